@@ -1,7 +1,7 @@
 """The equations and worked cases of a problem file, by which ``substrate verify`` runs it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,9 @@ __all__ = [
     "MOST_VALUES",
     "Case",
     "Demonstration",
-    "EigenCase",
-    "EigenDemonstration",
     "half_validates",
     "kernel_values",
+    "own_matrix",
     "training",
 ]
 
@@ -49,6 +48,11 @@ def half_validates(kernel: Kernel, X: Array, y: Array) -> dict[str, Any]:
     return {"K": K, "y": y[train], "K_val": K_val, "y_val": y[valid]}
 
 
+def own_matrix(kernel: Kernel, X: Array, y: Array) -> dict[str, Any]:
+    """Take the kernel matrix alone: ``K``."""
+    return {"K": kernel(X)}
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """One worked case.
@@ -57,28 +61,28 @@ class Case:
     ----------
     label
         What is special about it: a form, a task.
-    choice
-        The arguments of ``declare`` that choose it, for instance ``{"form": "dual"}``.
     dataset
         The data set's name in :mod:`substrate.datasets`; where it has two classes they become the labels -1 and +1.
     kernel
         The kernel, with ``"median"`` widths resolved on the data.
     parameters
         The remaining arguments of ``declare``.
+    choice
+        The arguments of ``declare`` that choose it, for instance ``{"form": "dual"}``.
     every
         Each k-th row only, where the whole set would be slow.
     standardize
         Whether columns are scaled to mean zero and unit variance first.
     build
-        How kernel, points and targets become the arguments of ``declare``: :func:`training`, :func:`half_validates`, or
-        a function of the page where it needs another matrix.
+        How kernel, points and targets become the arguments of ``declare``: :func:`training`, :func:`half_validates`,
+        :func:`own_matrix`, or a function of the page where it needs another matrix.
     """
 
     label: str
-    choice: Mapping[str, Any]
     dataset: str
     kernel: Kernel
     parameters: Mapping[str, Any]
+    choice: Mapping[str, Any] = field(default_factory=dict)
     every: int = 1
     standardize: bool = False
     build: Callable[[Kernel, Array, Array], Mapping[str, Any]] = training
@@ -105,7 +109,11 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """The equations a problem states, and its worked cases."""
+    """The equations a problem states, and its worked cases.
+
+    It is the ``DEMONSTRATION`` of a convex page, and the ``EIGENPROBLEM`` of one whose conditions of optimality are an
+    eigenproblem: its ``closed_form`` is checked by its ``conditions``, and against the relaxation that it can declare.
+    """
 
     equations: str
     cases: tuple[Case, ...]
@@ -117,62 +125,3 @@ class Demonstration:
         """
         build = self.cases[0].build
         return None if build is training else build
-
-
-def own_matrix(kernel: Kernel, X: Array, y: Array) -> dict[str, Any]:
-    """Take the kernel matrix alone: ``K``."""
-    return {"K": kernel(X)}
-
-
-@dataclass(frozen=True, slots=True)
-class EigenCase:
-    """One worked case of a page that states an eigenproblem.
-
-    Parameters
-    ----------
-    label
-        What is special about it.
-    dataset
-        The data set's name in :mod:`substrate.datasets`.
-    kernel
-        The kernel, with ``"median"`` widths resolved on the data.
-    parameters
-        The remaining arguments of ``closed_form``, ``conditions`` and ``declare``; ``weights`` are repeated.
-    every
-        Each k-th row only: the relaxation is a semidefinite program of the order of the rows.
-    standardize
-        Whether columns are scaled to mean zero and unit variance first.
-    build
-        How kernel, points and targets become the matrices among the arguments.
-    """
-
-    label: str
-    dataset: str
-    kernel: Kernel
-    parameters: Mapping[str, Any]
-    every: int = 1
-    standardize: bool = False
-    build: Callable[[Kernel, Array, Array], Mapping[str, Any]] = own_matrix
-
-    def arguments_on_data(self) -> dict[str, Any]:
-        """Return the arguments on its own data set."""
-        X, y = getattr(datasets, self.dataset)()
-        if self.standardize:
-            deviations = X.std(axis=0)
-            X = (X - X.mean(axis=0)) / np.where(deviations > 0.0, deviations, 1.0)
-        X, y = X[:: self.every], y[:: self.every]
-        given = {**self.build(self.kernel.resolved(X), X, y), **self.parameters}
-        if "weights" in given:
-            given["weights"] = np.resize(np.asarray(given["weights"], dtype=np.float64), X.shape[0])
-        return given
-
-
-@dataclass(frozen=True, slots=True)
-class EigenDemonstration:
-    """The equations of a page whose conditions of optimality are an eigenproblem, and its worked cases.
-
-    Its ``closed_form`` is checked by its ``conditions``, and against the convex relaxation that it can ``declare``.
-    """
-
-    equations: str
-    cases: tuple[EigenCase, ...]

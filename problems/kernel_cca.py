@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from problems.demonstration import EigenCase, EigenDemonstration
+from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, non_negative
 from substrate.certificates import Row
 from substrate.declarations import Declared
@@ -52,10 +52,10 @@ def two_columns(kernel: Kernel, X: Array, y: Array) -> dict[str, Any]:
     return {"K": kernel(X), "X": X, "Y": second, "kernels": (kernel, RBF(1.0))}
 
 
-EIGENPROBLEM = EigenDemonstration(
+EIGENPROBLEM = Demonstration(
     equations="Suykens2002b chapter 8",
     cases=(
-        EigenCase(
+        Case(
             label="two views",
             dataset="motorcycle",
             kernel=RBF(10.0),

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from problems import kernel_cca
-from problems.demonstration import EigenCase, EigenDemonstration
+from problems.demonstration import Case, Demonstration
 from problems.kernel_cca import conditions, declare
 from substrate.arrays import Array
 from substrate.kernels import RBF, Kernel, Linear
@@ -38,10 +38,10 @@ def _with_codes(kernel: Kernel, X: Array, y: Array) -> dict[str, Any]:
     return {"K": kernel(X), "X": X, "Y": class_codes(classes), "kernels": (kernel, Linear())}
 
 
-EIGENPROBLEM = EigenDemonstration(
+EIGENPROBLEM = Demonstration(
     equations="Mika1999b, by Suykens2002b chapter 8",
     cases=(
-        EigenCase(
+        Case(
             label="three classes",
             dataset="motorcycle",
             kernel=RBF(10.0),

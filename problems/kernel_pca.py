@@ -33,27 +33,41 @@ from typing import Any
 
 import numpy as np
 
-from problems.demonstration import EigenCase, EigenDemonstration
+from problems.demonstration import Case, Demonstration, own_matrix
 from substrate.arrays import Array, row_weights
 from substrate.certificates import Row
 from substrate.declarations import Declared, given_gram
 from substrate.declarations.ky_fan import declare_ky_fan
 from substrate.errors import DataError
-from substrate.kernels import RBF, Precomputed
+from substrate.kernels import RBF, Kernel, Precomputed
 from substrate.spectral import Centred, centre, decompose, find_components
 
 __all__ = ["EIGENPROBLEM", "closed_form", "conditions", "declare"]
 
-EIGENPROBLEM = EigenDemonstration(
+
+def _with_weights(kernel: Kernel, X: Array, y: Array) -> dict[str, Any]:
+    """Take the kernel matrix, and every other row three times."""
+    return own_matrix(kernel, X, y) | {"weights": np.resize([1.0, 3.0], X.shape[0])}
+
+
+EIGENPROBLEM = Demonstration(
     equations="Suykens2003 section III",
     cases=(
-        EigenCase(label="components", dataset="motorcycle", kernel=RBF(10.0), parameters={"n_components": 3}, every=5),
-        EigenCase(
+        Case(
+            label="components",
+            dataset="motorcycle",
+            kernel=RBF(10.0),
+            parameters={"n_components": 3},
+            every=5,
+            build=own_matrix,
+        ),
+        Case(
             label="weighted rows",
             dataset="motorcycle",
             kernel=RBF(10.0),
-            parameters={"n_components": 2, "weights": (1.0, 3.0)},
+            parameters={"n_components": 2},
             every=5,
+            build=_with_weights,
         ),
     ),
 )

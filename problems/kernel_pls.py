@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from problems import kernel_cca
-from problems.demonstration import EigenCase, EigenDemonstration
+from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.declarations import Declared
@@ -30,10 +30,10 @@ from substrate.kernels import RBF
 
 __all__ = ["EIGENPROBLEM", "closed_form", "conditions", "declare"]
 
-EIGENPROBLEM = EigenDemonstration(
+EIGENPROBLEM = Demonstration(
     equations="Suykens2002b chapter 8",
     cases=(
-        EigenCase(
+        Case(
             label="two views",
             dataset="motorcycle",
             kernel=RBF(10.0),

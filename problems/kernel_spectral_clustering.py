@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from problems import kernel_pca
-from problems.demonstration import EigenCase, EigenDemonstration
+from problems.demonstration import Case, Demonstration, own_matrix
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.declarations import Declared, given_gram
@@ -36,15 +36,16 @@ from substrate.spectral import CodeBook, check_degrees
 
 __all__ = ["EIGENPROBLEM", "closed_form", "conditions", "declare"]
 
-EIGENPROBLEM = EigenDemonstration(
+EIGENPROBLEM = Demonstration(
     equations="Alzate2010 sections 3 and 4",
     cases=(
-        EigenCase(
+        Case(
             label="three clusters",
             dataset="ripley",
             kernel=RBF(0.5),
             parameters={"n_clusters": 3},
             every=9,
+            build=own_matrix,
         ),
     ),
 )

@@ -26,14 +26,14 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from itertools import combinations
 from types import ModuleType
 from typing import Any
 
 import problems
-from problems.demonstration import Case, Demonstration, EigenCase, EigenDemonstration
+from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
 from substrate.declarations import AGREEMENT, Declared, agreement_rows
@@ -165,29 +165,17 @@ def verify(
         raise DeclarationError(f"no problem named {strange[0]!r}; there are {', '.join([*modules, *eigen])}")
     solvers = (*installed_solvers(), *further_solvers()) if solver is None else (canonical_name(solver),)
     limit = None if time_limit is None else positive(time_limit, "time_limit")
-    chosen = {name: module for name, module in modules.items() if name in wanted}
-    eigen_cases = [
-        (name, module, case) for name, module in eigen.items() if name in wanted for case in module.EIGENPROBLEM.cases
+    runs = [
+        _Run(name, module, case, solvers, solver is not None, limit, prove, is_eigenproblem)
+        for pages, attribute, is_eigenproblem in ((modules, "DEMONSTRATION", False), (eigen, "EIGENPROBLEM", True))
+        for name, module in pages.items()
+        if name in wanted
+        for case in getattr(module, attribute).cases
     ]
-    cases = [(name, module, case) for name, module in chosen.items() for case in module.DEMONSTRATION.cases]
-    progress = Progress(len(cases) * len(solvers) + len(eigen_cases))
+    progress = Progress(sum(1 if run.is_eigenproblem else len(solvers) for run in runs))
     try:
-        for name, module, case in cases:
-            yield _line(
-                _Run(
-                    name=name,
-                    module=module,
-                    case=case,
-                    solvers=solvers,
-                    alone=solver is not None,
-                    limit=limit,
-                    prove=prove,
-                    progress=progress,
-                )
-            )
-        for name, module, eigen_case in eigen_cases:
-            progress.step(f"{name} {eigen_case.label}")
-            yield _eigen_line(name, module, eigen_case, solvers, limit)
+        for run in runs:
+            yield _line(run, progress)
     finally:
         progress.close()
 
@@ -203,106 +191,103 @@ class _Run:
     alone: bool
     limit: float | None
     prove: bool
-    progress: Progress
+    is_eigenproblem: bool
+
+    @property
+    def demonstration(self) -> Demonstration:
+        """Return the demonstration that the case is of."""
+        found: Demonstration = self.module.EIGENPROBLEM if self.is_eigenproblem else self.module.DEMONSTRATION
+        return found
 
 
-def _line(run: _Run) -> Line:
-    demonstration: Demonstration = run.module.DEMONSTRATION
-    start = time.perf_counter()
-    size, against, proved, applies = 0, "", None, True
-    points: _Points = {}
-    misses: list[Miss] = []
-    distances: list[float] = []
+@dataclass(slots=True)
+class _Found:
+    """What is known of a case, also where an error ends it."""
+
+    size: int = 0
+    points: _Points = field(default_factory=dict)
+    misses: list[Miss] = field(default_factory=list)
+    against: str = ""
+    distances: list[float] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+    proved: float | None = None
+    applies: bool = True
+
+
+def _line(run: _Run, progress: Progress) -> Line:
+    start, found = time.perf_counter(), _Found()
     try:
-        arguments = run.case.arguments_on_data()
-        size = int(arguments["y"].size)
-        reference = None
-        if hasattr(run.module, "closed_form"):
-            reference = run.module.closed_form(**_understood(run.module.closed_form, {**arguments, **run.case.choice}))
-        declared = run.module.declare(**arguments, **run.case.choice)
-        points, misses = _solve_by_all(run, declared)
-        applies = bool(points or misses)
-        against, distances, complaints = _compare_points(run, declared, points, reference)
-        complaints += _shortage(run, points, misses)
-        if run.prove and reference is not None and hasattr(run.module, "prove"):
-            proof = run.module.prove(reference, **_understood(run.module.prove, arguments))
-            proved = proof.accuracy / proof.spread if proof.spread > 0.0 else float("inf")
-            complaints += [] if proof.proved else [f"the closed form is not proved: {proof}"]
+        if run.is_eigenproblem:
+            progress.step(f"{run.name} {run.case.label}")
+            _check_eigenpairs(run, found)
+        else:
+            _check_page(run, found, progress)
     except Exception as error:  # a problem that cannot be declared or read must not hide the others
-        complaints = [str(error) if isinstance(error, SubstrateError) else f"{type(error).__name__}: {error}"]
+        found.complaints = [str(error) if isinstance(error, SubstrateError) else f"{type(error).__name__}: {error}"]
+    # without a semidefinite solver the conditions of eigenpairs alone are checked
+    solvers = tuple(found.points) or ((EIGENPAIRS,) if run.is_eigenproblem else ())
     return Line(
         problem=run.name,
         case=run.case.label,
-        equations=demonstration.equations,
-        size=size,
-        solvers=tuple(points),
-        misses=tuple(misses),
-        compared_with=against,
-        agreement=max(distances, default=float("inf")),
+        equations=run.demonstration.equations,
+        size=found.size,
+        solvers=solvers,
+        misses=tuple(found.misses),
+        compared_with=found.against,
+        agreement=max(found.distances, default=float("inf")),
         seconds=time.perf_counter() - start,
-        complaints=tuple(complaints),
-        proved=proved,
-        applies=applies,
+        complaints=tuple(found.complaints),
+        proved=found.proved,
+        applies=found.applies,
     )
 
 
-def _eigen_line(name: str, module: ModuleType, case: EigenCase, solvers: tuple[str, ...], limit: float | None) -> Line:
-    """Check the closed form by its conditions, and its value and projector against the relaxation."""
-    demonstration: EigenDemonstration = module.EIGENPROBLEM
-    start = time.perf_counter()
-    points: _Points = {}
-    misses: list[Miss] = []
-    size, distances = 0, []
-    try:
-        arguments = case.arguments_on_data()
-        size = int(arguments["K"].shape[0])
-        reference = module.closed_form(**arguments)
-        rows = module.conditions(reference, **arguments)
-        complaints = [f"the eigenpairs miss a condition: {_describe_miss(row)}" for row in rows if not row.passes]
-        declared = module.declare(**arguments)
-        for solver in [solver for solver in solvers if solver in SEMIDEFINITE][:1]:
-            miss = _miss(declared, solver, limit)
-            if miss is not None:
-                misses.append(miss)
-                complaints.append(f"the relaxation is not solved: {miss}")
-                continue
-            points[solver] = declared.solution()
-            found = agreement_rows(points[solver], reference, AGREEMENT * tolerance_of(solver), declared.units())
-            distances = [row.relative for row in found]
-            complaints += [
-                f"{solver} and the eigenpairs disagree: {_describe_miss(row)}" for row in found if not row.passes
-            ]
-    except Exception as error:  # as above
-        complaints = [str(error) if isinstance(error, SubstrateError) else f"{type(error).__name__}: {error}"]
-    return Line(
-        problem=name,
-        case=case.label,
-        equations=demonstration.equations,
-        size=size,
-        # without a semidefinite solver the conditions alone are checked
-        solvers=tuple(points) or (EIGENPAIRS,),
-        misses=tuple(misses),
-        compared_with=EIGENPAIRS,
-        agreement=max(distances, default=float("inf")),
-        seconds=time.perf_counter() - start,
-        complaints=tuple(complaints),
-    )
-
-
-def _solve_by_all(run: _Run, declared: Declared) -> tuple[_Points, list[Miss]]:
-    """Return the points of the solvers that hold, and the others that are made for the problem."""
-    points: _Points = {}
-    misses: list[Miss] = []
+def _check_page(run: _Run, found: _Found, progress: Progress) -> None:
+    """Solve a convex page by all solvers, and compare their points with the closed form or each other."""
+    arguments = run.case.arguments_on_data()
+    found.size = int(arguments["y"].size)
+    reference = None
+    if hasattr(run.module, "closed_form"):
+        reference = run.module.closed_form(**_understood(run.module.closed_form, {**arguments, **run.case.choice}))
+    declared = run.module.declare(**arguments, **run.case.choice)
     for solver in run.solvers:
-        run.progress.step(f"{run.name} {run.case.label} {solver}")
-        if not is_made_for(solver, declared.problem):
-            continue
-        miss = _miss(declared, solver, run.limit)
-        if miss is None:
-            points[solver] = declared.solution()
-        else:
-            misses.append(miss)
-    return points, misses
+        progress.step(f"{run.name} {run.case.label} {solver}")
+        if is_made_for(solver, declared.problem):
+            _solve(declared, solver, run.limit, found)
+    found.applies = bool(found.points or found.misses)
+    found.against, found.distances, found.complaints = _compare_points(run, declared, found.points, reference)
+    found.complaints += _shortage(run, found.points, found.misses)
+    if run.prove and reference is not None and hasattr(run.module, "prove"):
+        proof = run.module.prove(reference, **_understood(run.module.prove, arguments))
+        found.proved = proof.accuracy / proof.spread if proof.spread > 0.0 else float("inf")
+        found.complaints += [] if proof.proved else [f"the closed form is not proved: {proof}"]
+
+
+def _check_eigenpairs(run: _Run, found: _Found) -> None:
+    """Check the closed form by its conditions, and its value and projector against the relaxation."""
+    arguments, found.against = run.case.arguments_on_data(), EIGENPAIRS
+    found.size = int(arguments["K"].shape[0])
+    reference = run.module.closed_form(**arguments)
+    rows = run.module.conditions(reference, **arguments)
+    found.complaints = [f"the eigenpairs miss a condition: {_describe_miss(row)}" for row in rows if not row.passes]
+    declared = run.module.declare(**arguments)
+    for solver in [solver for solver in run.solvers if solver in SEMIDEFINITE][:1]:
+        _solve(declared, solver, run.limit, found)
+        found.complaints += [f"the relaxation is not solved: {miss}" for miss in found.misses]
+    for solver, point in found.points.items():
+        agreement = agreement_rows(point, reference, AGREEMENT * tolerance_of(solver), declared.units())
+        found.distances += [row.relative for row in agreement]
+        missed = [_describe_miss(row) for row in agreement if not row.passes]
+        found.complaints += [f"{solver} and the eigenpairs disagree: {words}" for words in missed]
+
+
+def _solve(declared: Declared, solver: str, limit: float | None, found: _Found) -> None:
+    """Solve by one solver, and keep its point, or what it missed."""
+    miss = _miss(declared, solver, limit)
+    if miss is None:
+        found.points[solver] = declared.solution()
+    else:
+        found.misses.append(miss)
 
 
 def _miss(declared: Declared, solver: str, limit: float | None) -> Miss | None:

@@ -1,7 +1,7 @@
 """A fitted model as one formula: its inputs, the machine, and what follows from its outputs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from substrate.kernels.nodes import Node, Output, Program, inputs
 from substrate.kernels.rounding_bound import DOUBLE, Arithmetic, RoundingBound, bound_rounding
 from substrate.namespaces import is_device_array
 
-__all__ = ["Description", "PreparedModel", "describe"]
+__all__ = ["Description", "describe"]
 
 #: Rows at which the formula is compared with the model before it is written.
 _COMPARED = 200
@@ -86,57 +86,39 @@ def _refuse_model(model: Any) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnUnits:
-    """What a preparation subtracts from every column, and what it divides by."""
+    """The names of the columns of X, what a preparation subtracts from each, and what it divides by."""
 
+    names: tuple[str, ...]
     center: Array
     scale: Array
 
-    def apply(self, X: Array) -> Array:
-        """Return rows in the units of the machine."""
-        return np.asarray((X - self.center) / self.scale)
-
-    def undo(self, X: Any) -> Array:
-        """Return rows in the units in which they were given, to rounding."""
-        return np.asarray(X * self.scale + self.center)
-
-
-def _support_box(model: Any, scales: ColumnUnits | None = None) -> Array:
-    """Return the box of the support vectors in the units of the inputs, one line (lower, upper) per input."""
-    points = model.support_vectors_ if scales is None else scales.undo(model.support_vectors_)
-    if is_sparse(points):
-        ends = [np.asarray(getattr(points, end)(axis=0).toarray()).ravel() for end in ("min", "max")]
-    else:
-        ends = [points.min(axis=0), points.max(axis=0)]
-    return np.column_stack(ends)
-
-
-def _check_box(box: Any, model: Any, scales: ColumnUnits | None = None) -> Array:
-    """Return a box that was given, or that of the support vectors."""
-    if box is None:
-        return _support_box(model, scales)
-    ends = real_array(box, "box", ndim=2)
-    if ends.shape != (model.n_features_in_, 2) or (ends[:, 0] > ends[:, 1]).any():
-        raise DataError(
-            f"box must have one line (lower, upper) for each of the {model.n_features_in_} inputs, the lower end "
-            f"first; received an array of shape {ends.shape}"
-        )
-    return ends
-
-
-@dataclass(frozen=True, eq=False)
-class PreparedModel:
-    """A model whose columns were scaled before it saw them, with the names of the columns as they are given."""
-
-    model: Any
-    names: tuple[str, ...]
-    scales: ColumnUnits
-
     @classmethod
-    def of(cls, model: Any, preparation: Any) -> "PreparedModel":
-        """Return a model behind the preparation of a table: its inputs are the coded columns, in their own units."""
+    def of(cls, model: Any, preparation: Any) -> "ColumnUnits":
+        """Return the units of a model's columns: of the coded columns of a table, or as they are."""
+        if preparation is None:
+            names = getattr(model, "feature_names_in_", [f"x{column}" for column in range(model.n_features_in_)])
+            return cls(tuple(map(str, names)), np.zeros(len(names)), np.ones(len(names)))
         columns = [(name, entry) for entry in preparation.inputs for name in entry.features]
         center, scale = (np.array([getattr(entry, end) for _, entry in columns]) for end in ("center", "scale"))
-        return cls(model, tuple(name for name, _ in columns), ColumnUnits(center, scale))
+        return cls(tuple(name for name, _ in columns), center, scale)
+
+
+def _check_box(box: Any, model: Any, units: ColumnUnits) -> Array:
+    """Return a box that was given, or that of the support vectors in the units of the inputs."""
+    if box is None:
+        points = model.support_vectors_
+        if is_sparse(points):
+            ends = [np.asarray(getattr(points, end)(axis=0).toarray()).ravel() for end in ("min", "max")]
+        else:
+            ends = [points.min(axis=0), points.max(axis=0)]
+        return np.column_stack([end * units.scale + units.center for end in ends])
+    ends_given = real_array(box, "box", ndim=2)
+    if ends_given.shape != (model.n_features_in_, 2) or (ends_given[:, 0] > ends_given[:, 1]).any():
+        raise DataError(
+            f"box must have one line (lower, upper) for each of the {model.n_features_in_} inputs, the lower end "
+            f"first; received an array of shape {ends_given.shape}"
+        )
+    return ends_given
 
 
 def describe(model: Any, *, coverage: float | None = None, probabilities: bool = True, box: Any = None) -> Description:
@@ -145,22 +127,15 @@ def describe(model: Any, *, coverage: float | None = None, probabilities: bool =
     ``coverage`` asks for the intervals of a calibrated regressor, ``probabilities`` for those of a classifier that has
     them; ``box`` is where rounding is bounded, None for that of the support vectors.
     """
+    preparation = None
     if type(model).__name__ in ("TabularRegressor", "TabularClassifier"):
         check_is_fitted(model)
-        model = PreparedModel.of(model.estimator_, model.preparation_)
-    names, scales = None, None
-    if isinstance(model, PreparedModel):
-        model, names, scales = model.model, model.names, model.scales
+        model, preparation = model.estimator_, model.preparation_
     _refuse_model(model)
-    described = _describe_machine(model, _check_box(box, model, scales), coverage, probabilities, scales)
-    return described if names is None else replace(described, names=names)
-
-
-def _describe_machine(
-    model: Any, box: Array, coverage: float | None, probabilities: bool, scales: ColumnUnits | None
-) -> Description:
-    """Return the description of a model; ``scales`` are those of the inputs before the model's own."""
-    machine = tuple(model._model.express(_scaled_inputs(model, scales)))
+    units = ColumnUnits.of(model, preparation)
+    ends = _check_box(box, model, units)
+    x = [(value - m) / s for value, m, s in zip(inputs(len(units.names)), units.center, units.scale, strict=True)]
+    machine = tuple(model._model.express(x))
     if isinstance(model, Classifier):
         if coverage is not None:
             raise DataError(
@@ -171,26 +146,14 @@ def _describe_machine(
         outputs = [Output("prediction", machine, model._outputs())]
         if coverage is not None:
             outputs.append(_interval(model, machine, coverage))
-    names = getattr(model, "feature_names_in_", [f"x{column}" for column in range(model.n_features_in_)])
     return Description(
         title=type(model).__name__,
-        names=tuple(str(name) for name in names),
+        names=units.names,
         machine=machine,
         outputs=tuple(outputs),
-        box=box,
-        spread=_compare(model, machine, scales),
+        box=ends,
+        spread=_compare(model, machine, units),
     )
-
-
-def _scaled_inputs(model: Any, scales: ColumnUnits | None = None) -> list[Node]:
-    """Return the coordinates of a row in the units of the machine."""
-    return _in_units(inputs(model.n_features_in_), scales)
-
-
-def _in_units(x: list[Node], scales: ColumnUnits | None) -> list[Node]:
-    if scales is None:
-        return x
-    return [(value - m) / s for value, m, s in zip(x, scales.center, scales.scale, strict=True)]
 
 
 def _classes(model: Any, machine: Sequence[Node], probabilities: bool) -> list[Output]:
@@ -230,19 +193,18 @@ def _interval(model: Any, machine: Sequence[Node], coverage: float) -> Output:
     return Output("interval", tuple(nodes), (*model._outputs(), 2))
 
 
-def _compare(model: Any, machine: Sequence[Node], scales: ColumnUnits | None) -> float:
+def _compare(model: Any, machine: Sequence[Node], units: ColumnUnits) -> float:
     """Return the spread of the outputs at some support vectors, where the formula agrees with the model."""
     vectors = model.support_vectors_
     rows = vectors.shape[0]
     places = np.linspace(0, rows - 1, min(rows, _COMPARED)).astype(np.intp)
     scaled = vectors[places]
     given = scaled.toarray() if is_sparse(scaled) else scaled
-    X = given if scales is None else scales.undo(given)
+    X = np.asarray(given * units.scale + units.center)
     box = np.column_stack([X.min(axis=0), X.max(axis=0)])
     program = Program(X.shape[1], [Output("machine", tuple(machine), (len(machine),))])
     values = program.evaluate(X)["machine"]
-    seen = X if scales is None else scales.apply(X)
-    expected = np.reshape(model._evaluate(seen), values.shape)
+    expected = np.reshape(model._evaluate((X - units.center) / units.scale), values.shape)
     bound = bound_rounding(program, box, DOUBLE)
     sizes = np.maximum(np.abs(bound.lows), np.abs(bound.highs)) + np.asarray(bound.losses)
     if not (np.abs(values - expected) <= _AGREES * sizes).all():

@@ -5,7 +5,7 @@ For a precomputed kernel matrix, the "points" are its rows.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,20 +26,11 @@ __all__ = ["Foreign", "Precomputed", "as_kernel"]
 class Precomputed(Kernel):
     """Rows of a given matrix: N x N when fitting, n x N (new points against training points) when predicting."""
 
-    @property
-    def pairwise(self) -> bool:
-        """True."""
-        return True
+    pairwise: ClassVar[bool] = True
 
-    @property
-    def trusted(self) -> bool:
-        """False: any matrix may be given."""
-        return False
+    trusted: ClassVar[bool] = False
 
-    @property
-    def not_smooth(self) -> str:
-        """A matrix has no inputs."""
-        return "a precomputed matrix has no inputs; pass X and the kernel itself"
+    not_smooth: ClassVar[str] = "a precomputed matrix has no inputs; pass X and the kernel itself"
 
     def refuse_scale_gradient(self) -> None:
         """Refuse: a matrix has no scales."""
@@ -80,23 +71,15 @@ class Foreign(Kernel):
     """A function of two point sets that returns the matrix of kernel values."""
 
     function: Callable[..., Any]
+    trusted: ClassVar[bool] = False
+    not_smooth: ClassVar[str] = (
+        "only its values are known; write it as a Kernel with `_derivative` and an empty `not_smooth`, or "
+        "constrain differences of values"
+    )
 
     def __hash__(self) -> int:
         # kernels of scikit-learn compare by their parameters, and have no hash of their own
         return hash((Foreign, type(self.function)))
-
-    @property
-    def trusted(self) -> bool:
-        """False: any function may be given."""
-        return False
-
-    @property
-    def not_smooth(self) -> str:
-        """Only values are known of a function."""
-        return (
-            "only its values are known; write it as a Kernel with `_derivative` and an empty `not_smooth`, or "
-            "constrain differences of values"
-        )
 
     def refuse_scale_gradient(self) -> None:
         """Refuse: only values are known of a function."""

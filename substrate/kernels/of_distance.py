@@ -62,13 +62,18 @@ class KernelOfDistance(Kernel, ABC):
     sigma: Width = "median"
     #: Whether columns are codes, of which it matters only whether they differ.
     codes: ClassVar[bool] = False
+    decays: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sigma", checked_width(self.sigma))
 
-    @abstractmethod
     def formula(self, s: Any, functions: Functions) -> Any:
-        """Return f(s)."""
+        """Return f(s), which is exp(-s) unless a kernel defines another."""
+        return functions.exp(-s)
+
+    @abstractmethod
+    def rounding(self, X: Any, by_differences: bool = False) -> float:
+        """Return p such that a computed k(x, z) is within p of the true one, for all rows of X."""
 
     def slope(self, s: Array, values: Array) -> Array:
         """Return -p f'(s), given f(s); any number where s is zero, since no width matters there."""
@@ -129,11 +134,6 @@ class KernelOfDistance(Kernel, ABC):
         # a kernel of one column may be that of every column of a sum, and its width then is one for all
         has_own_widths = self.sigma == "each" or (isinstance(self.sigma, tuple) and len(self.sigma) == n_features)
         return () if has_own_widths else (tuple(range(n_features)),)
-
-    @property
-    def decays(self) -> bool:
-        """True: the width is sigma."""
-        return True
 
     def _resolve(self, X: Any) -> Self:
         if isinstance(self.sigma, str):
@@ -229,9 +229,8 @@ class RBF(KernelOfDistance):
     scikit-learn's ``gamma`` is 1/sigma^2.
     """
 
-    def formula(self, s: Any, functions: Functions) -> Any:
-        """Return exp(-s)."""
-        return functions.exp(-s)
+    not_smooth: ClassVar[str] = ""
+    no_integral: ClassVar[str] = ""
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """Return the kernel values as a new array, by one matrix product where nothing cancels in it."""
@@ -252,20 +251,10 @@ class RBF(KernelOfDistance):
         else:
             np.exp2(np.minimum(squares, 0.0, out=out), out=out)
 
-    @property
-    def not_smooth(self) -> str:
-        """Empty: it has derivatives of all orders."""
-        return ""
-
     def _profile(self, r: Array, order: int, power: int) -> Array:
         """Return r^power times the derivative of this order of exp(-s) in s = r^2."""
         r = np.minimum(r, _FAR)
         return np.asarray((-1.0) ** order * r**power * np.exp(-np.square(r)))
-
-    @property
-    def no_integral(self) -> str:
-        """Empty: it is a product of functions of one difference."""
-        return ""
 
     def rounding(self, X: Any, by_differences: bool = False) -> float:
         """Return the absolute error of the exponent, and that of the exponential.
@@ -285,24 +274,9 @@ class Laplacian(KernelOfDistance):
     them.
     """
 
-    @property
-    def power(self) -> float:
-        """One."""
-        return 1.0
-
-    def formula(self, s: Any, functions: Functions) -> Any:
-        """Return exp(-s)."""
-        return functions.exp(-s)
-
-    @property
-    def not_smooth(self) -> str:
-        """It has a kink."""
-        return "it has a kink where x = z; take RBF or Matern(nu > 1)"
-
-    @property
-    def no_integral(self) -> str:
-        """Empty: it is a product of exponentials of one difference."""
-        return ""
+    power: ClassVar[float] = 1.0
+    not_smooth: ClassVar[str] = "it has a kink where x = z; take RBF or Matern(nu > 1)"
+    no_integral: ClassVar[str] = ""
 
     def rounding(self, X: Any, by_differences: bool = False) -> float:
         """Bound the rounding: distances are right to d + 4 roundings, t exp(-t) is at most 1/e, and the exponential
@@ -325,6 +299,7 @@ class PowerExponential(KernelOfDistance):
 
     p: float = 1.0
     q: float = 0.5
+    not_smooth: ClassVar[str] = "it has a kink where x = z, unless p = q = 2; take RBF or Matern(nu > 1)"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -360,11 +335,6 @@ class PowerExponential(KernelOfDistance):
         """False: powers that are no whole numbers have no radius."""
         return False
 
-    @property
-    def not_smooth(self) -> str:
-        """It has a kink, or a cusp."""
-        return "it has a kink where x = z, unless p = q = 2; take RBF or Matern(nu > 1)"
-
     def rounding(self, X: Any, by_differences: bool = False) -> float:
         """Bound the rounding: s is right to the operations of its ratios, powers (each to four units of the last place)
         and sums.
@@ -392,28 +362,15 @@ class Categorical(KernelOfDistance):
 
     codes: ClassVar[bool] = True
 
-    @property
-    def power(self) -> float:
-        """One."""
-        return 1.0
-
-    def formula(self, s: Any, functions: Functions) -> Any:
-        """Return exp(-s)."""
-        return functions.exp(-s)
+    power: ClassVar[float] = 1.0
+    not_smooth: ClassVar[str] = "it jumps where two codes differ; take derivatives in the other columns"
+    no_integral: ClassVar[str] = (
+        "its columns are codes of categories, which have no boxes; integrate over the other columns"
+    )
 
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
         """Return none: codes have no scale."""
         return ()
-
-    @property
-    def not_smooth(self) -> str:
-        """It jumps."""
-        return "it jumps where two codes differ; take derivatives in the other columns"
-
-    @property
-    def no_integral(self) -> str:
-        """Codes have no volume."""
-        return "its columns are codes of categories, which have no boxes; integrate over the other columns"
 
     def _resolve(self, X: Any) -> Self:
         if not isinstance(self.sigma, str):

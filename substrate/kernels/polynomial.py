@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations_with_replacement
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,6 +36,8 @@ class _OfInnerProduct(Kernel):
 
     degree: int
     offset: float
+    not_smooth: ClassVar[str] = ""
+    no_integral: ClassVar[str] = ""
 
     def enclose(self, X: Any, Z: Any) -> Double:
         """Return the power of the inner products."""
@@ -63,11 +65,6 @@ class _OfInnerProduct(Kernel):
         base = products + self.offset if self.offset else products
         return refuse_overflow(base ** (self.degree - lower) if self.degree - lower != 1 else base, self)
 
-    @property
-    def not_smooth(self) -> str:
-        """Empty: it is a polynomial."""
-        return ""
-
     @np.errstate(over="ignore", invalid="ignore")
     def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
         """Return the derivative of the power: p (p-1) ... (p-j+1) u^(p-j)."""
@@ -76,11 +73,6 @@ class _OfInnerProduct(Kernel):
             return math.perm(self.degree, j) * self._power(X @ Z.T, j) if j <= self.degree else 0.0
 
         return np.asarray(refuse_overflow(differentiate_inner_product(X, Z, left, right, profile), self))
-
-    @property
-    def no_integral(self) -> str:
-        """Empty: it is a polynomial."""
-        return ""
 
     def _integral(self, boxes: Array, others: Array, orders: Orders) -> Array:
         """Integrate by a rule of Gauss; points are not repeated."""
@@ -134,10 +126,7 @@ class Linear(_OfInnerProduct):
     degree = 1
     offset = 0.0
 
-    @property
-    def linear(self) -> bool:
-        """True."""
-        return True
+    linear: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, repr=False)

@@ -10,7 +10,7 @@ for all of them at once.
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any, Self
 
@@ -38,20 +38,8 @@ class Scales:
         Parameters that are zero, and those that select a formula (``degree``, ``nu``, ``p``, ``q``), are none.
         """
         by_name: dict[str, float] = {}
-        for field in fields(self):  # type: ignore[arg-type]
-            if field.name not in _FIXED:
-                by_name |= self._scales_of(field.name, getattr(self, field.name))
+        self._map_scales(by_name.setdefault, "")
         return by_name
-
-    def _scales_of(self, name: str, value: Any) -> dict[str, float]:
-        if isinstance(value, Scales):
-            return {f"{name}__{inner}": scale for inner, scale in value.scales().items()}
-        if isinstance(value, tuple):
-            numbered = (self._scales_of(f"{name}[{number}]", entry) for number, entry in enumerate(value))
-            return {inner: scale for scales in numbered for inner, scale in scales.items()}
-        if isinstance(value, str) and value in ("median", "each"):
-            raise DeclarationError(f"{self!r} depends on data; call kernel.resolved(X) first (estimators do)")
-        return {name: value} if isinstance(value, float) and value > 0.0 else {}
 
     def with_scales(self, values: Mapping[str, float]) -> Self:
         """Return the same kernel with some of its :meth:`scales` replaced."""
@@ -60,16 +48,24 @@ class Scales:
             if name not in present:
                 raise DeclarationError(f"{self!r} has no scale {name!r}; it has {list(present)}")
         checked = {name: positive(value, name) for name, value in values.items()}
-        return self._replace_scales(checked)
+        return self._map_scales(lambda name, scale: checked.get(name, scale), "")
 
-    def _replace_scales(self, values: Mapping[str, float]) -> Self:
-        changed = {}
-        for field in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
-            replacement = _with(field.name, value, values)
-            if replacement is not value:
-                changed[field.name] = replacement
-        return replace(self, **changed) if changed else self  # type: ignore[type-var]
+    def _map_scales(self, change: Callable[[str, float], float], start: str) -> Self:
+        """Return the kernel with every scale changed, a function of its name after ``start`` and of its value."""
+
+        def changed(name: str, value: Any) -> Any:
+            if isinstance(value, Scales):
+                return value._map_scales(change, f"{name}__")
+            if isinstance(value, tuple):
+                return tuple(changed(f"{name}[{number}]", entry) for number, entry in enumerate(value))
+            if isinstance(value, str) and value in ("median", "each"):
+                raise DeclarationError(f"{self!r} depends on data; call kernel.resolved(X) first (estimators do)")
+            return change(name, value) if isinstance(value, float) and value > 0.0 else value
+
+        names = [field.name for field in fields(self) if field.name not in _FIXED]  # type: ignore[arg-type]
+        new = {name: changed(f"{start}{name}", getattr(self, name)) for name in names}
+        is_same = all(value == getattr(self, name) for name, value in new.items())
+        return self if is_same else replace(self, **new)  # type: ignore[type-var]
 
     def scale_gradient(self, X: Any, Z: Any, weights: Any) -> Array:
         """Return the sums of ``weights[i, j]`` times the derivative of k(x_i, z_j) in the logarithm of each scale.
@@ -129,17 +125,3 @@ class Scales:
 def _dense(points: Any, name: str) -> Array:
     checked = real_points(points, name)
     return np.asarray(checked.toarray() if is_sparse(checked) else checked)
-
-
-def _with(name: str, present: Any, values: Mapping[str, float]) -> Any:
-    """Return what ``held`` under ``name`` becomes when scales of these names are replaced; itself where none is in
-    it.
-    """
-    if isinstance(present, Scales):
-        start = f"{name}__"
-        inside = {key.removeprefix(start): value for key, value in values.items() if key.startswith(start)}
-        return present._replace_scales(inside) if inside else present
-    if isinstance(present, tuple):
-        entries = tuple(_with(f"{name}[{number}]", entry, values) for number, entry in enumerate(present))
-        return present if all(new is old for new, old in zip(entries, present, strict=True)) else entries
-    return values.get(name, present)

@@ -30,7 +30,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -75,6 +75,7 @@ class OnDirections(Nested):
     """A kernel on rows of a point and a direction, made of a kernel on points; linear in both directions."""
 
     no_matrix = "a precomputed matrix has no points and directions; pass rows and the kernel itself"
+    decays: ClassVar[bool] = False
 
     @abstractmethod
     def split(self, n_features: int) -> int:
@@ -143,11 +144,6 @@ class OnDirections(Nested):
         """Return the relevances of the kernel inside; zero for directions."""
         d = self.split(spreads.size)
         return np.append(self.kernel.relevances(spreads[:d]), np.zeros(spreads.size - d))
-
-    @property
-    def decays(self) -> bool:
-        """False: it is linear in directions."""
-        return False
 
     def rank(self, n_features: int) -> int | None:
         """Return None: its features are not known."""

@@ -38,7 +38,7 @@ from substrate.kernels import RBF
 def with_mirror(kernel, X, y):
     return {**training(kernel, X, y), "K_mirror": kernel(X, -X)}
 
-CASE = Case("even", {}, "motorcycle", RBF(sigma=10.0), {"gamma": 2.0}, build=with_mirror)
+CASE = Case("even", "motorcycle", RBF(sigma=10.0), {"gamma": 2.0}, build=with_mirror)
 DEMONSTRATION = Demonstration("even functions", (CASE,))
 
 def declare(K, y, gamma, K_mirror):

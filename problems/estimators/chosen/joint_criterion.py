@@ -30,7 +30,6 @@ from substrate.arrays import Array
 from substrate.certificates.rounding import ROUNDED_ONCE
 from substrate.kernels import Kernel
 from substrate.kernels.base import symmetric_matrix
-from substrate.kernels.pairs import PairDistances
 from substrate.least_squares.factored_criteria import FactoredPart
 from substrate.least_squares.saddle_system import target_unit
 from substrate.search.gamma_search import gamma_ends
@@ -54,7 +53,6 @@ class _WeightedGram(NamedTuple):
     """K, what its derivatives need, and the traces of V^(1/2) K V^(1/2), with and without the projection."""
 
     matrix: Array
-    squared_distances: Array | None
     projected_trace: float
     trace: float
 
@@ -74,7 +72,6 @@ class JointCriterion:
     floor: float
     ends: tuple[float, float]
     is_given: bool
-    pairs: PairDistances | None = None
     X_check: Any = None
 
     @classmethod
@@ -97,13 +94,12 @@ class JointCriterion:
             floor=floor,
             ends=ends,
             is_given=task.gammas is not None,
-            pairs=None if checked else PairDistances.of(kernel, X),
             X_check=checked[0] if checked else None,
         )
 
     def place_of(self, kernel: Kernel, gammas: Any) -> Array:
         """Return the t that belong to gammas, one for each, or one for all."""
-        _, _, trace, total = self._matrix(kernel)
+        _, trace, total = self._matrix(kernel)
         lambdas = 1.0 / (np.broadcast_to(gammas, self.outputs) * self.size)
         if not self.is_given:
             lambdas = (lambdas - self.floor * total) / trace if trace > 0.0 else np.zeros(self.outputs)
@@ -115,7 +111,7 @@ class JointCriterion:
             return self._at(kernel, t)
 
     def _at(self, kernel: Kernel, t: Array) -> Place | None:
-        K, distances, trace, total = self._matrix(kernel)
+        K, trace, total = self._matrix(kernel)
         steps, v = np.exp(t) * (1.0 if self.is_given else trace), self.weights
         lambdas = steps + self.floor * total
         if not (np.isfinite(total) and np.isfinite(lambdas).all() and (lambdas > 0.0).all()):
@@ -145,10 +141,7 @@ class JointCriterion:
             share = float(rates @ np.exp(t))
             within -= np.outer(share / v.sum() * v, v)
             within.flat[:: v.size + 1] += (share + self.floor * float(rates.sum())) * v
-        if self.pairs is not None and distances is not None:
-            slope = self.pairs.scale_gradient(kernel, distances, within)
-        else:
-            slope = kernel.scale_gradient(self.X, self.X, within)
+        slope = kernel.scale_gradient(self.X, self.X, within)
         if under is not None:
             slope = slope + kernel.scale_gradient(self.X_check, self.X, under)
         slope = np.append(slope, steps * rates)
@@ -157,10 +150,10 @@ class JointCriterion:
 
     def _matrix(self, kernel: Kernel) -> _WeightedGram:
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            K, s = (symmetric_matrix(kernel, self.X), None) if self.pairs is None else self.pairs.matrix(kernel)
+            K = symmetric_matrix(kernel, self.X)
             v = self.weights
             total = float(v @ K.diagonal())
-            return _WeightedGram(K, s, max(total - float(v @ (K @ v)) / float(v.sum()), 0.0), total)
+            return _WeightedGram(K, max(total - float(v @ (K @ v)) / float(v.sum()), 0.0), total)
 
 
 def _parts(task: Task) -> list[FactoredPart]:
