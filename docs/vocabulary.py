@@ -14,7 +14,6 @@ from docstring_fields import ROOT
 from generated_page import page_command, table
 
 import problems
-from problems.estimators.shared.saved import attributes_of
 
 __all__ = ["METHODS", "PAGE", "REASONS", "Vocabulary", "main"]
 
@@ -188,7 +187,7 @@ class Vocabulary:
         headings = ("estimator", *(f"`{what}`" if " " not in what else what for what in METHODS))
         reasons = [f'{k}. <a id="reason-{k}"></a>{what}: {why}' for k, (what, _, why) in enumerate(self.reasons, 1)]
         parameters = {name: kind().get_params(deep=False) for name, kind in self.estimators.items()}
-        attributes = {name: attributes_of(kind) for name, kind in self.estimators.items()}
+        attributes = {name: documented_attributes(kind) for name, kind in self.estimators.items()}
         return "\n".join(
             [
                 _HEAD,
@@ -197,7 +196,11 @@ class Vocabulary:
                 *reasons,
                 "",
                 table("## Parameters", ("parameter", "estimators"), self._owners(parameters)),
-                table("## What a fit leaves", ("attribute", "estimators"), self._owners(attributes)),
+                table(
+                    "## What a fit leaves, as its docstring names it",
+                    ("attribute", "estimators"),
+                    self._owners(attributes),
+                ),
             ]
         )
 
@@ -211,6 +214,14 @@ class Vocabulary:
             (f"`{name}`", "all" if len(who) == len(self.estimators) else ", ".join(f"`{owner}`" for owner in who))
             for name, who in sorted(owners.items())
         ]
+
+
+def documented_attributes(kind: type) -> list[str]:
+    """Return the attributes of a fit that the docstring of an estimator names."""
+    _, _, section = inspect.cleandoc(kind.__doc__ or "").partition("Attributes\n----------\n")
+    lines = section.partition("\n\n")[0].splitlines()
+    named = [line.partition(":")[0].split(",") for line in lines if line and not line.startswith(" ")]
+    return [name.strip() for names in named for name in names]
 
 
 def main(arguments: list[str]) -> int:

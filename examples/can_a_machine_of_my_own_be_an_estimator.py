@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.model_selection import GridSearchCV
 
-from problems import MachineRegressor
+from problems import MachineRegressor, load
 from substrate import Machine, Substrate
 from substrate.datasets import motorcycle
 from substrate.kernels import RBF
@@ -41,7 +41,7 @@ print("chosen:", search.best_params_)
 with tempfile.TemporaryDirectory() as folder:
     path = os.path.join(folder, "median.npz")
     model.save(path)
-    loaded = MachineRegressor.load(path)
+    loaded = load(path)
 print("the same predictions:", np.array_equal(loaded.predict(X), model.predict(X)), end="\n\n")
 print(loaded.certificate_)
 

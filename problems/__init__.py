@@ -82,34 +82,21 @@ def load(path: str | os.PathLike[str], max_bytes: float | None = None) -> Any:
         The memory that the model may use, added up before anything is allocated; a file that needs more is refused.
         None is 1 GiB, or four times the size of the file if that is more, so that every saved model can be loaded.
     """
-    from problems.estimators.shared.files import read_model
-    from substrate.errors import DataError
+    from substrate.files import load as load_value  # with all kernels, which not every import needs
 
-    if not os.path.exists(path):
-        raise DataError(f"there is no model file {path}; save() or substrate fit --out writes one")
-    model, notes = read_model(path, _estimator, max_bytes)
-    if notes is None:
-        return model
-    if "series" in notes:
-        from problems.estimators.series.narx import NARXRegressor
-
-        return NARXRegressor.restore(model, notes, path)
-    return import_module("problems.tables.estimators").restore(model, notes, path)
+    value, notes = load_value(path, _estimator, max_bytes)
+    return value if notes is None else import_module("problems.tables.estimators").restore(value, notes, path)
 
 
 def _estimator(name: str) -> Any:
-    """Return the class of a registered estimator, or None."""
-    home = {**ESTIMATORS, **SPECTRAL}.get(name)
-    if home is None:
-        return None
-    return getattr(import_module(home), name)
+    """Return a registered estimator, or what goes with one; None for another name."""
+    home = {**ESTIMATORS, **SPECTRAL, **COMPOSED}.get(name)
+    return None if home is None else getattr(import_module(home), name)
 
 
 def __getattr__(name: str) -> Any:
-    if name in ESTIMATORS or name in SPECTRAL:
+    if name in ESTIMATORS or name in SPECTRAL or name in COMPOSED:
         return _estimator(name)
-    if name in COMPOSED:
-        return getattr(import_module(COMPOSED[name]), name)
     if name in PAGES:
         return import_module(f"problems.{name}")
     raise AttributeError(f"module 'problems' has no attribute {name!r}")

@@ -4,7 +4,7 @@ A value is replaced and never changed; two are equal when their contents are.
 """
 
 from dataclasses import MISSING, fields, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -48,6 +48,13 @@ class Value:
     """
 
     __slots__ = ()
+    #: The classes of values of this package by name, which are what files may name (:mod:`substrate.files`).
+    kinds: ClassVar[dict[str, type["Value"]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.__module__.startswith(("substrate.", "problems.")):
+            Value.kinds[cls.__name__] = cls
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return parameters by name; those of a value inside this one as ``outer__inner``."""

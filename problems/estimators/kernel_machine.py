@@ -30,7 +30,6 @@ from substrate.bounds import FORMULA, EnclosedKernel, ExpansionPoint, RowMachine
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
 from substrate.certificates.rows import unpolished_tolerance
 from substrate.certificates.tolerance import Tolerance
-from substrate.encoding import RECORDS
 from substrate.errors import DataError, DeclarationError
 from substrate.fits.row_left_out import leave_rows_out
 from substrate.fits.row_newton import GramRows, RowPoint, solve_rows
@@ -44,9 +43,6 @@ from substrate.losses import Huber, Loss, RowLoss, SquaredHinge
 from substrate.proof import Proof, precision, tolerance_in_balls
 
 __all__ = ["KernelClassifier", "KernelRegressor"]
-
-RECORDS |= {name: getattr(loss_values, name) for name in ("EpsilonInsensitive", "Expectile", "Hinge", "Huber")}
-RECORDS |= {name: getattr(loss_values, name) for name in ("Logistic", "Pinball", "Squared", "SquaredHinge")}
 
 _UNKNOWN = (
     "rounding",

@@ -17,7 +17,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.shared.files import save
 from problems.estimators.shared.guarantees import Guarantee
 from problems.tables.columns import (
     DATE_FORMATS,
@@ -41,6 +40,7 @@ from problems.tables.quality import Quality, quality_of
 from problems.tables.table import Table, is_missing, named_columns, read_table
 from substrate.arrays import Array
 from substrate.errors import DataError, DeclarationError
+from substrate.files import save
 
 __all__ = ["Judged", "Preparation", "TabularClassifier", "TabularRegressor", "restore"]
 

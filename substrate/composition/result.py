@@ -2,9 +2,9 @@
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from substrate.composition.reading import Reading, inner_products, reading_of
 from substrate.composition.squares import SquaredRows
 from substrate.composition.terms import FittedPart, FittedTerm, LinearPart, One, Term, WeightedTerm
 from substrate.errors import DataError, DeclarationError
+from substrate.files import save
 from substrate.namespaces import row_blocks
 from substrate.solvers import SolverRecord
 
@@ -176,8 +177,6 @@ class Result:
     task: str | None = None
     #: The objective as it was declared and the number of constraints; None of a result from elsewhere.
     declared: tuple[Any, int] | None = field(default=None, repr=False, compare=False)
-    #: What writes a result to a file; set where files are read and written.
-    _writer: ClassVar[Callable[["Result", str | os.PathLike[str]], None] | None] = None
     #: The fitted terms of each output by its name; None is that of the only one.
     fitted: Mapping[str | None, tuple[KernelExpansion | FittedPart | FittedTerm | One, ...]] = field(init=False)
 
@@ -285,9 +284,7 @@ class Result:
         The expansions, the outputs, the parameters and the certificate are saved; the machine, its terms and its
         constraints, is not, nor is any function: kernels, features and operators that are functions are refused.
         """
-        if self._writer is None:
-            raise DeclarationError("import Result from substrate, which knows how files are written")
-        type(self)._writer(self, path)  # type: ignore[misc]
+        save(self, path)
 
     def __repr__(self) -> str:
         verdict = "holds" if self.certificate.holds else "does not hold"

@@ -22,6 +22,7 @@ from typing import Any, Self
 import numpy as np
 
 from substrate.arrays import Array
+from substrate.files import stored
 from substrate.gram import Gram
 from substrate.least_squares.spectrum import centred_spectrum
 from substrate.values import Record
@@ -38,6 +39,7 @@ _LEAST = 0.1
 _FEWEST = 4
 
 
+@stored
 @dataclass(frozen=True, slots=True, eq=False)
 class Spread(Record):
     """The machine g of one output.

@@ -6,7 +6,7 @@ import zipfile
 
 import numpy as np
 
-from substrate import archive
+from substrate import files
 
 
 def rewrite(path, change, digest=True):
@@ -19,11 +19,10 @@ def rewrite(path, change, digest=True):
     with np.load(path, allow_pickle=False) as stored:
         arrays = {name: stored[name] for name in stored.files if name != "header.json"}
     change(header, arrays)
-    header["arrays"] = {n: {"dtype": a.dtype.str, "shape": list(a.shape)} for n, a in arrays.items()}
     members = {name: npy_bytes(array) for name, array in arrays.items()}
     if digest and "digest" in header:
-        sums = {name: archive._sum(data) for name, data in members.items()}
-        header["digest"] = archive._digest(header["arrays"], header["content"], sums)
+        sums = {name: files._sum(data) for name, data in members.items()}
+        header["digest"] = files._digest(header["content"], sums)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as stored:
         stored.writestr("header.json", json.dumps(header))
         for name, data in members.items():

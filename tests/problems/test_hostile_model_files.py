@@ -1,6 +1,5 @@
 """No file makes loading long, or larger than it may be: every kernel and every parameter, with hostile values."""
 
-import io
 import json
 import struct
 import zipfile
@@ -14,11 +13,9 @@ from sampled_cases import first
 
 import problems
 from problems import LSSVMRegressor, load
-from problems.estimators.shared.encoding import encode
-from problems.estimators.shared.saved import parameters_of
-from substrate import kernels
-from substrate.archive import FORMAT, VERSION
+from substrate import files, kernels
 from substrate.errors import DataError, DeclarationError
+from substrate.files import FORMAT, VERSION
 from substrate.kernels import RBF, Componentwise, Foreign, Kernel, Laplacian, Linear, Matern, Polynomial, Symmetric
 
 #: What a file may take, and what the measurement itself adds.
@@ -41,14 +38,14 @@ TEXT = ["", "median", "each", "x" * 200_000]
 
 
 def as_json(kernel):
-    made = encode(kernel, "kernel", {})
+    made = files._encode(kernel, "kernel", {})
     json.dumps(made)
     return made
 
 
 def nested(name, depth, inner, **more):
     for _ in range(depth):
-        inner = {"kind": "kernel", "class": name, "fields": {"kernel": inner, **more}}
+        inner = {"kind": "value", "class": name, "fields": {"kernel": inner, **more}}
     return inner
 
 
@@ -56,7 +53,7 @@ def balanced(name, depth):
     """A tree of sums or products, of 2^depth leaves."""
     leaf = as_json(RBF(1.0))
     for _ in range(depth):
-        leaf = {"kind": "kernel", "class": name, "fields": {"left": leaf, "right": leaf}}
+        leaf = {"kind": "value", "class": name, "fields": {"left": leaf, "right": leaf}}
     return leaf
 
 
@@ -64,8 +61,8 @@ def mirrored_sums(depth):
     """Mirrored kernels inside sums inside mirrored kernels: no two are neighbours."""
     inner = as_json(RBF(1.0))
     for _ in range(depth):
-        both = {"kind": "kernel", "class": "Sum", "fields": {"left": inner, "right": as_json(Linear())}}
-        inner = {"kind": "kernel", "class": "Symmetric", "fields": {"kernel": both, "symmetry": "even"}}
+        both = {"kind": "value", "class": "Sum", "fields": {"left": inner, "right": as_json(Linear())}}
+        inner = {"kind": "value", "class": "Symmetric", "fields": {"kernel": both, "symmetry": "even"}}
     return inner
 
 
@@ -83,7 +80,7 @@ def hostile_fields(kernel):
     values = [*NUMBERS, *SEQUENCES, *TEXT, nested("Scaled", 100, inner, factor=2.0), balanced("Product", 8)]
     for name in plain:
         for value in values:
-            yield {"kind": "kernel", "class": kernel.__name__, "fields": {**plain, name: value}}
+            yield {"kind": "value", "class": kernel.__name__, "fields": {**plain, name: value}}
 
 
 def structures():
@@ -101,10 +98,10 @@ def structures():
         yield nested("Symmetric", 8, balanced(name, 6), symmetry="even")
     parts = {"kind": "list", "items": [inner] * 1_000}
     for order in (1, 500, 2**62):
-        yield {"kind": "kernel", "class": "Componentwise", "fields": {"kernel": parts, "order": order}}
+        yield {"kind": "value", "class": "Componentwise", "fields": {"kernel": parts, "order": order}}
     for degree in (1, 50, 1000, 1001, 10**4, 10**8, 2**62):
         for offset in (0.0, 1.0):
-            yield {"kind": "kernel", "class": "Polynomial", "fields": {"degree": degree, "offset": offset}}
+            yield {"kind": "value", "class": "Polynomial", "fields": {"degree": degree, "offset": offset}}
 
 
 @pytest.fixture(scope="module")
@@ -118,8 +115,8 @@ def honest(tmp_path_factory):
 
 def with_kernel(source, target, kernel):
     def replace(header, arrays):
-        header["content"]["fitted"]["kernel_"] = kernel
-        header["content"]["parameters"]["kernel"] = kernel
+        header["content"]["value"]["fitted"]["kernel_"] = kernel
+        header["content"]["value"]["parameters"]["kernel"] = kernel
 
     target.write_bytes(source.read_bytes())
     rewrite(target, replace)
@@ -221,41 +218,34 @@ HOSTILE = [
     "x" * 200_000,
     *SEQUENCES,
     {"kind": "list", "items": [{"kind": "list", "items": [2**62, 0]}] * 2_000},
-    {"kind": "record", "class": "Basis", "fields": {"n": 2**62, "rule": "random"}},
-    {"kind": "record", "class": "Basis", "fields": {"n": 10, "rule": {"kind": "list", "items": [2**62] * 1_000}}},
-    {"kind": "kernel", "class": "Polynomial", "fields": {"degree": 10**8}},
+    {"kind": "value", "class": "Basis", "fields": {"n": 2**62, "rule": "random"}},
+    {"kind": "value", "class": "Basis", "fields": {"n": 10, "rule": {"kind": "list", "items": [2**62] * 1_000}}},
+    {"kind": "value", "class": "Polynomial", "fields": {"degree": 10**8}},
     nested("Symmetric", 40, as_json(RBF(1.0)), symmetry="even"),
 ]
 
 
 @pytest.mark.parametrize("part", first(1, range(24)))
 def test_every_parameter_of_every_estimator(tmp_path, honest, part):
-    """A value is refused by the name of its parameter, or it is one that the stated range has."""
-    paths, allowed = [], {}
+    """A value is refused, or a fit will refuse it; none takes more than it may."""
+    paths = []
     for many, estimator in enumerate(ESTIMATORS):
         source = tmp_path / f"{estimator.__name__}.npz"
         estimator(RBF(1.0)).save(source)
-        kinds = parameters_of(estimator)
-        for place, name in enumerate(kinds):
+        for place, name in enumerate(sorted(estimator().get_params(deep=False).keys() - files.OUTSIDE)):
             for number, value in enumerate(HOSTILE):
                 if (many + place + number) % 24 != part:
                     continue
                 target = tmp_path / f"{estimator.__name__}-{name}-{number}.npz"
                 target.write_bytes(source.read_bytes())
-                rewrite(target, lambda header, arrays, n=name, v=value: header["content"]["parameters"].update({n: v}))
+                rewrite(
+                    target,
+                    lambda header, arrays, n=name, v=value: header["content"]["value"]["parameters"].update({n: v}),
+                )
                 paths.append(target)
-                if isinstance(value, (int, float, str)):
-                    allowed[str(target)] = kinds[name].allows(value)
     found = loads_of(honest / "values.npz", paths, LIMIT)
     assert_bounded(found)
-    assert {path: found[path][0] == "loads" for path in allowed} == allowed
     assert not any(outcome == "loads" for path, (outcome, _) in found.items() if path.endswith(("-15.npz", "-16.npz")))
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_no_number_that_is_a_parameter_is_negative(estimator):
-    signed = {name for name, kind in parameters_of(estimator).items() if kind.allows(-1.0)}
-    assert signed <= {"c"}, "the constant of a substrate may have any sign"
 
 
 # ---- sizes of what describes the rest ------------------------------------------------------------
@@ -263,7 +253,7 @@ def test_no_number_that_is_a_parameter_is_negative(estimator):
 
 def header_bytes(text):
     """A header of a model file with this JSON in it."""
-    fixed = {"format": FORMAT, "version": VERSION, "digest": "0" * 32, "arrays": {}}
+    fixed = {"format": FORMAT, "version": VERSION, "digest": "0" * 32}
     return json.dumps(fixed)[:-1].encode() + b', "content": {"notes": {"x": ' + text + b"}}}"
 
 
@@ -350,26 +340,3 @@ def test_the_list_of_members_is_the_one_that_every_reader_finds(tmp_path):
         path.write_bytes(spoilt)
         with pytest.raises(DataError, match=r"not a model file|is refused"):
             load(path)
-
-
-@pytest.mark.parametrize(
-    "announced",
-    [
-        {"dtype": "f8," * 300_000, "shape": [1]},
-        {"dtype": "<f8", "shape": [2**62] * 100_000},
-        {"dtype": "<f8", "shape": [0] * 33},
-        {"dtype": "<f8", "shape": "9" * 1_000},
-    ],
-    ids=["dtype", "shape", "dimensions", "text"],
-)
-def test_long_announcements_are_refused_at_once(tmp_path, announced):
-    """The product of a hundred thousand lengths would take minutes."""
-    buffer = io.BytesIO()
-    np.save(buffer, np.zeros(1))
-    header = json.loads(header_bytes(b"0")) | {"arrays": {"x": announced}}
-    with zipfile.ZipFile(tmp_path / "m.npz", "w") as stored:
-        stored.writestr("header.json", json.dumps(header))
-        stored.writestr("x.npy", buffer.getvalue())
-    with pytest.raises(DataError, match="announces the array 'x' badly") as caught:
-        load(tmp_path / "m.npz")
-    assert len(str(caught.value)) < 2_000

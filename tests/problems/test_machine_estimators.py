@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from problems import LSSVMRegressor, MachineClassifier, MachineRegressor
+from problems import MachineClassifier, MachineRegressor, load
 from substrate import Machine, Substrate, load_result
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF
@@ -114,7 +114,7 @@ def test_its_parameters_can_be_set_cloned_and_searched():
 def test_a_file_has_the_expansion_and_not_the_function(model, y, tmp_path):
     fitted, path = clone(model).fit(X, y), tmp_path / "model.npz"
     fitted.save(path)
-    loaded = type(model).load(path)
+    loaded = load(path)
     assert_array_equal(loaded.predict(X), fitted.predict(X))
     assert str(loaded.certificate_) == str(fitted.certificate_)
     assert loaded.get_params(deep=False)["build"] is None
@@ -122,14 +122,11 @@ def test_a_file_has_the_expansion_and_not_the_function(model, y, tmp_path):
         loaded.fit(X, y)
     with pytest.raises(ValueError, match="features"):
         loaded.predict(X[:, :1])
-    other = MachineClassifier if type(model) is MachineRegressor else MachineRegressor
-    with pytest.raises(DataError, match="is no file of a"):
-        other.load(path)
-    if type(model) is MachineRegressor:
-        assert_array_equal(load_result(path).predict(X), fitted.predict(X))
+    with pytest.raises(DataError, match=r"problems\.load"):
+        load_result(path)
 
 
-def test_what_cannot_be_fitted_is_refused_with_the_next_step(tmp_path):
+def test_what_cannot_be_fitted_is_refused_with_the_next_step():
     with pytest.raises(DeclarationError, match="needs build="):
         MachineRegressor().fit(X, Y)
     with pytest.raises(DeclarationError, match="must return a Machine"):
@@ -144,10 +141,6 @@ def test_what_cannot_be_fitted_is_refused_with_the_next_step(tmp_path):
 
     with pytest.raises(DeclarationError, match="one number per row"):
         MachineRegressor(two).fit(X, Y)
-    path = tmp_path / "model.npz"
-    LSSVMRegressor().fit(X, Y).save(path)
-    with pytest.raises(DataError, match=r"problems\.load"):
-        MachineRegressor.load(path)
 
 
 @pytest.mark.parametrize("of_machine", [True, False])

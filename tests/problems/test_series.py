@@ -1,11 +1,11 @@
 """Windows, forecasts one step and freely ahead, lags by grids, and files."""
 
-import json
 import warnings
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from rewritten_files import rewrite
 from sklearn.model_selection import GridSearchCV, TimeSeriesSplit, cross_val_score
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -145,10 +145,15 @@ def test_a_file_that_was_changed_is_refused(model, tmp_path):
     model.save(path)
     loaded = load(path)
     assert_array_equal(loaded.forecast(3, U[100:103]), model.forecast(3, U[100:103]))
-    notes = {"lags": [1, 2], "inputs": [1], "horizon": 1, "history": [[0.0], [1.0]], "names": []}
-    for wrong in ({}, {"series": 3}, {"series": notes}, {"series": {**notes, "lags": [0]}}):
-        with pytest.raises(DataError, match=r"refused|no series"):
-            NARXRegressor.restore(model.regressor_, json.loads(json.dumps(wrong)), path)
+    for change in ({"lags_": {"kind": "tuple", "items": [1, 3]}}, {"n_features_in_": 2}, {"regressor_": 3}):
+
+        def lie(header, arrays, change=change):
+            header["content"]["value"]["fitted"].update(change)
+
+        model.save(path)
+        rewrite(path, lie)
+        with pytest.raises(DataError, match=r"refused|damaged"):
+            load(path)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from substrate.arrays import Array
 from substrate.certificates import Certificate
+from substrate.composition import Machine
 from substrate.errors import DataError, DeclarationError
+from substrate.files import save
 
 __all__ = ["MachineClassifier", "MachineRegressor"]
 
@@ -91,8 +93,6 @@ class _MachineEstimator(BaseEstimator):
             )
         if self.parameters is not None and not isinstance(self.parameters, Mapping):
             raise DeclarationError(f"parameters must be a mapping from names to values, received {self.parameters!r}")
-        from substrate import Machine  # brings cvxpy
-
         given = dict(self.parameters or {})
         names = inspect.signature(self.build).parameters
         takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in names.values())
@@ -124,42 +124,22 @@ class _MachineEstimator(BaseEstimator):
         return [np.asarray(result.predict(X)) for result in self.results_]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted machines to a file that :meth:`load` reads back; no pickle, nothing executed.
+        """Write the fitted machines to a file that :func:`problems.load` reads back; no pickle, nothing executed.
 
         The expansions, the certificates and ``parameters`` are saved. The function is not: the estimator that is
         loaded predicts, and is not fitted again.
         """
         check_is_fitted(self)
-        from substrate.composition.result_file import save_results  # brings cvxpy
+        save(self, path)
 
-        notes = {"estimator": type(self).__name__, "parameters": dict(self.parameters or {})}
-        fitted = ("n_features_in_", "feature_names_in_", "classes_")
-        notes |= {name: getattr(self, name) for name in fitted if hasattr(self, name)}
-        save_results(self.results_, notes, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], max_bytes: float | None = None) -> Self:
-        """Read a fitted estimator back; see :func:`substrate.load_result` for what a file can and cannot do."""
-        from substrate.composition.result_file import load_results  # brings cvxpy
-
-        results, notes = load_results(path, max_bytes)
-        if notes.get("estimator") != cls.__name__:
-            raise DataError(f"{path} is no file of a {cls.__name__}; a result alone is read by substrate.load_result")
-        model = cls(parameters=notes.get("parameters") or None)
-        model._restore(results, notes, path)
-        return model
-
-    def _restore(self, results: tuple[Any, ...], notes: Mapping[str, Any], path: Any) -> None:
-        """Set the fitted attributes that a file has, checked."""
-        width, names = notes.get("n_features_in_"), notes.get("feature_names_in_")
-        if type(width) is not int or any(e.substrate.X.shape[1] != width for r in results for e in r.expansions):
-            raise DataError(f"{path} is refused: its machines have other columns than it states")
-        if names is not None:
-            if not isinstance(names, np.ndarray) or names.shape != (width,):
-                raise DataError(f"{path} is refused: it has other names of columns than columns")
-            self.feature_names_in_ = names
-        self.n_features_in_ = width
-        self.results_ = results
+    def _check_loaded(self) -> None:
+        """Refuse machines of other columns than the estimator states, read from a file."""
+        check_is_fitted(self)
+        if any(e.substrate.X.shape[1] != self.n_features_in_ for r in self.results_ for e in r.expansions):
+            raise DataError("its machines have other columns than it states")
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None and names.shape != (self.n_features_in_,):
+            raise DataError("it has other names of columns than columns")
 
 
 class MachineRegressor(RegressorMixin, _MachineEstimator):
@@ -283,10 +263,7 @@ class MachineClassifier(ClassifierMixin, _MachineEstimator):
         numbers = (values > 0.0).astype(int) if values.ndim == 1 else values.argmax(axis=1)
         return self.classes_[numbers]
 
-    def _restore(self, results: tuple[Any, ...], notes: Mapping[str, Any], path: Any) -> None:
-        classes = notes.get("classes_")
-        expected = len(results) if len(results) > 1 else 2
-        if not isinstance(classes, np.ndarray) or classes.shape != (expected,):
-            raise DataError(f"{path} is refused: its classes do not fit its machines")
-        super()._restore(results, notes, path)
-        self.classes_ = classes
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        if self.classes_.shape != (len(self.results_) if len(self.results_) > 1 else 2,):
+            raise DataError("its classes do not fit its machines")

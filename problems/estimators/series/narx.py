@@ -12,7 +12,6 @@ regressor is chosen (:mod:`substrate.least_squares.left_out_blocks`).
 
 import math
 import os
-from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -21,10 +20,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.chosen.selection import LSSVMRegressorCV
 from problems.estimators.shared.base import KernelEstimator
-from problems.estimators.shared.files import save
 from substrate.arrays import Array, real_array, whole_number
 from substrate.certificates import Certificate
-from substrate.errors import DataError, DeclarationError, SubstrateError
+from substrate.errors import DataError, DeclarationError
+from substrate.files import save
 from substrate.windows import Windows, read_delays, read_series, windowize
 
 __all__ = ["NARXRegressor"]
@@ -166,40 +165,17 @@ class NARXRegressor(RegressorMixin, BaseEstimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the regressor, the lags and the end of the series to a file that :func:`problems.load` reads back."""
         check_is_fitted(self)
-        notes = {
-            "lags": list(self.lags_),
-            "inputs": list(self.inputs_),
-            "horizon": int(self.horizon),
-            "history": self.history_.tolist(),
-            "names": [str(name) for name in getattr(self, "feature_names_in_", ())],
-        }
-        save(self.regressor_, path, {"series": notes}, lambda model, found: type(self).restore(model, found, path))
+        save(self, path)
 
-    @classmethod
-    def restore(cls, regressor: Any, notes: Any, path: Any) -> Self:
-        """Return the estimator of a file, from its regressor and its notes, checked."""
-        kept = notes.get("series") if isinstance(notes, Mapping) else None
-        if not isinstance(kept, Mapping):
-            raise DataError(f"{path} holds a {type(regressor).__name__} and no series around it; load it by load(path)")
-        try:
-            model = cls(regressor, lags=kept["lags"], inputs=kept["inputs"], horizon=kept["horizon"])
-            whole_number(model.horizon, "horizon", 1)
-            model.lags_, model.inputs_ = read_delays(model.lags, "lags", 1), read_delays(model.inputs, "inputs", 0)
-            model.history_ = real_array(kept["history"], "history", ndim=2)
-            names = [str(name) for name in kept["names"]]
-        except (KeyError, TypeError, ValueError, SubstrateError) as error:
-            raise DataError(f"{path} is refused: it does not describe a series ({error})") from error
-        n_rows, features = model.history_.shape[0], model.history_.shape[1] - 1
-        columns = len(model.lags_) + features * len(model.inputs_)
-        reach = max((*model.lags_, *model.inputs_))
-        if n_rows != reach or bool(features) != bool(model.inputs_) or len(names) not in (0, features):
-            raise DataError(f"{path} is refused: its history does not belong to its lags and delays")
-        if getattr(regressor, "n_features_in_", None) != columns:
-            raise DataError(f"{path} is refused: its windows have other columns than its regressor")
-        if names:
-            model.feature_names_in_ = np.array(names, dtype=object)
-        model.n_features_in_, model.regressor_ = features, regressor
-        return model
+    def _check_loaded(self) -> None:
+        """Refuse a history and windows that do not belong together, read from a file."""
+        if not hasattr(self, "regressor_"):
+            return
+        reach, columns = max((*self.lags_, *self.inputs_)), len(self.lags_) + self.n_features_in_ * len(self.inputs_)
+        if self.history_.shape != (reach, 1 + self.n_features_in_) or not np.isfinite(self.history_).all():
+            raise DataError("the history does not belong to the lags and delays")
+        if self.regressor_.n_features_in_ != columns:
+            raise DataError("the windows have other columns than the regressor")
 
     def _new_regressor(self) -> Any:
         """Return the regressor to fit, refused where it is none of this package."""

@@ -29,6 +29,7 @@ from substrate.arrays import Array, is_sparse, positive, real_array, refuse_disg
 from substrate.certificates import Certificate
 from substrate.certificates.rows import ACCURATE
 from substrate.errors import DataError
+from substrate.files import save
 from substrate.kernels import Kernel, as_kernel
 from substrate.least_squares.kernel_products import expansion_values
 from substrate.namespaces import check_finite, device_numbers, is_device_array, namespace_of, take_rows, to_numpy
@@ -169,8 +170,6 @@ class KernelEstimator(BaseEstimator):
         Parameters that act outside the model (``n_jobs``, ``verbose``) are not written and have their
         defaults after loading. The file is read back before it replaces an existing one.
         """
-        from problems.estimators.shared.files import save  # most fits do not need this import
-
         save(self, path)
 
     def to_numpy(self) -> Self:
@@ -234,8 +233,11 @@ class KernelEstimator(BaseEstimator):
 
     def _check_loaded(self) -> None:
         """Refuse inconsistent attributes read from a file: shapes, kinds, and one trial prediction."""
-        if self.__sklearn_is_fitted__():
-            self._model.check_loaded()
+        if not self.__sklearn_is_fitted__():
+            return
+        if not isinstance(self.certificate_, Certificate):
+            raise DataError(f"certificate_ must be a certificate, received a {type(self.certificate_).__name__}")
+        self._model.check_loaded()
 
     def _keep_expansion(self, X: Any, rows: Any, kernel: Kernel, support_values: Array, bias: Any) -> None:
         """Set the attributes of every expansion; the model is fitted from then on, so nothing may fail afterwards."""

@@ -17,6 +17,7 @@ from sklearn.base import clone
 from substrate import uncertainty
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError
+from substrate.files import stored
 from substrate.values import Record
 
 __all__ = [
@@ -43,6 +44,7 @@ N_FOLDS = 5
 Map = Callable[[Array], Array]
 
 
+@stored
 @dataclass(frozen=True, slots=True, eq=False)
 class CalibrationScores(Record):
     """Decision values of rows in machines that have not seen them, the numbers of their classes, and their weights.

@@ -1,4 +1,4 @@
-"""The records of models, which their files may name; :mod:`substrate.encoding` writes and reads them.
+"""The records of models, which their files may name (:mod:`substrate.files`).
 
 Records of the steps of a fit are frozen values, compared by content and written into model files.
 """
@@ -9,30 +9,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from problems.estimators.shared.calibration_scores import CalibrationScores
 from substrate.arrays import Array, whole_number
-from substrate.encoding import RECORDS, Arrays, bytes_needed, check_kernels, decode, encode
 from substrate.errors import DeclarationError
+from substrate.files import stored
 from substrate.kernels import Kernel
 from substrate.least_squares.error_distribution import ALL_WEIGHTINGS
 from substrate.least_squares.robust_weights import SCALES, check_choice
-from substrate.reduced import Basis
-from substrate.uncertainty.spread import Spread
 from substrate.values import Record, Value
 
 __all__ = [
-    "Arrays",
     "PruningStep",
     "Reweighting",
     "Robust",
-    "bytes_needed",
-    "check_kernels",
-    "decode",
-    "encode",
     "read_robust",
 ]
 
 
+@stored
 @dataclass(frozen=True, slots=True, eq=False)
 class Reweighting(Record):
     """One weighted fit: its weights, its solution, and the robust scale of its errors for the next weights.
@@ -47,6 +40,7 @@ class Reweighting(Record):
     change: float
 
 
+@stored
 @dataclass(frozen=True, slots=True, eq=False)
 class PruningStep(Record):
     """One machine of a pruning path.
@@ -116,15 +110,3 @@ def read_robust(given: Any) -> Robust:
     if not isinstance(given, Robust):
         raise DeclarationError(f"robust must be None, the name of a weighting or a Robust, received {given!r}")
     return given
-
-
-RECORDS.update(
-    {
-        "Basis": Basis,
-        "CalibrationScores": CalibrationScores,
-        "Spread": Spread,
-        "PruningStep": PruningStep,
-        "Reweighting": Reweighting,
-        "Robust": Robust,
-    }
-)

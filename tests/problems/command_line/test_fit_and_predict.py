@@ -16,11 +16,11 @@ from sklearn.preprocessing import StandardScaler
 import problems
 from problems import load
 from problems.command_line.main import main
-from problems.estimators.shared.files import save
 from problems.tables.table import read_table
 from substrate import datasets
 from substrate.certificates import Certificate, Row
 from substrate.errors import DataError
+from substrate.files import save
 from substrate.kernels import RBF
 from substrate.whole_file import written_whole
 

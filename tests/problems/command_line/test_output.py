@@ -11,6 +11,7 @@ import pytest
 from rewritten_files import rewrite
 
 import problems
+import problems.tables.estimators
 from problems import load
 from problems.command_line.main import main
 from problems.tables.machines import Search
@@ -101,7 +102,7 @@ def test_links_stay_and_their_targets_are_replaced(tmp_path, table, model):
 def test_save_refuses_too(tmp_path, monkeypatch, kind):
     estimator = problems.LSSVMRegressor(RBF(1.0), basis=Basis(5, random_state=0)).fit(X, Y)
     kind(tmp_path / "special.csv")
-    monkeypatch.setattr("problems.estimators.shared.files.encode", never)
+    monkeypatch.setattr("substrate.files._encode", never)
     with pytest.raises(DataError, match=r"special\.csv is a (named pipe|folder); name a file"):
         estimator.save(tmp_path / "special.csv")
 
@@ -118,14 +119,14 @@ def test_a_model_file_does_not_tell_where_it_was_made(tmp_path, table, model):
 
 def test_a_hostile_model_is_refused_by_predict(tmp_path, table, model, capsys):
     problems.LSSVMRegressor(RBF(1.0), basis=Basis(5, random_state=0)).fit(X, Y).save(model)
-    rewrite(model, lambda header, arrays: header["content"]["parameters"].update(executor="tcp://127.0.0.1:1"))
+    rewrite(model, lambda header, arrays: header["content"]["value"]["parameters"].update(executor="tcp://127.0.0.1:1"))
     assert run("predict", model, table, "--drop", "y", "--out", tmp_path / "p.csv") == 2
     assert "'executor'" in capsys.readouterr().err
     assert not (tmp_path / "p.csv").exists()
 
 
 def test_an_edited_model_predicts_and_says_so_once(table, model, capsys):
-    rewrite(model, lambda header, arrays: header["content"]["parameters"].update(gamma=3.0), digest=False)
+    rewrite(model, lambda header, arrays: header["content"]["value"]["parameters"].update(gamma=3.0), digest=False)
     assert run("predict", model, table) == 0
     said = capsys.readouterr()
     assert said.out.startswith("prediction\n")

@@ -159,13 +159,13 @@ def test_a_measure_that_does_not_fit_its_machine_is_refused(tmp_path):
     def spoil(header):
         text = json.dumps(header)
         found = json.loads(text)
-        entry = next(e for e in _entries(found) if isinstance(e, dict) and "measures" in e)
-        entry["measures"][0]["boxes"] = entry["measures"][0]["weights"]
+        entry = next(e for e in _entries(found) if isinstance(e, dict) and e.get("class") == "Measure")
+        entry["fields"]["boxes"] = {"kind": "list", "items": [1.0]}
         header.clear()
         header.update(found)
 
     rewritten(path, spoil)
-    with pytest.raises(DataError, match="measure"):
+    with pytest.raises(DataError, match=r"boxes|belong to nothing"):
         load_result(path)
 
 
@@ -186,7 +186,7 @@ def test_functions_are_refused_before_a_file_appears(tmp_path):
     t = Substrate(RBF(1.0), X, Y)
     heat = (lambda rows: 1.0 + rows[:, 0] ** 2) * LinearOperator.derivative({0: 1})
     machine = Machine(t, minimize=t.squared_norm + cp.sum_squares(t.e), subject_to=[t.apply(heat, NEW) >= -1.0])
-    with pytest.raises(DataError, match="functions in it"):
+    with pytest.raises(DataError, match="is a function"):
         machine.solve().save(path)
     own = Substrate(lambda A, B: A @ B.T + 1.0, X, Y)
     with pytest.raises(DataError, match="is a function and cannot be saved"):
@@ -208,30 +208,35 @@ def rewritten(path, change):
 def test_a_changed_file_does_not_hold(tmp_path):
     path = tmp_path / "result.npz"
     by_rows().solve().save(path)
-    rewritten(path, lambda header: header["content"]["results"][0].update(objective=0.0))
+    rewritten(path, lambda header: header["content"]["value"]["fields"].update(objective=0.0))
     with pytest.warns(ModelFileWarning, match="changed after it was written"):
         loaded = load_result(path)
     assert not loaded.certificate.holds
+
+
+def substrate_of(tree):
+    """The fields of the substrate of a result of one."""
+    return tree["expansions"]["items"][0]["fields"]["substrate"]["fields"]
 
 
 @pytest.mark.parametrize(
     "change",
     [
         lambda tree: tree.pop("expansions"),
-        lambda tree: tree.update(outputs=[[None, [7]]]),
-        lambda tree: tree.update(outputs=[[3, [0]]]),
+        lambda tree: tree["outputs"]["items"][0]["items"][1].update(items=[7]),
+        lambda tree: tree["outputs"]["items"][0]["items"].__setitem__(0, 3),
         lambda tree: tree.update(certificate=1),
-        lambda tree: tree.update(attempts=[[1, 2]]),
-        lambda tree: tree["expansions"][0].update(kernel={"kind": "kernel", "class": "Foreign", "fields": {}}),
-        lambda tree: tree["expansions"][0].update(task="anything"),
-        lambda tree: tree["expansions"][0].update(name=3),
-        lambda tree: tree["expansions"][0].update(X=tree["expansions"][0]["alpha"]),
+        lambda tree: tree.update(attempts={"kind": "tuple", "items": [1, 2]}),
+        lambda tree: substrate_of(tree).update(kernel={"kind": "value", "class": "Foreign", "fields": {}}),
+        lambda tree: substrate_of(tree).update(task="anything"),
+        lambda tree: substrate_of(tree).update(name=3),
+        lambda tree: substrate_of(tree).update(y=None),
     ],
 )
 def test_a_file_that_is_no_result_is_refused(change, tmp_path):
     path = tmp_path / "result.npz"
     by_rows().solve().save(path)
-    rewritten(path, lambda header: change(header["content"]["results"][0]))
+    rewritten(path, lambda header: change(header["content"]["value"]["fields"]))
     with pytest.raises(DataError):
         load_result(path)
 

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import struct
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -12,9 +13,9 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import problems
-from substrate import archive, load_result
-from substrate.archive import FORMAT, VERSION, read_archive, write_archive
-from substrate.errors import DataError, DeclarationError
+from substrate import files, load_result
+from substrate.errors import DataError, DeclarationError, ModelFileWarning
+from substrate.files import FORMAT, VERSION, load, save
 
 ARRAYS = {
     "floats": np.random.default_rng(0).normal(size=(40, 17)),
@@ -30,7 +31,7 @@ ARRAYS = {
     "strided": np.arange(20.0)[::3],
     "extremes": np.array([np.inf, -np.inf, np.nan, 5e-324, -0.0]),
 }
-CONTENT = {"estimator": "x", "nested": {"list": [1, 2.5, None, True, "ψ"], "inf": float("inf")}}
+CONTENT = {"name": "x", "nested": {"list": [1, 2.5, None, True, "ψ"], "inf": float("inf")}}
 
 
 def members_of(path):
@@ -53,21 +54,30 @@ def npy_bytes(array, allow_pickle=False):
 
 
 def header_of(arrays, **changes):
-    schema = {name: {"dtype": array.dtype.str, "shape": list(array.shape)} for name, array in arrays.items()}
-    header = {"format": FORMAT, "version": VERSION, "arrays": schema, "content": {}, "digest": "of something else"}
-    return header | changes
+    items = [[name, {"kind": "array", "name": name}] for name in arrays]
+    content = {"value": {"kind": "mapping", "items": [["arrays", {"kind": "mapping", "items": items}]]}, "notes": None}
+    return {"format": FORMAT, "version": VERSION, "content": content, "digest": "of something else"} | changes
 
 
-def contents(path, **options):
-    found = read_archive(path, **options)
-    return found.content, found.arrays
+def write(path, content, arrays, check=None):
+    save({"content": content, "arrays": arrays}, path, check=check)
 
 
-def forged(path, arrays, announced=None, **changes):
-    """A file whose header announces ``announced`` for its arrays."""
-    header = header_of(arrays, **changes)
-    header["arrays"] |= announced or {}
-    parts = {"header.json": json.dumps(header)}
+def contents(path, max_bytes=None):
+    found, _ = load(path, max_bytes=max_bytes)
+    return found.get("content"), found["arrays"]
+
+
+def is_as_written(path):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        load(path)
+    return not any(issubclass(warning.category, ModelFileWarning) for warning in caught)
+
+
+def forged(path, arrays, **changes):
+    """A file by somebody else."""
+    parts = {"header.json": json.dumps(header_of(arrays, **changes))}
     return write_members(path, parts | {f"{name}.npy": npy_bytes(array) for name, array in arrays.items()})
 
 
@@ -76,7 +86,7 @@ def forged(path, arrays, announced=None, **changes):
 
 def test_what_is_written_is_read_back(tmp_path):
     path = tmp_path / "model.npz"
-    write_archive(path, CONTENT, ARRAYS)
+    write(path, CONTENT, ARRAYS)
     content, arrays = contents(path)
     assert content == CONTENT
     assert list(arrays) == list(ARRAYS)
@@ -88,7 +98,7 @@ def test_what_is_written_is_read_back(tmp_path):
 
 
 def test_an_array_without_dimensions_is_read_back(tmp_path):
-    write_archive(tmp_path / "m.npz", {}, {"scalar": np.array(2.5)})
+    write(tmp_path / "m.npz", {}, {"scalar": np.array(2.5)})
     _, arrays = contents(tmp_path / "m.npz")
     assert arrays["scalar"].shape == ()
     assert arrays["scalar"] == 2.5
@@ -96,18 +106,17 @@ def test_an_array_without_dimensions_is_read_back(tmp_path):
 
 def test_numpy_reads_the_arrays_without_pickle(tmp_path):
     path = tmp_path / "model.npz"
-    write_archive(path, CONTENT, ARRAYS)
+    write(path, CONTENT, ARRAYS)
     with np.load(path, allow_pickle=False) as stored:
-        assert set(stored.files) == set(ARRAYS) | {"header.json"}
-        assert_array_equal(stored["floats"], ARRAYS["floats"])
+        assert len(stored.files) == len(ARRAYS) + 1
+        assert_array_equal(stored["value.1.0"], ARRAYS["floats"])
         header = json.loads(stored["header.json"])
     assert (header["format"], header["version"]) == (FORMAT, VERSION)
     assert len(header["digest"]) == 32
-    assert header["arrays"]["cube"] == {"dtype": "<f8", "shape": [2, 3, 4]}
 
 
 def test_nothing_is_compressed(tmp_path):
-    write_archive(tmp_path / "m.npz", {}, {"zeros": np.zeros(10_000)})
+    write(tmp_path / "m.npz", {}, {"zeros": np.zeros(10_000)})
     with zipfile.ZipFile(tmp_path / "m.npz") as stored:
         assert {info.compress_type for info in stored.infolist()} == {zipfile.ZIP_STORED}
 
@@ -115,7 +124,7 @@ def test_nothing_is_compressed(tmp_path):
 @pytest.mark.parametrize("path_type", [str, Path])
 def test_paths_of_either_kind(tmp_path, path_type):
     path = path_type(tmp_path / "named as the user likes")
-    write_archive(path, {"a": 1}, {})
+    write(path, {"a": 1}, {})
     assert contents(path) == ({"a": 1}, {})
     assert os.listdir(tmp_path) == ["named as the user likes"]
 
@@ -142,16 +151,16 @@ def disk_full(*_, **__):
 )
 def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, where, fault, error):
     path = tmp_path / "model.npz"
-    write_archive(path, {"old": True}, ARRAYS)
+    write(path, {"old": True}, ARRAYS)
     before = path.read_bytes()
     module, name = where.split(".")
     with monkeypatch.context() as patched:
-        patched.setattr(getattr(archive, module), name, fault)
+        patched.setattr(getattr(files, module), name, fault)
         with pytest.raises(error):
-            write_archive(path, {"new": True}, ARRAYS)
+            write(path, {"new": True}, ARRAYS)
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["model.npz"]
-    write_archive(path, {"new": True}, ARRAYS)
+    write(path, {"new": True}, ARRAYS)
     assert contents(path)[0] == {"new": True}
 
 
@@ -159,14 +168,8 @@ def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkey
     "array", [np.array([object()]), np.array(["a", 1], dtype=object), np.ones(2) * 1j, np.array(["2020"], "datetime64")]
 )
 def test_what_needs_pickle_is_refused_before_a_file_is_made(tmp_path, array):
-    with pytest.raises(DataError, match=r"\(values\) cannot be saved without pickle"):
-        write_archive(tmp_path / "m.npz", {}, {"values": array})
-    assert os.listdir(tmp_path) == []
-
-
-def test_content_that_json_cannot_hold_leaves_nothing(tmp_path):
-    with pytest.raises(TypeError):
-        write_archive(tmp_path / "m.npz", {"f": object()}, {})
+    with pytest.raises(DataError, match=r"without pickle|not text"):
+        write(tmp_path / "m.npz", {}, {"values": array})
     assert os.listdir(tmp_path) == []
 
 
@@ -176,7 +179,7 @@ def test_content_that_json_cannot_hold_leaves_nothing(tmp_path):
 @pytest.fixture
 def whole(tmp_path):
     path = tmp_path / "whole.npz"
-    write_archive(path, CONTENT, {name: ARRAYS[name] for name in ("floats", "integers", "text")})
+    write(path, CONTENT, {name: ARRAYS[name] for name in ("floats", "integers", "text")})
     return path
 
 
@@ -186,7 +189,7 @@ def test_truncated_anywhere(tmp_path, whole):
     for length in {*range(0, len(data), 61), *range(len(data) - 60, len(data))}:
         cut.write_bytes(data[:length])
         with pytest.raises(DataError, match=r"not a model file, or is damaged|refused"):
-            read_archive(cut)
+            load(cut)
 
 
 def loads_alike_or_refuses(path, shapes):
@@ -224,7 +227,7 @@ def test_every_byte_that_is_not_an_array_flipped(tmp_path, mask):
     """Local headers, npy headers and the central directory, each byte in two ways."""
     path, damaged = tmp_path / "small.npz", tmp_path / "damaged.npz"
     arrays = {"x": np.arange(1000.0)}  # larger than what one read takes, so a header is parsed before its sum is known
-    write_archive(path, {"a": 1}, arrays)
+    write(path, {"a": 1}, arrays)
     data = path.read_bytes()
     body = data.index(np.arange(1000.0).tobytes())
     failures = {}
@@ -252,14 +255,10 @@ def test_a_pickle_in_an_array_is_never_opened(tmp_path):
     payload.target = str(tmp_path / "executed")
     array = np.array([payload], dtype=object)
     parts = {"x.npy": npy_bytes(array, allow_pickle=True)}
-    honest = header_of({"x": array})
-    honest["arrays"]["x"]["dtype"] = "|O"
-    lying = header_of({"x": np.zeros(1)})
-    for header in (honest, lying):
-        path = write_members(tmp_path / "evil.npz", {"header.json": json.dumps(header)} | parts)
-        with pytest.raises(DataError):
-            read_archive(path)
-        assert not (tmp_path / "executed").exists()
+    path = write_members(tmp_path / "evil.npz", {"header.json": json.dumps(header_of({"x": array}))} | parts)
+    with pytest.raises(DataError):
+        load(path)
+    assert not (tmp_path / "executed").exists()
     with np.load(path, allow_pickle=True) as stored:
         assert stored["x"].shape == (1,)
     assert (tmp_path / "executed").exists(), "the payload is live: opened with pickle it runs"
@@ -271,54 +270,7 @@ def test_a_zip_bomb_is_refused(tmp_path):
     path = write_members(tmp_path / "bomb.npz", parts, zipfile.ZIP_DEFLATED)
     assert path.stat().st_size < 200_000
     with pytest.raises(DataError, match="is compressed"):
-        read_archive(path)
-
-
-@pytest.mark.parametrize(
-    "shape",
-    [
-        [10**9],
-        [10**6, 10**6, 10**6],
-        [10**18, 10**18, 10**18],
-        [float("inf")],
-        [float("nan")],
-        [-1],
-        [-1, -3],
-        [2],
-        [3, 1],
-        [],
-        "3",
-        3,
-        None,
-        [None],
-        ["x"],
-        [[3]],
-        {"0": 3},
-    ],
-    ids=lambda shape: str(shape)[:20],
-)
-def test_announced_shapes_that_are_not_there(tmp_path, shape):
-    array = np.zeros(3)
-    path = forged(tmp_path / "m.npz", {"x": array}, {"x": {"dtype": "<f8", "shape": shape}})
-    with pytest.raises(DataError, match="'x'"):
-        read_archive(path)
-
-
-@pytest.mark.parametrize(
-    "dtype",
-    ["|O", "O", "<c16", "<M8[s]", "V8", "f8,f8", "(2,)f8", "<f4", "<i8", "(,)f8", "nonsense", "", None, 7, [], {}],
-)
-def test_announced_dtypes_that_are_not_there(tmp_path, dtype):
-    path = forged(tmp_path / "m.npz", {"x": np.zeros(3)}, {"x": {"dtype": dtype, "shape": [3]}})
-    with pytest.raises(DataError, match="'x'"):
-        read_archive(path)
-
-
-@pytest.mark.parametrize("announced", [{}, {"dtype": "<f8"}, {"shape": [3]}, [], "x", None, 3])
-def test_announcements_of_another_form(tmp_path, announced):
-    path = forged(tmp_path / "m.npz", {"x": np.zeros(3)}, {"x": announced})
-    with pytest.raises(DataError, match="announces the array 'x' badly"):
-        read_archive(path)
+        load(path)
 
 
 @pytest.mark.parametrize(
@@ -347,7 +299,7 @@ def test_array_headers_that_lie(tmp_path, inside):
     # a long tail keeps the sum over the member from being checked before its header is parsed
     parts = {"header.json": json.dumps(header_of({"x": np.zeros(3)})), "x.npy": member + b"\0" * 10_000}
     with pytest.raises(DataError):
-        read_archive(write_members(tmp_path / "m.npz", parts))
+        load(write_members(tmp_path / "m.npz", parts))
 
 
 @pytest.mark.parametrize(
@@ -356,7 +308,7 @@ def test_array_headers_that_lie(tmp_path, inside):
 def test_members_that_are_not_arrays(tmp_path, magic):
     parts = {"header.json": json.dumps(header_of({"x": np.zeros(3)})), "x.npy": magic + b"\0" * 64}
     with pytest.raises(DataError):
-        read_archive(write_members(tmp_path / "m.npz", parts))
+        load(write_members(tmp_path / "m.npz", parts))
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
@@ -364,7 +316,7 @@ def test_a_member_that_occurs_twice(tmp_path):
     array = npy_bytes(np.zeros(3))
     parts = [("header.json", json.dumps(header_of({"x": np.zeros(3)}))), ("x.npy", array), ("x.npy", array)]
     with pytest.raises(DataError, match="a member occurs twice"):
-        read_archive(write_members(tmp_path / "m.npz", parts))
+        load(write_members(tmp_path / "m.npz", parts))
 
 
 @pytest.mark.parametrize("name", ["../outside.npy", "/outside.npy", "extra.npy", "x.npy/", "header.json/../x.npy"])
@@ -373,8 +325,8 @@ def test_members_that_are_not_announced(tmp_path, name):
     inner.mkdir()
     parts = members_of(forged(inner / "m.npz", {"x": np.zeros(3)}))
     write_members(inner / "m.npz", parts | {name: npy_bytes(np.zeros(3))})
-    with pytest.raises(DataError, match="are missing or not announced"):
-        read_archive(inner / "m.npz")
+    with pytest.raises(DataError, match=r"belong to nothing|no plain name"):
+        load(inner / "m.npz")
     assert sorted(entry.name for entry in tmp_path.rglob("*")) == ["inner", "m.npz"]
 
 
@@ -386,14 +338,14 @@ def test_an_announced_path_is_refused_and_nothing_is_unpacked(tmp_path, name):
     inner.mkdir()
     path = forged(inner / "m.npz", {name: np.zeros(3)})
     with pytest.raises(DataError, match="which is no plain name"):
-        read_archive(path)
+        load(path)
     assert sorted(entry.name for entry in tmp_path.rglob("*")) == ["inner", "m.npz"]
 
 
 def test_an_announced_array_that_is_missing(tmp_path):
     parts = {"header.json": json.dumps(header_of({"x": np.zeros(3)}))}
-    with pytest.raises(DataError, match=r"x\.npy.*missing"):
-        read_archive(write_members(tmp_path / "m.npz", parts))
+    with pytest.raises(DataError, match="the array 'x' is missing"):
+        load(write_members(tmp_path / "m.npz", parts))
 
 
 def test_members_behind_a_password(tmp_path):
@@ -406,14 +358,14 @@ def test_members_behind_a_password(tmp_path):
             place = data.find(signature, place + 1)
     path.write_bytes(data)
     with pytest.raises(DataError, match=r"encrypted|password"):
-        read_archive(path)
+        load(path)
 
 
 @pytest.mark.parametrize(
     ("header", "message"),
     [
-        (b"", "header of .* is damaged"),
-        (b"not json", "header of .* is damaged"),
+        (b"", "is damaged"),
+        (b"not json", "is damaged"),
         (b"\xff\xfe\x00", "damaged"),
         (b"[1, 2]", "does not name"),
         (b"null", "does not name"),
@@ -422,33 +374,33 @@ def test_members_behind_a_password(tmp_path):
         (b'{"format": "another"}', "does not name"),
         (b"[" * 100_000 + b"]" * 100_000, "damaged"),
         (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "damaged"),
-        (b"1" * 5000, "damaged|does not name"),
+        (b"1" * 5000, "does not fit into 64 bits"),
     ],
     ids=lambda value: repr(value)[:30],
 )
 def test_headers_of_another_form(tmp_path, header, message):
     path = write_members(tmp_path / "m.npz", {"header.json": header})
     with pytest.raises(DataError, match=message):
-        read_archive(path)
+        load(path)
 
 
-@pytest.mark.parametrize("changes", [{"arrays": []}, {"arrays": None}, {"content": []}, {"content": "x"}])
+@pytest.mark.parametrize("changes", [{"content": []}, {"content": "x"}])
 def test_headers_that_lack_a_part(tmp_path, changes):
-    with pytest.raises(DataError, match="lacks the arrays or the content"):
-        read_archive(write_members(tmp_path / "m.npz", {"header.json": json.dumps(header_of({}) | changes)}))
+    with pytest.raises(DataError, match="lacks the content"):
+        load(write_members(tmp_path / "m.npz", {"header.json": json.dumps(header_of({}) | changes)}))
 
 
 def test_a_header_that_is_too_large_is_not_read(tmp_path):
     path = write_members(tmp_path / "m.npz", {"header.json": b" " * 2**16})
     with pytest.raises(DataError, match="max_bytes if you trust it"):
-        read_archive(path, max_bytes=2**16)
+        load(path, max_bytes=2**16)
 
 
 @pytest.mark.parametrize("version", [0, 1, VERSION + 1, 99, "1", None, 1.5, [1], True, 1.0, 2.0, False, -1])
 def test_another_version_names_both(tmp_path, version):
     path = forged(tmp_path / "m.npz", {}, version=version)
     with pytest.raises(DataError) as caught:
-        read_archive(path)
+        load(path)
     assert f"format version {version!r}" in str(caught.value)
     assert f"reads version {VERSION};" in str(caught.value)
 
@@ -457,13 +409,13 @@ def test_another_version_names_both(tmp_path, version):
 def test_files_that_are_no_archive(tmp_path, data):
     (tmp_path / "m.npz").write_bytes(data)
     with pytest.raises(DataError, match=r"m\.npz"):
-        read_archive(tmp_path / "m.npz")
+        load(tmp_path / "m.npz")
 
 
 def test_an_npz_of_numpy_is_not_a_model(tmp_path):
     np.savez(tmp_path / "m.npz", x=np.zeros(3))
     with pytest.raises(DataError, match=r"it has no header\.json"):
-        read_archive(tmp_path / "m.npz")
+        load(tmp_path / "m.npz")
 
 
 @pytest.mark.parametrize("read", [problems.load, load_result])
@@ -478,14 +430,13 @@ def test_a_folder_and_a_file_that_is_not_there_are_refused_in_words(tmp_path, re
 
 
 def test_a_file_as_it_was_written_says_so(tmp_path):
-    write_archive(tmp_path / "m.npz", CONTENT, ARRAYS)
-    found = read_archive(tmp_path / "m.npz")
-    assert found.as_written is True
+    write(tmp_path / "m.npz", CONTENT, ARRAYS)
+    assert is_as_written(tmp_path / "m.npz")
 
 
 def test_the_same_contents_give_the_same_bytes(tmp_path):
     for name in ("one.npz", "other.npz"):
-        write_archive(tmp_path / name, CONTENT, ARRAYS)
+        write(tmp_path / name, CONTENT, ARRAYS)
     assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "other.npz").read_bytes()
     with zipfile.ZipFile(tmp_path / "one.npz") as stored:
         assert {info.date_time for info in stored.infolist()} == {(1980, 1, 1, 0, 0, 0)}
@@ -494,50 +445,51 @@ def test_the_same_contents_give_the_same_bytes(tmp_path):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda header, members: header["content"]["nested"].update(inf=1.0),
-        lambda header, members: header["content"].update(more=None),
-        lambda header, members: members.update({"x.npy": npy_bytes(np.array([1.0, 2.0, 4.0]))}),
+        lambda header, members: header["content"].update(notes={"inf": 1.0}),
+        lambda header, members: members.update({"value.1.0.npy": npy_bytes(np.array([1.0, 2.0, 4.0]))}),
         lambda header, members: header.update(digest="0" * 32),
     ],
-    ids=["a value", "a key", "an array", "the digest"],
+    ids=["a value", "an array", "the digest"],
 )
 def test_a_change_to_anything_is_noticed(tmp_path, change):
     path = tmp_path / "m.npz"
-    write_archive(path, CONTENT, {"x": np.array([1.0, 2.0, 3.0])})
+    write(path, CONTENT, {"x": np.array([1.0, 2.0, 3.0])})
     members = members_of(path)
     header = json.loads(members["header.json"])
     change(header, members)
     write_members(path, members | {"header.json": json.dumps(header)})
-    assert read_archive(path).as_written is False
+    assert not is_as_written(path)
 
 
 def test_arrays_that_have_changed_places_are_noticed(tmp_path):
     path = tmp_path / "m.npz"
-    write_archive(path, {}, {"x": np.zeros(3), "y": np.ones(3)})
+    write(path, {}, {"x": np.zeros(3), "y": np.ones(3)})
     members = members_of(path)
-    write_members(path, members | {"x.npy": members["y.npy"], "y.npy": members["x.npy"]})
-    assert read_archive(path).as_written is False
+    write_members(
+        path, members | {"value.1.0.npy": members["value.1.1.npy"], "value.1.1.npy": members["value.1.0.npy"]}
+    )
+    assert not is_as_written(path)
 
 
 @pytest.mark.parametrize("digest", [None, 3, [], {}])
 def test_a_file_must_have_a_digest(tmp_path, digest):
-    with pytest.raises(DataError, match="lacks the digest"):
-        read_archive(forged(tmp_path / "m.npz", {}, digest=digest))
+    with pytest.raises(DataError, match="lacks the content or the digest"):
+        load(forged(tmp_path / "m.npz", {}, digest=digest))
 
 
 def test_what_a_check_refuses_is_not_written(tmp_path):
     path = tmp_path / "m.npz"
-    write_archive(path, {"old": True}, {})
+    write(path, {"old": True}, {})
     before = path.read_bytes()
     seen = []
 
-    def refuse(found):
-        seen.append((found.content, list(found.arrays), found.as_written, path.read_bytes() == before))
+    def refuse(found, notes):
+        seen.append((found["content"], list(found["arrays"]), notes, path.read_bytes() == before))
         raise DataError("no")
 
     with pytest.raises(DataError, match="no"):
-        write_archive(path, {"new": True}, {"x": np.zeros(3)}, refuse)
-    assert seen == [({"new": True}, ["x"], True, True)]
+        write(path, {"new": True}, {"x": np.zeros(3)}, refuse)
+    assert seen == [({"new": True}, ["x"], None, True)]
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["m.npz"]
 
@@ -549,73 +501,46 @@ def never(*_, **__):
     raise AssertionError("an array was read before the sizes were added up")
 
 
-def test_text_without_letters_takes_nothing_before_it_is_refused(tmp_path, monkeypatch):
+def test_text_without_letters_takes_nothing_before_it_is_refused(tmp_path):
     shape = 400_000_000
     text = f"{{'descr': '<U0', 'fortran_order': False, 'shape': ({shape},), }}".encode("latin1") + b"\n"
     member = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
-    header = header_of({}) | {"arrays": {"x": {"dtype": "<U0", "shape": [shape]}}}
+    header = header_of(["x"])
     path = write_members(tmp_path / "m.npz", {"header.json": json.dumps(header), "x.npy": member})
-    monkeypatch.setattr(archive.npy, "read_array", never)
-    with pytest.raises(DataError, match=r"array 'x' announces dtype <U0"):
-        read_archive(path)
-
-
-@pytest.mark.parametrize("shape", [[10**15, 0], [0, 10**15], [10**9, 10**9, 0]])
-def test_an_empty_array_counts_by_its_other_lengths(tmp_path, shape):
-    announced = {"arrays": {"x": {"dtype": "<f8", "shape": shape}}}
-    text = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {tuple(shape)}, }}".encode("latin1") + b"\n"
-    member = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
-    path = write_members(tmp_path / "m.npz", {"header.json": json.dumps(header_of({}) | announced), "x.npy": member})
-    with pytest.raises(DataError, match="bytes of memory, and 1073741824 are allowed"):
-        read_archive(path)
+    with pytest.raises(DataError, match="array 'x' is not what it announces"):
+        load(path)
 
 
 def test_the_limit_is_on_all_arrays_together_and_comes_before_the_first(tmp_path, monkeypatch):
     arrays = {f"x{number}": np.zeros(1000) for number in range(4)}
     path = tmp_path / "m.npz"
-    write_archive(path, {}, arrays)
+    write(path, {}, arrays)
     assert contents(path, max_bytes=100_000)[1].keys() == arrays.keys()
-    monkeypatch.setattr(archive.npy, "read_array", never)
+    monkeypatch.setattr(files, "_read_array", never)
     with pytest.raises(
         DataError, match=r"would take \d+ bytes of memory, and 20000 are allowed; give a larger max_bytes"
     ):
-        read_archive(path, max_bytes=20_000)
-
-
-def test_text_counts_as_the_objects_it_may_become(tmp_path):
-    write_archive(tmp_path / "m.npz", {}, {"x": np.full(10_000, "a")})
-    assert (tmp_path / "m.npz").stat().st_size < 50_000
-    with pytest.raises(DataError, match="bytes of memory"):
-        read_archive(tmp_path / "m.npz", max_bytes=500_000)
+        load(path, max_bytes=20_000)
 
 
 def test_json_counts_before_it_is_read(tmp_path, monkeypatch):
-    write_archive(tmp_path / "m.npz", {"lists": [{}] * 10_000}, {})
-    monkeypatch.setattr(archive, "_read_json", never)
+    write(tmp_path / "m.npz", {"lists": [{}] * 10_000}, {})
+    monkeypatch.setattr(files, "_read_header", never)
     with pytest.raises(DataError, match="bytes of memory"):
-        read_archive(tmp_path / "m.npz", max_bytes=100_000)
-
-
-def test_what_the_content_needs_is_asked_before_an_array_is_read(tmp_path, monkeypatch):
-    write_archive(tmp_path / "m.npz", {"a": 1}, {"x": np.zeros(3)})
-    monkeypatch.setattr(archive.npy, "read_array", never)
-    with pytest.raises(DataError, match=r"would take 100000\d+ bytes"):
-        read_archive(
-            tmp_path / "m.npz", plan=lambda content, names: 10**10 if (content, names) == ({"a": 1}, {"x"}) else 0
-        )
+        load(tmp_path / "m.npz", max_bytes=100_000)
 
 
 def test_a_large_file_may_take_what_it_holds(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "LEAST_LIMIT", 1000)
-    write_archive(tmp_path / "m.npz", {}, {"x": np.zeros(100_000)})
+    monkeypatch.setattr(files, "_LEAST_LIMIT", 1000)
+    write(tmp_path / "m.npz", {}, {"x": np.zeros(100_000)})
     assert contents(tmp_path / "m.npz")[1]["x"].size == 100_000
 
 
 @pytest.mark.parametrize("limit", [0, -1, True, "1 GB", float("nan")])
 def test_limits_that_are_none(tmp_path, limit):
-    write_archive(tmp_path / "m.npz", {}, {})
+    write(tmp_path / "m.npz", {}, {})
     with pytest.raises(DeclarationError, match="max_bytes must be a positive number of bytes"):
-        read_archive(tmp_path / "m.npz", max_bytes=limit)
+        load(tmp_path / "m.npz", max_bytes=limit)
 
 
 def test_members_that_lie_on_each_other(tmp_path):
@@ -635,7 +560,7 @@ def test_members_that_lie_on_each_other(tmp_path):
     struct.pack_into("<I", tail, 16, kept)
     path.write_bytes(cut + bytes(tail))
     with pytest.raises(DataError, match="larger together than its"):
-        read_archive(path)
+        load(path)
 
 
 # ---- JSON ----------------------------------------------------------------------------------------
@@ -644,14 +569,14 @@ def test_members_that_lie_on_each_other(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"content": {"a": 1, "a": 2}}', "the key 'a' occurs twice"),
-        ('{"content": {}, "content": {}}', "the key 'content' occurs twice"),
+        ('{"content": {"a": 1, "a": 2}}', "a key occurs twice"),
+        ('{"content": {}, "content": {}}', "a key occurs twice"),
         ('{"content": ' + "9" * 100_000 + "}", "an integer of 100000 digits does not fit into 64 bits"),
         ('{"content": -' + "9" * 4301 + "}", "an integer of 4301 digits"),
         ('{"content": 9223372036854775808}', "an integer of 19 digits"),
         ('{"content": -9223372036854775809}', "an integer of 19 digits"),
-        ('{"content": ' + "[" * 300 + "]" * 300 + "}", "nested deeper than 256 levels"),
-        ('{"a":' * 300 + "1" + "}" * 300, "nested deeper than 256 levels"),
+        ('{"content": ' + "[" * 300 + "]" * 300 + "}", "does not name|damaged"),
+        ('{"a":' * 300 + "1" + "}" * 300, "does not name|damaged"),
         ('{"content": "\x00"}', "damaged"),
     ],
     ids=lambda value: value[:30],
@@ -659,13 +584,13 @@ def test_members_that_lie_on_each_other(tmp_path):
 def test_json_that_readers_disagree_about(tmp_path, text, message):
     path = write_members(tmp_path / "m.npz", {"header.json": text})
     with pytest.raises(DataError, match=message) as caught:
-        read_archive(path)
+        load(path)
     assert "set_int_max_str_digits" not in str(caught.value)
 
 
 def test_the_extremes_of_64_bits_are_read(tmp_path):
     content = {"least": -(2**63), "most": 2**63 - 1}
-    write_archive(tmp_path / "m.npz", content, {})
+    write(tmp_path / "m.npz", content, {})
     assert contents(tmp_path / "m.npz")[0] == content
 
 
@@ -675,4 +600,4 @@ def test_the_extremes_of_64_bits_are_read(tmp_path):
 def test_a_pipe_is_not_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")  # opening it would wait for a writer for ever
     with pytest.raises(DataError, match="is no regular file"):
-        read_archive(tmp_path / "pipe")
+        load(tmp_path / "pipe")
