@@ -83,7 +83,6 @@ LOOKED_UP = {
     | set(problems.ESTIMATORS.values())
     | set(problems.COMPOSED.values())
     | set(problems.SPECTRAL.values()),
-    "problems.estimators.shared.base": _PAGES,
     "problems.displays": set(DISPLAYS.values()),
     "problems.command_line.verify": _PAGES,
     "substrate.uncertainty": {f"substrate.uncertainty.{module}" for module in uncertainty._MODULES.values()},
@@ -185,7 +184,7 @@ def test_the_walk_finds_the_files():
     assert "substrate.proof" in GRAPH["problems.estimators.shared.base"], "the deferred import is seen"
     assert {"substrate.composition", "substrate.fusion"} <= GRAPH["substrate"], "and those of a root's __getattr__"
     assert {"problems.l1_substrate", "problems.estimators.chosen.selection"} <= GRAPH["problems"]
-    assert "problems.l1_substrate" in GRAPH["problems.estimators.shared.base"], "what is looked up is seen"
+    assert "problems.l1_substrate" in GRAPH["problems.command_line.verify"], "what is looked up is seen"
 
 
 def test_a_room_of_a_package_has_its_own_floor():
@@ -344,7 +343,7 @@ model.predict(X), str(model.certificate_), model.certify(X, X.ravel() ** 2)
 
 
 def test_an_estimator_is_imported_without_what_few_fits_need():
-    iterations = ("substrate.least_squares.iterated_fit", "substrate.least_squares.conjugate_gradient")
+    iterations = ("substrate.least_squares.preconditioner", "substrate.least_squares.conjugate_gradient")
     sure = ("substrate.uncertainty.influence", "substrate.proof", "fractions")
     asked = ("problems.estimators.shared.importance", "problems.estimators.shared.left_out")
     found = loaded_by("from problems import LSSVMClassifier, LSSVMRegressor", *iterations, *sure, *asked)

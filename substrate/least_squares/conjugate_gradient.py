@@ -20,7 +20,6 @@ a product with K, not carried along.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,11 +27,11 @@ from numpy.typing import NDArray
 from substrate.arrays import Array
 from substrate.errors import SolverError
 from substrate.least_squares.border import ONES, Border
-from substrate.least_squares.saddle_system import target_unit
+from substrate.least_squares.saddle_system import SaddleSolution, target_unit
 from substrate.operators import KernelOperator
 from substrate.progress import LateProgress
 
-__all__ = ["GradientSolution", "solve_by_conjugate_gradients"]
+__all__ = ["solve_by_conjugate_gradients"]
 
 #: Share of the requested accuracy at which the iteration stops: the rest is for rounding.
 _SHARE = 0.5
@@ -46,44 +45,6 @@ _NOT_FINITE = "their numbers left the range of floating point"
 Columns = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class GradientSolution:
-    """Support values and bias of every output, K alpha, and a record of the iteration.
-
-    ``reached`` are the residuals, root mean square by the weights of the rows, in the units of Y; ``unfinished`` are
-    the outputs that are less accurate than requested, and ``reason`` states why, if there is one. ``slopes`` are the
-    coefficients of the columns of the border beside the constant.
-    """
-
-    support_values: Array
-    bias: Array
-    products: Array
-    iterations: int
-    reached: Array
-    unfinished: Columns
-    reason: str
-    slopes: Array
-
-    @property
-    def is_converged(self) -> bool:
-        """Whether every output is as accurate as requested."""
-        return not self.reason
-
-    def part(self, columns: slice) -> "GradientSolution":
-        """Return some of the outputs, with the reason if one of them is not finished."""
-        unfinished = self.unfinished[columns]
-        return GradientSolution(
-            support_values=self.support_values[:, columns],
-            bias=self.bias[columns],
-            products=self.products[:, columns],
-            iterations=self.iterations,
-            reached=self.reached[columns],
-            unfinished=unfinished,
-            reason=self.reason if unfinished.any() else "",
-            slopes=self.slopes[:, columns],
-        )
-
-
 @np.errstate(all="ignore")  # what is not finite never counts as converged
 def solve_by_conjugate_gradients(
     matrix: KernelOperator,
@@ -95,7 +56,7 @@ def solve_by_conjugate_gradients(
     *,
     progress: LateProgress | None = None,
     border: Border = ONES,
-) -> GradientSolution:
+) -> SaddleSolution:
     """Solve for all columns of Y together, each with its own step lengths, to an absolute error of ``radii``.
 
     Fitted values are to be within these of the exact ones, one number per column in its units, root mean square by the
@@ -227,16 +188,14 @@ class _Descent:
     def _scale(self, R: Array) -> Array:
         return R / self.ridge
 
-    def solution(self, iterations: int, reason: str) -> GradientSolution:
+    def solution(self, iterations: int, reason: str) -> SaddleSolution:
         """Return the present point, in the units of Y."""
         bias, slopes = self.border.split(self.unit * (self.c + self.fit_by_border))
-        return GradientSolution(
+        return SaddleSolution(
             support_values=self.unit * self.a,
             bias=bias,
             products=self.unit * self.products,
-            iterations=iterations,
-            reached=self.unit * self.sizes(self.residual),
-            unfinished=self.active,
-            reason=reason,
             slopes=slopes,
+            steps=iterations,
+            reason=reason,
         )

@@ -45,7 +45,6 @@ from substrate.least_squares.border import ONES, Border
 from substrate.namespaces import namespace_of, on_device_of
 
 __all__ = [
-    "FACTORED_ROWS",
     "SaddleSolution",
     "bordered_matrix",
     "bordered_system",
@@ -54,9 +53,6 @@ __all__ = [
     "target_unit",
 ]
 
-#: Below this many rows a factorisation takes a fifth of a second at most, and its further digits are free.
-FACTORED_ROWS = 2000
-
 _MOST_REFINEMENTS = 5
 
 
@@ -64,16 +60,17 @@ class SaddleSolution(NamedTuple):
     """Support values and bias, with K alpha (for the certificate) and a record of the computation.
 
     ``slopes`` are the coefficients of further columns of the border in their own units, one column per output, and
-    ``schur`` is Z'(K + D)^{-1} Z in the coordinates of the border.
+    ``deviations`` the roots of the diagonal of (Z'(K + D)^-1 Z)^-1 that belong to them. ``steps`` are those of the
+    iteration, or one and the refinements of a closed form; ``reason`` states why an iteration ended too early.
     """
 
     support_values: Array
     bias: Array
     products: Array
-    refinements: int
-    backward_error: float
-    slopes: Array | None = None
-    schur: Array | None = None
+    slopes: Array
+    steps: int
+    reason: str = ""
+    deviations: Array | None = None
 
 
 def target_unit(y: Array) -> float:
@@ -127,10 +124,9 @@ def solve_saddle_system(
         support_values=unit * alpha[one],
         bias=bias[0] if y.ndim == 1 else bias,
         products=unit * products[one],
-        refinements=refinements,
-        backward_error=error,
         slopes=slopes[one],
-        schur=elimination.schur,
+        steps=1 + refinements,
+        deviations=border.deviations(elimination.schur),
     )
 
 

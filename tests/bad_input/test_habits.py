@@ -82,21 +82,12 @@ def interrupted(X, Z):
 
 
 @over_kerneled
-def test_an_interrupt_goes_through_and_leaves_the_model_unfitted(estimator, monkeypatch):
+def test_an_interrupt_goes_through_and_leaves_the_model_unfitted(estimator):
     X, y = make_data(estimator)
     model = make_estimator(estimator).fit(X, y)
     with pytest.raises(KeyboardInterrupt):
         model.set_params(kernel=interrupted).fit(X, y)
     assert_unfitted(model)
-    # and later, in the solver
-    if estimator in WITH_SOLVER:
-        import cvxpy
-
-        model = make_estimator(estimator).fit(X, y).set_params(solver="cvxpy")
-        monkeypatch.setattr(cvxpy.Problem, "solve", lambda *_, **__: interrupted(X, X))
-        with pytest.raises(KeyboardInterrupt):
-            model.fit(X, y)
-        assert_unfitted(model)
 
 
 @over_estimators
@@ -193,7 +184,7 @@ def test_pipelines(estimator):
 
 
 @pytest.mark.parametrize("estimator", [estimator for estimator in MULTI_OUTPUT if estimator in WITH_GAMMA])
-@pytest.mark.parametrize("solver", ["auto", "cvxpy"])
+@pytest.mark.parametrize("solver", ["auto", "cg"])
 def test_several_outputs_are_several_fits(estimator, solver):
     X, y = make_data(estimator)
     Y = np.column_stack([y, 1e3 * np.cos(y), y**2])
@@ -205,7 +196,9 @@ def test_several_outputs_are_several_fits(estimator, solver):
     for column, gamma in enumerate(gammas):
         alone = make_estimator(estimator, gamma=gamma, **choice).fit(X, Y[:, column], **weight(estimator, y))
         scale = np.abs(Y[:, column]).max()
-        assert_allclose(model.predict(X)[:, column], alone.predict(X), atol=1e-9 * scale)
+        assert_allclose(
+            model.predict(X)[:, column], alone.predict(X), atol=(1e-9 if solver == "auto" else 1e-6) * scale
+        )
     for wrong in ([1.0], [1.0, 2.0], [1.0, 2.0, -3.0]):
         with pytest.raises(ValueError, match="gamma"):
             make_estimator(estimator, gamma=wrong, **choice).fit(X, Y)

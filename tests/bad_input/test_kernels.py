@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from every_model import (
-    PAIRWISE,
     SIGMA,
-    WITH_SOLVER,
     assert_unfitted,
     make_data,
     make_estimator,
@@ -19,7 +17,7 @@ from numpy.testing import assert_allclose
 from sklearn.base import is_regressor
 from spoilt_values import brief, indefinite, raises
 
-from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
+from substrate.errors import DataError, IndefiniteKernelWarning
 from substrate.kernels import RBF, Precomputed
 
 
@@ -69,15 +67,6 @@ def test_an_indefinite_matrix_warns_in_closed_form_and_is_recorded(estimator):
         solution = np.linalg.solve(system, np.r_[0.0, y])
         assert_allclose(model.bias_, solution[0], rtol=1e-9)
         assert_allclose(model.support_values_, solution[1:], rtol=1e-9, atol=1e-10)
-
-
-@pytest.mark.parametrize("estimator", [e for e in WITH_SOLVER if e in PAIRWISE])
-def test_an_indefinite_matrix_is_refused_by_the_declared_problem(estimator):
-    _, y = make_data(estimator)
-    model = seeded(estimator, kernel=Precomputed(), solver="cvxpy")
-    with pytest.raises(DeclarationError, match=r"smallest eigenvalue is -5"):
-        model.fit(indefinite(len(y)), y)
-    assert_unfitted(model)
 
 
 def wrong_shape(X, Z):

@@ -52,8 +52,8 @@ KERNELED = [estimator for estimator in ESTIMATORS if "kernel" in parameters_of(e
 #: Those that take a matrix for a kernel; an additive machine needs inputs to take apart.
 PAIRWISE = [e for e in KERNELED if e(kernel="precomputed").__sklearn_tags__().input_tags.pairwise]
 WITH_GAMMA = [estimator for estimator in ESTIMATORS if "gamma" in parameters_of(estimator)]
-#: Those that can solve the page they state.
-WITH_SOLVER = [estimator for estimator in ESTIMATORS if "cvxpy" in estimator._solvers]
+#: Those that factor their system or iterate.
+WITH_SOLVER = [problems.LSSVMRegressor, problems.LSSVMClassifier]
 REGRESSORS = [estimator for estimator in ESTIMATORS if is_regressor(estimator())]
 CLASSIFIERS = [estimator for estimator in ESTIMATORS if is_classifier(estimator())]
 MULTI_OUTPUT = [e for e in REGRESSORS if e().__sklearn_tags__().target_tags.multi_output]
@@ -78,7 +78,7 @@ BASES = [(estimator, {}) for estimator in ESTIMATORS] + [
     (estimator, {"basis": Basis(12, random_state=0)}) for estimator in ESTIMATORS if "basis" in parameters_of(estimator)
 ]
 #: Every estimator as it comes, and once more by its declared problem where it has the choice.
-WAYS = [(estimator, {}) for estimator in ESTIMATORS] + [(e, {"solver": "cvxpy"}) for e in WITH_SOLVER]
+WAYS = [(estimator, {}) for estimator in ESTIMATORS] + [(e, {"solver": "cg"}) for e in WITH_SOLVER]
 over_ways = pytest.mark.parametrize(("estimator", "choice"), WAYS, ids=way_in_words)
 over_ways_and_uses = pytest.mark.parametrize(("estimator", "choice"), WAYS + TYPICAL, ids=way_in_words)
 over_ways_of_regression = pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from problems import LSSVMRegressor
 from substrate.datasets import boston, motorcycle
 from substrate.errors import IndefiniteKernelWarning, ScaleWarning
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, Precomputed
-from substrate.solvers import ORDER, installed_solvers, tolerance_of
 
 
 @pytest.fixture
@@ -38,26 +37,19 @@ def test_the_script_of_a_practitioner_works_as_written():
     assert model.certificate_.holds
 
 
-@pytest.mark.parametrize("solver", ["cvxpy", "cg", *ORDER, "clarabel", "Osqp"])
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.some_cases(10)
-def test_every_way_gives_the_same_model(data, solver, weighted):
-    name = solver.upper()
-    if name in ORDER and name not in installed_solvers():
-        pytest.skip(f"{name} is not installed")
+def test_conjugate_gradients_find_the_same_model(data, weighted):
     X, y = data
     weights = np.arange(y.size) % 4 if weighted else None
     closed = LSSVMRegressor(RBF(2.0), gamma=5.0).fit(X, y, sample_weight=weights)
-    model = LSSVMRegressor(RBF(2.0), gamma=5.0, solver=solver).fit(X, y, sample_weight=weights)
-    tolerance = 10.0 * (tolerance_of(name) if name in ORDER else 1e-6)
+    model = LSSVMRegressor(RBF(2.0), gamma=5.0, solver="cg").fit(X, y, sample_weight=weights)
+    tolerance = 1e-5
     assert_allclose(model.predict(X), closed.predict(X), atol=tolerance * np.abs(y).max())
     scale = np.abs(closed.support_values_).max()
     assert_allclose(model.support_values_, closed.support_values_, atol=tolerance * scale)
     assert_allclose(model.bias_, closed.bias_, atol=tolerance * np.abs(y).max())
     assert_array_equal(model.support_, closed.support_)
     assert model.certificate_.holds
-    if solver != "cg":
-        assert (name if name in ORDER else installed_solvers()[0]) in str(model.certificate_)
 
 
 @pytest.mark.parametrize("outputs", [1, 2])

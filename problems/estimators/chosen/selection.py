@@ -43,7 +43,6 @@ class GammaChoice:
     _selector_type: ClassVar[Any] = DenseSearch
     _page: ClassVar[str] = "tikhonov_fusion"
     _chooses: ClassVar[str | None] = "gamma"
-    _solvers: ClassVar[tuple[str, ...]] = ()
     # what a search chooses or does not use is no parameter of its machine
     gamma: Any = field(default=None, init=False)
     c: Any = field(default=None, init=False)

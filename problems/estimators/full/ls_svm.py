@@ -23,7 +23,6 @@ from problems.estimators.full.robust import check_history, fit_reweighted
 from problems.estimators.full.saddle_fit import Method, SaddleFit, Way, fit_saddle, gammas_of
 from problems.estimators.full.saddle_machine import (
     EFFECTIVE_PARAMETERS,
-    SOLVERS,
     LeavesOut,
     check_ridge,
     leave_one_out,
@@ -40,7 +39,7 @@ from problems.estimators.full.shaped import (
     refuse_closed_form,
 )
 from problems.estimators.shared.base import KernelEstimator, Uses
-from problems.estimators.shared.checked_again import GivenFit, StoredFit, add_target_error
+from problems.estimators.shared.checked_again import GivenFit, StoredFit
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.components import (
     COMPONENT_NORMS,
@@ -62,11 +61,10 @@ from problems.estimators.shared.model import Model
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, positive, real_array, whole_number
 from substrate.certificates import Certificate, warn_unless_holds
-from substrate.certificates.enclosed import at_most
-from substrate.certificates.rows import root_mean_square, roundoff, unpolished_tolerance
+from substrate.certificates.rows import roundoff
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
-from substrate.kernels import RBF, Componentwise, Symmetric, as_kernel
+from substrate.kernels import RBF, Componentwise
 from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.namespaces import on_device_of, own_copy, take_rows, to_numpy
 from substrate.reduced import Basis
@@ -75,9 +73,6 @@ if TYPE_CHECKING:
     from substrate.kernels.nodes import Node
 
 __all__ = ["LSSVMClassifier", "LSSVMModel", "LSSVMRegressor"]
-
-#: Relative residual at which the equations of a conic solver's point are accepted; its accuracy is a row of its own.
-_ACCEPTED = 1e-5
 
 
 class LSSVMModel(LinearColumnsModel, LeavesOut):
@@ -89,22 +84,6 @@ class LSSVMModel(LinearColumnsModel, LeavesOut):
 
     intervals_type = DenseIntervals
     calibration_type = LeftOutClasses
-
-    def own_page(self) -> str:
-        """Return the page that states the machine: by its linear part, its weights, its constants, or its kernel."""
-        model = self.estimator
-        kernel = as_kernel(model.kernel)
-        page: str = model._page
-        for is_asked, variant in (
-            (np.size(model.linear_columns), "partially_linear_ls_svm"),
-            (getattr(model, "robust", None) is not None, "weighted_ls_svm"),
-            (getattr(model, "c", None) is not None, "ls_svm_substrate"),
-            (isinstance(kernel, Componentwise), "componentwise_ls_svm"),
-            (isinstance(kernel, Symmetric), "symmetric_ls_svm"),
-        ):
-            if is_asked:
-                return variant
-        return page
 
     def refuse_combinations(self) -> None:
         """Refuse parameters that exclude each other, before any work."""
@@ -126,8 +105,7 @@ class LSSVMModel(LinearColumnsModel, LeavesOut):
         if (robust or constants) and model.solver not in ("auto", "cholesky"):
             asked = "robust" if robust else "c"
             raise DeclarationError(
-                f"with {asked} the machine is solved in closed form, received solver={model.solver!r}; use 'auto', or "
-                f"problems.{self.own_page()}.declare for another solver"
+                f"with {asked} the machine is solved in closed form, received solver={model.solver!r}; use 'auto'"
             )
 
     def fit(self, X: Any, y: Any, sample_weight: Any) -> None:
@@ -214,8 +192,7 @@ class LSSVMModel(LinearColumnsModel, LeavesOut):
         )
         if not hasattr(model, "constants_"):
             return given
-        target, missing = _subtract(Y, model.constants_)
-        return given._replace(Y=target, missing=missing, observed=Y)
+        return given._replace(Y=Y - model.constants_[:, None], observed=Y)
 
     def read_constants(self, n: int) -> Array | None:
         """Return the constant c of every row, None where there is none."""
@@ -244,7 +221,11 @@ class LSSVMModel(LinearColumnsModel, LeavesOut):
         if getattr(model, "robust", None) is not None:
             return fit_reweighted(read_robust(model.robust), kernel, X, Y, gammas, weights, method, self.border)
         if constants is not None:
-            return self.solve_with_constants(kernel, X, Y, gammas, weights, method, constants)
+            fit = fit_saddle(
+                kernel, X, Y - constants[:, None], gammas, weights, method, border=self.border(X, weights), observed=Y
+            )
+            facts = (*fit.facts, ("constants", "closed form on y - c, in double precision"))
+            return fit._replace(facts=facts, further={"constants_": constants})
         border = self.border(X, weights)
         if not model._labels or (to_numpy(Y) != 0.0).all():
             return fit_saddle(kernel, X, Y, gammas, weights, method, border=border)
@@ -262,38 +243,17 @@ class LSSVMModel(LinearColumnsModel, LeavesOut):
             fits.append(fit_saddle(kernel, *data, method, gram=gram_of_machine, border=border_of_machine))
         alpha = in_columns(machines, [to_numpy(fit.support_values[:, 0]) for fit in fits], Y.shape[0])
         bias = np.array([float(fit.bias[0]) for fit in fits])
-        facts = dict.fromkeys(fact for fit in fits for fact in fit.facts)
         slopes = [fit.slopes for fit in fits if fit.slopes is not None]
         return SaddleFit(
             support_values=on_device_of(Y, alpha),
             bias=on_device_of(Y, bias),
             rows=worst_rows([fit.rows for fit in fits]),
-            facts=tuple(facts),
+            facts=tuple(dict.fromkeys(fact for fit in fits for fact in fit.facts)),
             iterations=max(fit.iterations for fit in fits),
             reason=next((fit.reason for fit in fits if fit.reason), ""),
             way=fits[0].way,
             border=border,
             slopes=np.concatenate(slopes, axis=1) if slopes else None,
-        )
-
-    def solve_with_constants(
-        self,
-        kernel: Any,
-        X: Any,
-        Y: Array,
-        gammas: tuple[float, ...],
-        weights: Array,
-        method: Method,
-        constants: Array,
-    ) -> SaddleFit:
-        """Fit y - c, and count the rounding of that difference: fitted values differ by no more than their targets."""
-        target, missing = _subtract(Y, constants)
-        border = self.border(X, weights)
-        fit = fit_saddle(kernel, X, target, gammas, weights, method, border=border, observed=Y)
-        errors = [at_most(root_mean_square(missing[:, k], weights)) for k in range(Y.shape[1])]
-        facts = (*fit.facts, ("constants", "closed form on y - c"))
-        return fit._replace(
-            rows=add_target_error(fit.rows, max(errors)), facts=facts, further={"constants_": constants}
         )
 
     def keep(
@@ -330,14 +290,11 @@ class LSSVMModel(LinearColumnsModel, LeavesOut):
         """Return how the system is solved, checked."""
         model = self.estimator
         most = whole_number(model.max_iter, "max_iter", 1)
-        return Method(solver=model.solver, max_iter=most, tol=model._tolerance(), page=self.own_page())
+        return Method(solver=model.solver, max_iter=most, tol=model._tolerance())
 
     def tolerances(self) -> tuple[float, float | None]:
-        """Return the tolerances of the accuracy and of the equations: larger for iterations and conic solvers."""
-        model = self.estimator
-        tol = model._tolerance()
-        if model.solver not in ("auto", "cholesky", "cg"):
-            return unpolished_tolerance(tol), _ACCEPTED
+        """Return the tolerances of the accuracy and of the equations, which are larger for iterations."""
+        model, tol = self.estimator, self.estimator._tolerance()
         return tol, None if model.solver_ == "cholesky" else max(tol, roundoff(model.support_.size))
 
     def check_loaded(self) -> None:
@@ -350,14 +307,6 @@ class LSSVMModel(LinearColumnsModel, LeavesOut):
         if hasattr(model, "constants_") and model.constants_.shape != n:
             raise DataError("the constants and the support values do not belong together")
         check_history(model, int(model.support_values_.shape[0]))
-
-
-def _subtract(Y: Array, constants: Array) -> tuple[Array, Array]:
-    """Return y - c, one column per output, and the rounding error of that difference, exactly (Knuth, Moller)."""
-    c = constants[:, None]
-    target = Y - c
-    back = target - Y
-    return target, (Y - (target - back)) - (c + back)
 
 
 #: Parameters that are frozen values.
@@ -387,12 +336,11 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
         Weight of the squared errors against the norm; one number, or one for each output.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds, and at which
-        ``"cg"`` stops. For the point of a conic solver, the root of ``tol``: its gap is the square of its error.
+        ``"cg"`` stops.
     solver : str, default="auto"
         ``"cholesky"`` is the closed form, to rounding; ``"cg"`` are conjugate gradients, which compute the kernel in
-        tiles and never store it, also on a device. ``"auto"`` takes the one that costs least, see
-        :mod:`substrate.least_squares.solver_choice`: below 2000 rows the closed form. ``"cvxpy"`` solves the declared
-        problem by the first solver whose residuals are accepted; a solver's name by that one.
+        tiles and never store it, also on a device. ``"auto"`` takes the closed form up to 10,000 rows, and on a device
+        where the matrix fits it; beyond that conjugate gradients, and the closed form where they do not converge.
     max_iter : int, default=1000
         Maximum number of iterations of ``"cg"``, where it is required.
     basis : Basis, int, str, array of int, or array of points, default=None
@@ -444,7 +392,7 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
     n_iter_ : int
         Iterations of conjugate gradients; for a direct method, one and its refinements.
     solver_ : {"cholesky", "cg", "cvxpy"}
-        The solver of the fit.
+        The solver of the fit; the last one of a machine with a shape.
     shape_points_, shape_coefficients_, shape_orders_ : arrays of shape (n_shape, n_features), (n_shape,)
         With a shape: the further terms of the expansion, coefficients times derivatives of the kernel in the points, of
         these orders in every column.
@@ -456,7 +404,7 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
         The roots of the diagonal of :math:`\gamma s^2 (Z^T (K + D)^{-1} Z)^{-1}`, with Z the constant and the linear
         columns and :math:`s^2` the ``noise_variance_``: the standard errors of generalised least squares, and of a
         Gaussian process with a flat prior on beta and b; conditional on kernel and gamma. Infinite where the kernel is
-        not positive semi-definite, or conjugate gradients ended before they were known; absent with robust or c.
+        not positive semi-definite, and for conjugate gradients, which do not find them; absent with robust or c.
     linear_columns_, linear_center_ : array of shape (n_linear,)
         The numbers of the linear columns, and their mean by weight.
     linear_bias_ : float or array of shape (n_outputs,)
@@ -514,7 +462,7 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
         {"kernel": Componentwise(RBF(1.5)), "monotone": {0: 1}},
     )
     _page, _title = "ls_svm_regression", "LS-SVM regression"
-    _solvers, _readers = SOLVERS, _READERS
+    _readers = _READERS
     _on_devices = True
     gamma: Any = 1.0
     _: KW_ONLY
@@ -637,7 +585,7 @@ class LSSVMClassifier(Classifier):
         {"basis": "feature_vectors", "linear_columns": (0,)},
     )
     _page, _title = "ls_svm_classification", "LS-SVM classification (as regression on the labels)"
-    _solvers, _readers = SOLVERS, _READERS
+    _readers = _READERS
     _on_devices = True
     gamma: float = 1.0
     _: KW_ONLY

@@ -1,70 +1,68 @@
-"""The solutions of the LS-SVM saddle system in one record: closed form, conjugate gradients, declared problem."""
+"""The solution of the LS-SVM saddle system, with its certificate: in closed form or by conjugate gradients."""
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Real
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from problems.estimators.shared.base import import_page
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
-from substrate.certificates.rows import Accuracy, spread_of, unpolished_tolerance
+from substrate.certificates.rows import roundoff, spread_of
 from substrate.certificates.tolerance import tolerances_of
-from substrate.errors import DeclarationError
+from substrate.errors import DeclarationError, LongFitWarning, SolverError
 from substrate.gram import Gram, has_room_for_matrix
-from substrate.kernels import Componentwise, Kernel
-from substrate.least_squares.answer import AnswerProblem, bound_answer
+from substrate.kernels import Kernel
+from substrate.least_squares.answer import AnswerProblem, Facts, bound_answer
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import saddle_rows, worst_rows
-from substrate.least_squares.saddle_system import FACTORED_ROWS, solve_saddle_system, target_unit
-from substrate.namespaces import is_device_array, on_device_of, to_numpy
-
-if TYPE_CHECKING:
-    from substrate.least_squares.iterated_fit import IteratedFit
+from substrate.least_squares.saddle_system import SaddleSolution, solve_saddle_system, target_unit
+from substrate.namespaces import is_device_array, on_device_of, to_numpy, where_it_lives
+from substrate.operators import KernelOperator
 
 __all__ = ["Method", "SaddleFit", "Way", "center_and_unit", "fit_saddle", "gammas_of"]
 
-Facts = tuple[tuple[str, str], ...]
 Way = Literal["cholesky", "cg", "cvxpy"]
-_NO_FACTS: Facts = ()
+#: Solve the system of some outputs with one diagonal: targets, diagonal, absolute errors that are permitted.
+_Solve = Callable[[Array, Array, Array], SaddleSolution]
 
-
-#: The solvers of this package: the closed form and conjugate gradients.
-_OWN = ("auto", "cholesky", "cg")
+_SOLVERS = ("auto", "cholesky", "cg")
+#: Rows on the host up to which a factorisation takes half a minute at most, and its further digits are free.
+FACTORED_ROWS = 10_000
+#: Iterations that are allowed where a factorisation does not fit. Where it can follow, they are to take no longer.
+_MOST, _ROWS_PER_ITERATION = 1000, 600
+#: Seconds above which a fit warns before it begins, by an estimate: of a factorisation per row cubed, of an iteration
+#: per row squared.
+_LONG, _FACTORED, _ITERATED = 600.0, 1e-11, 6.4e-9
+_USUAL_ITERATIONS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """The method: ``auto`` (by cost), ``cholesky``, ``cg``, ``cvxpy``, or a conic solver's name.
+    """How the system is solved: ``cholesky``, ``cg`` or, by the number of rows, ``auto``.
 
     ``max_iter`` is that of conjugate gradients; ``tol`` is the accuracy required, as a share of the spread of y.
-    ``page`` names the page that is solved.
     """
 
     solver: str
     max_iter: int
     tol: float
-    page: str = "ls_svm_regression"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.solver, str) or self.solver not in (*_OWN, "cvxpy"):
-            from substrate.solvers import canonical_name  # the closed form has no use for solvers
-
-            object.__setattr__(self, "solver", canonical_name(self.solver))
+        if self.solver not in _SOLVERS:
+            raise DeclarationError(
+                f"solver must be 'auto', 'cholesky' or 'cg', received {self.solver!r}; the problem that a page of "
+                "problems declares is solved by every solver of cvxpy"
+            )
 
     @classmethod
     def closed_form(cls, tol: float) -> "Method":
         """Return the closed form, which has no iterations."""
         return cls("cholesky", 1, tol)
-
-    @property
-    def tolerance(self) -> float:
-        """The tolerance of the accuracy: its root for a conic solver's point."""
-        return self.tol if self.solver in _OWN else unpolished_tolerance(self.tol)
 
 
 class SaddleFit(NamedTuple):
@@ -73,7 +71,8 @@ class SaddleFit(NamedTuple):
     ``reason`` states why an iteration did not converge, and what to do: a warning of it is issued where the certificate
     does not hold. ``way`` names the solver. ``slopes`` are the coefficients of the columns of the ``border`` beside the
     bias, in the units of these columns, and ``deviations`` the roots of the diagonal of (Z'(K + D)^-1 Z)^-1 that belong
-    to them, one column per output each. ``further`` are fitted attributes beside these, by name.
+    to them, one column per output each; NaN where they are not known. ``further`` are fitted attributes beside these,
+    by name.
     """
 
     support_values: Array
@@ -118,219 +117,178 @@ def fit_saddle(
     ``gram`` is the kernel matrix if available. ``border`` holds the columns that are not penalised. ``observed`` are
     the targets of the user where Y is made of them: the accuracy is a share of their spread.
     """
-    if is_device_array(X) and method.solver not in ("auto", "cholesky", "cg"):
-        raise DeclarationError(
-            f"solver={method.solver!r} works on numpy arrays; on a device use solver='auto', 'cholesky' or 'cg', or "
-            "pass X.cpu().numpy() (torch), X.get() (CuPy)"
-        )
-    tolerances = tolerances_of(to_numpy(Y if observed is None else observed), to_numpy(weights), method.tolerance)
-    question = AnswerProblem(
-        kernel=kernel, X=X, Y=Y, gammas=gammas, weights=weights, tolerances=tolerances, border=border
+    n, targets, v = int(X.shape[0]), to_numpy(Y), to_numpy(weights)
+    tolerances = tolerances_of(targets if observed is None else to_numpy(observed), v, method.tol)
+    problem = AnswerProblem(
+        kernel=kernel, X=X, Y=targets, gammas=gammas, weights=v, tolerances=tolerances, border=border
     )
-    on_device = is_device_array(X)
-    direct, chosen = method.solver in ("auto", "cholesky"), _NO_FACTS
-    many = X.shape[0] >= FACTORED_ROWS and not on_device
-    iterates = method.solver == "auto" and gram is None and (many or (on_device and not has_room_for_matrix(kernel, X)))
-    if iterates or method.solver == "cg":
-        from substrate.least_squares.iterated_fit import IteratedFit, iterated_fit  # few fits have so many rows
+    facts: Facts = ()
+    if method.solver == "cg" or (method.solver == "auto" and gram is None and _is_iterated(kernel, X)):
+        can_factor = method.solver == "auto" and has_room_for_matrix(kernel, X)
+        most = method.max_iter if method.solver == "cg" else n // _ROWS_PER_ITERATION if can_factor else _MOST
+        try:
+            fit = _iterate(problem, most, Y)
+            why = fit.reason
+        except SolverError as error:
+            if not can_factor:
+                raise
+            why = str(error)
+        if not (why and can_factor):
+            return fit
+        facts = (("choice", f"a factorisation, after {why.partition(';')[0]}"),)
+    if gram is None:
+        _warn_of_long_fit(n, _FACTORED * float(n) ** 3, 16.0 * n * n, "a factorisation")
+        gram = Gram.of(kernel, X)
+    if not kernel.trusted:
+        gram.check_definite()
+    matrix = gram
 
-        on_host = question._replace(Y=to_numpy(Y), weights=to_numpy(weights))
-        iterated = iterated_fit(on_host, method.max_iter if method.solver == "cg" else None)
-        if isinstance(iterated, IteratedFit):
-            return _keep_iterated(iterated, on_host, Y)
-        gram, chosen = iterated.gram, iterated.facts
-    if many and gram is None and method.solver == "cholesky":
-        from substrate.least_squares.solver_choice import factored_seconds, warn_of_long_fit
+    def solve(targets: Array, ridge: Array, radii: Array) -> SaddleSolution:
+        like = matrix.diagonal
+        return solve_saddle_system(matrix, on_device_of(like, targets), on_device_of(like, ridge), border=border)
 
-        n = X.shape[0]
-        warn_of_long_fit(n, factored_seconds(n), 8.0 * n * n, "a factorisation")
-    home, gram = Y, Gram.of(kernel, X) if gram is None else gram
-    if direct:
-        if not kernel.trusted:
-            gram.check_definite()
-        Y, weights = to_numpy(Y), to_numpy(weights)
-        solution = _closed_form(gram, Y, gammas, weights, border)
-    else:
-        K: Any = gram
-        if method.page == "componentwise_ls_svm" and isinstance(kernel, Componentwise):
-            from problems.estimators.shared.additive import kernel_matrices  # brings feature selection, for few
+    solution = _solve_outputs(problem, solve)
+    problem = problem._replace(negative=gram.negative)
+    facts = (("solver", f"closed form, refined {solution.steps - 1} times"), *facts)
+    return _certify(problem, gram, solution, gram.record(), facts, Y)
 
-            K = kernel_matrices(kernel, X)
-        name = None if method.solver == "cvxpy" else method.solver
-        solution = _declared(gram, kernel, X, K, Y, gammas, weights, method.page, name, border)
-        if not kernel.trusted:  # a declaration accepts slightly negative eigenvalues
-            gram.check_definite()
-    record, negative = gram.record(), gram.negative
-    question = question._replace(Y=Y, weights=weights, negative=negative)
-    machine = (solution.support_values, solution.bias, solution.products, gram.diagonal, gram if direct else None)
-    slopes = solution.slopes if border.slopes else None
-    answer, doubts = bound_answer(question, *machine, slopes=slopes)
-    facts = (*record, _gamma_fact(gammas), *solution.facts, *chosen, *_unit_facts(Y), *doubts)
-    way: Way = "cholesky" if direct else "cvxpy"
-    support_values, bias = (on_device_of(home, array) for array in (solution.support_values, solution.bias))
-    return SaddleFit(
-        support_values=support_values,
+
+def _is_iterated(kernel: Kernel, X: Any) -> bool:
+    """Return whether a matrix that has not been computed is too large; a device factors whatever fits it."""
+    is_large = not is_device_array(X) and X.shape[0] > FACTORED_ROWS
+    return kernel.trusted and (is_large or not has_room_for_matrix(kernel, X))
+
+
+def _iterate(problem: AnswerProblem, most: int, home: Array) -> SaddleFit:
+    """Fit by conjugate gradients, which store no matrix; points may be on a device."""
+    from substrate.least_squares.conjugate_gradient import solve_by_conjugate_gradients  # few fits have so many rows
+    from substrate.least_squares.kernel_tiles import KernelTiles
+    from substrate.least_squares.preconditioner import SampledInverse, sample_rows
+    from substrate.progress import LateProgress
+
+    kernel, X, n = problem.kernel, problem.X, int(problem.X.shape[0])
+    if not kernel.trusted:
+        raise DeclarationError(
+            f"solver='cg' needs a kernel that is positive semi-definite by its formula, received {kernel!r}; use "
+            "solver='cholesky', which finds out whether it is"
+        )
+    rows = sample_rows(kernel, X, Regularization(max(problem.gammas)).ridge(problem.weights))
+    seconds = _ITERATED * float(n) ** 2 * _USUAL_ITERATIONS
+    _warn_of_long_fit(n, seconds, 8.0 * n * rows.size, "conjugate gradients")
+    progress = LateProgress()
+    matrix = KernelTiles(kernel, X, progress)
+
+    def solve(targets: Array, ridge: Array, radii: Array) -> SaddleSolution:
+        progress.piece(f"preconditioner of {rows.size} sampled rows")
+        inverse = SampledInverse(kernel, X, rows, ridge, progress)
+        return solve_by_conjugate_gradients(
+            matrix, inverse, targets, ridge, radii, most, progress=progress, border=problem.border
+        )
+
+    try:
+        solution = _solve_outputs(problem, solve)
+    finally:
+        progress.close()
+    solver = f"conjugate gradients, {solution.steps} iterations, preconditioner of {rows.size} sampled rows"
+    facts: Facts = (("solver", solver), ("precision", matrix.precision))
+    facts += (("computed by", where_it_lives(X)),) if is_device_array(X) else ()
+    record = (("kernel", repr(kernel)), ("Gram matrix", f"{n} x {n}, never stored"))
+    fit = _certify(problem, matrix, solution, record, facts, home)
+    failed = solution.reason or next(
+        (f"their row {row.name!r} does not hold" for row in fit.rows if not row.passes), ""
+    )
+    if not failed:
+        return fit
+    reason = (
+        f"conjugate gradients stopped after {solution.steps} iterations above the tolerance: {failed}; raise max_iter, "
+        "lower gamma, or use solver='cholesky'"
+    )
+    return fit._replace(reason=reason)
+
+
+def _solve_outputs(problem: AnswerProblem, solve: _Solve) -> SaddleSolution:
+    """Solve for all outputs, together where they share a gamma."""
+    Y, k = problem.Y, problem.border.slopes
+    alpha, products, bias = np.empty_like(Y), np.empty_like(Y), np.empty(Y.shape[1])
+    slopes, deviations = np.empty((k, Y.shape[1])), np.full((k, Y.shape[1]), np.nan)
+    steps, reason = 1, ""
+    for gamma in dict.fromkeys(problem.gammas):
+        columns = [column for column, of_output in enumerate(problem.gammas) if of_output == gamma]
+        ridge = Regularization(gamma).ridge(problem.weights)
+        solved = solve(np.ascontiguousarray(Y[:, columns]), ridge, problem.largest_radii[columns])
+        alpha[:, columns], products[:, columns] = to_numpy(solved.support_values), to_numpy(solved.products)
+        bias[columns], slopes[:, columns] = to_numpy(solved.bias), to_numpy(solved.slopes)
+        if solved.deviations is not None:
+            deviations[:, columns] = solved.deviations[:, None]
+        steps, reason = max(steps, solved.steps), reason or solved.reason
+    return SaddleSolution(
+        support_values=alpha,
         bias=bias,
-        rows=(*answer, *solution.rows),
-        facts=facts,
+        products=products,
+        slopes=slopes,
+        steps=steps,
+        reason=reason,
+        deviations=deviations,
+    )
+
+
+def _certify(
+    problem: AnswerProblem,
+    matrix: KernelOperator,
+    solution: SaddleSolution,
+    record: Facts,
+    facts: Facts,
+    home: Array,
+) -> SaddleFit:
+    """Bound the answer of the numbers that predict uses, and check their equations."""
+    gram = matrix if isinstance(matrix, Gram) else None
+    border, Y, diagonal = problem.border, problem.Y, to_numpy(matrix.diagonal)
+    slopes = solution.slopes if border.slopes else None
+    answer, doubts = bound_answer(
+        problem, solution.support_values, solution.bias, solution.products, diagonal, gram, slopes=slopes
+    )
+    tolerance = None if gram is not None else max(problem.share, roundoff(Y.shape[0]))
+    equations = [
+        saddle_rows(
+            solution.products[:, k],
+            diagonal,
+            Y[:, k],
+            Regularization(gamma).ridge(problem.weights),
+            solution.support_values[:, k],
+            float(solution.bias[k]),
+            tolerance=tolerance,
+            border=border,
+            slopes=None if slopes is None else slopes[:, k],
+        )
+        for k, gamma in enumerate(problem.gammas)
+    ]
+    gammas = ", ".join(f"{gamma:g}" for gamma in dict.fromkeys(problem.gammas))
+    is_scaled = any(target_unit(y) != 1.0 for y in Y.T)
+    units = (("units", "residuals in units of max|y|"),) if is_scaled else ()
+    return SaddleFit(
+        support_values=on_device_of(home, solution.support_values),
+        bias=on_device_of(home, solution.bias),
+        rows=(*answer, *worst_rows(equations)),
+        facts=(*record, ("gamma", gammas), *facts, *units, *doubts),
         iterations=solution.steps,
-        way=way,
+        way="cg" if gram is None else "cholesky",
         border=border,
         slopes=slopes,
         deviations=solution.deviations if border.slopes else None,
     )
 
 
-def _keep_iterated(iterated: "IteratedFit", question: AnswerProblem, home: Array) -> SaddleFit:
-    """Return a fit by conjugate gradients, which were the cheaper solver, or the one that was required."""
-    reason = ""
-    if iterated.reason:
-        reason = (
-            f"conjugate gradients stopped after {iterated.iterations} iterations above the tolerance: "
-            f"{iterated.reason}; raise max_iter, lower gamma, or use solver='cholesky'"
-        )
-    facts = (*iterated.facts[:2], _gamma_fact(question.gammas), *iterated.facts[2:], *_unit_facts(question.Y))
-    return SaddleFit(
-        support_values=on_device_of(home, iterated.support_values),
-        bias=on_device_of(home, iterated.bias),
-        rows=iterated.rows,
-        facts=facts,
-        iterations=max(iterated.iterations, 1),
-        reason=reason,
-        way="cg",
-        border=question.border,
-        slopes=iterated.slopes,
-        deviations=iterated.deviations,
-    )
-
-
-def _gamma_fact(gammas: tuple[float, ...]) -> tuple[str, str]:
-    return "gamma", ", ".join(f"{gamma:g}" for gamma in dict.fromkeys(gammas))
-
-
-def _unit_facts(Y: Array) -> Facts:
-    far = any(target_unit(Y[:, k]) != 1.0 for k in range(Y.shape[1]))
-    return (("units", "residuals in units of max|y|"),) if far else ()
-
-
-class _Solution(NamedTuple):
-    """The numbers of a solver before their answer is bounded: ``products`` is K alpha, one column per output each."""
-
-    support_values: Array
-    bias: Array
-    products: Array
-    rows: tuple[Row, ...]
-    facts: Facts
-    steps: int = 1
-    slopes: Array | None = None
-    deviations: Array | None = None
-
-
-def _columns(gammas: tuple[float, ...]) -> list[tuple[float, list[int]]]:
-    """Return the outputs that share a gamma, and so a factorisation."""
-    return [
-        (gamma, [k for k, gamma_of_output in enumerate(gammas) if gamma_of_output == gamma])
-        for gamma in dict.fromkeys(gammas)
-    ]
-
-
-def _closed_form(
-    gram: Gram,
-    Y: Array,
-    gammas: tuple[float, ...],
-    weights: Array,
-    border: Border,
-) -> _Solution:
-    """Solve in closed form, by one factorisation for each gamma."""
-    slopes, deviations = np.empty((border.slopes, Y.shape[1])), np.empty((border.slopes, Y.shape[1]))
-    alpha, bias, stored = np.empty_like(Y), np.empty(Y.shape[1]), np.empty_like(Y)
-    rows, refinements, diagonal = [], 0, to_numpy(gram.diagonal)
-    for gamma, columns in _columns(gammas):
-        ridge = Regularization(gamma).ridge(weights)
-        targets, diagonals = (on_device_of(gram.diagonal, values) for values in (Y[:, columns], ridge))
-        solved = solve_saddle_system(gram, targets, diagonals, border=border)
-        alpha[:, columns], stored[:, columns] = to_numpy(solved.support_values), to_numpy(solved.products)
-        bias[columns], slopes[:, columns] = to_numpy(solved.bias), to_numpy(solved.slopes)
-        if border.slopes and solved.schur is not None:
-            deviations[:, columns] = border.deviations(to_numpy(solved.schur))[:, None]
-        refinements = max(refinements, solved.refinements)
-        for column in columns:
-            system = (stored[:, column], diagonal, Y[:, column], ridge, alpha[:, column], float(bias[column]))
-            rows.append(saddle_rows(*system, border=border, slopes=slopes[:, column] if border.slopes else None))
-    facts = (("solver", f"closed form, refined {refinements} times"),)
-    return _Solution(
-        support_values=alpha,
-        bias=bias,
-        products=stored,
-        rows=worst_rows(rows),
-        facts=facts,
-        steps=1 + refinements,
-        slopes=slopes,
-        deviations=deviations,
-    )
-
-
-def _deviations(gram: Gram, gammas: tuple[float, ...], weights: Array, border: Border) -> Array | None:
-    """Return the deviations of the slopes, where the solver has no factor: by one of its own."""
-    if not border.slopes:
-        return None
-    deviations = []
-    for gamma in gammas:
-        ridge = Regularization(gamma).ridge(weights)
-        gram.factorize(ridge)
-        deviations.append(border.deviations(border.eliminate(gram.solve(border.matrix(ridge[:, None]))).schur))
-    gram.release()
-    return np.stack(deviations, axis=1)
-
-
-def _declared(
-    gram: Gram,
-    kernel: Kernel,
-    X: Any,
-    K: Any,
-    Y: Array,
-    gammas: tuple[float, ...],
-    weights: Array,
-    page_name: str,
-    solver: str | None,
-    border: Border = ONES,
-) -> _Solution:
-    """Solve the page, one output at a time; ``border`` are the columns of its data that are not penalised.
-
-    ``gram`` is the kernel matrix, and ``K`` what the page takes: that matrix, or one for each component.
-    """
-    page = import_page(page_name)
-    build = page.DEMONSTRATION.own_build
-    arguments = {"K": K} if build is None else build(kernel, X, Y[:, 0])
-    labels = page_name == "ls_svm_classification"  # its support values have the sign of the label
-    alpha, bias = np.empty_like(Y), np.empty(Y.shape[1])
-    slopes = np.empty((border.slopes, Y.shape[1])) if border.slopes else None
-    rows: list[tuple[Row, ...]] = []
-    facts: list[tuple[str, str]] = []
-    for column, gamma in enumerate(gammas):
-        y = np.ascontiguousarray(Y[:, column])
-        center, unit = (0.0, 1.0) if labels else center_and_unit(y)
-        declared = page.declare(**{**arguments, "y": (y - center) / unit}, gamma=gamma, weights=weights)
-        declared.solve(solver, warn=False)
-        alpha[:, column] = unit * (y * declared.support_values if labels else declared.support_values)
-        bias[column] = unit * declared.bias + center
-        if slopes is not None:
-            slopes[:, column] = unit * declared.coefficients
-            bias[column] += border.center @ slopes[:, column]
-        if not labels:
-            facts.append(("targets", "given to the solver without their mean and in units of their spread"))
-        # the bound is computed from the numbers that predict uses
-        rows.append(tuple(row for row in declared.certificate().rows if not isinstance(row, Accuracy)))
-        if (record := declared.solver_record) is not None:
-            facts += record.facts()
-    return _Solution(
-        support_values=alpha,
-        bias=bias,
-        products=gram.product(alpha),
-        rows=worst_rows(rows),
-        facts=tuple(dict.fromkeys(facts)),
-        slopes=slopes,
-        deviations=_deviations(gram, gammas, weights, border),
+def _warn_of_long_fit(n: int, seconds: float, n_bytes: float, how: str) -> None:
+    """Warn, before a fit begins, that it takes more than ten minutes by its estimate."""
+    if seconds <= _LONG:
+        return
+    time = f"{seconds / 3600.0:.1f} hours" if seconds > 5400.0 else f"{seconds / 60.0:.0f} minutes"
+    warnings.warn(
+        f"a fit to all {n} rows by {how} takes about {time} and {n_bytes / 2**30:.1f} GiB of memory, by its estimate. "
+        "A reduced basis takes a fraction of both: LSSVMRegressor or LSSVMClassifier with basis=1000 fits the same "
+        "rows in minutes, and reads them from files too",
+        LongFitWarning,
+        stacklevel=6,
     )
 
 

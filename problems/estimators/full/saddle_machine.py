@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EFFECTIVE_PARAMETERS",
-    "SOLVERS",
     "LeavesOut",
     "check_ridge",
     "has_same_rows",
@@ -51,9 +50,6 @@ __all__ = [
     "left_out_importance",
     "ridges_of",
 ]
-
-#: The solvers of a machine on one saddle system, beside the names of conic ones.
-SOLVERS: tuple[str, ...] = ("auto", "cholesky", "cg", "cvxpy")
 
 
 def ridges_of(gammas: tuple[float, ...], weights: Array) -> Array:

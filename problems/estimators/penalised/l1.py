@@ -327,11 +327,6 @@ class L1Model(Model):
             return numbers
         return np.arange(model.candidates_.shape[0]) if model.basis_indices_ is None else model.basis_indices_
 
-    def own_page(self) -> str:
-        """Return the page that states the machine with its present parameters."""
-        page: str = self.estimator._page
-        return page if getattr(self.estimator, "basis", None) is None else "reduced_l1_substrate"
-
     def evaluate_stream(self, X: Any) -> Array:
         """Return the predictions of rows that are read in blocks."""
         return predict_blocks(self, X)

@@ -12,7 +12,7 @@ import numpy as np
 from problems.estimators.penalised.group_weights import GroupWeights
 from problems.estimators.penalised.refit import component_refits, fit_refits, of_selection
 from problems.estimators.penalised.rows import WithBasis, basis_facts, choose_basis, read_rows, weights_of_rows
-from problems.estimators.penalised.variation_fit import PAGES, Variation, VariationModel
+from problems.estimators.penalised.variation_fit import Variation, VariationModel
 from problems.estimators.shared.additive import AdditiveEstimator
 from problems.estimators.shared.base import Fitted, WeightedRows
 from problems.estimators.shared.classifier import Classifier
@@ -31,10 +31,6 @@ __all__ = ["MaximalVariationClassifier", "MaximalVariationRegressor"]
 
 class MaximalVariationModel(VariationModel):
     """The choices, the components, and the refit on those that are relevant."""
-
-    def own_page(self) -> str:
-        """Return the page that states the machine with its present parameters."""
-        return PAGES[self.estimator.expansion] if self.estimator.basis is None else "reduced_maximal_variation"
 
     def choices(self) -> Variation:
         """Return the choices, checked before any work."""

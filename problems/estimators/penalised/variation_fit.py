@@ -27,10 +27,8 @@ from substrate.penalties import VariationMachine
 from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.penalties import prove_variation
 
-__all__ = ["PAGES", "Variation", "VariationFit", "VariationModel", "smallest_rho"]
+__all__ = ["Variation", "VariationFit", "VariationModel", "smallest_rho"]
 
-#: The page that states each expansion.
-PAGES = {"shared": "maximal_variation", "decoupled": "decoupled_maximal_variation"}
 #: Relative residual of the optimality conditions at which a fit counts as solved.
 _TOLERANCE = 1e-6
 _UNKNOWN = (

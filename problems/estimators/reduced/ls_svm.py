@@ -192,10 +192,6 @@ class BasisModel(LinearColumnsModel):
     intervals_type = ReducedIntervals
     calibration_type = BasisCalibration
 
-    def own_page(self) -> str:
-        """Return the page that states the machine."""
-        return "partially_linear_ls_svm" if np.size(self.estimator.linear_columns) else "reduced_basis_ls_svm"
-
     def refuse_combinations(self) -> None:
         """Refuse parameters that a machine on a basis does not have, before any work."""
         model = self.estimator

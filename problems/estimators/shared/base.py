@@ -5,7 +5,6 @@ import os
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -38,7 +37,7 @@ from substrate.streaming.rows import streams
 if TYPE_CHECKING:
     from substrate.proof import Proof
 
-__all__ = ["Fitted", "KernelEstimator", "Uses", "WeightedRows", "import_page"]
+__all__ = ["Fitted", "KernelEstimator", "Uses", "WeightedRows"]
 
 #: The names of the parameters of every class that was asked for them.
 _PARAMETERS: dict[type, list[str]] = {}
@@ -84,8 +83,6 @@ class KernelEstimator(BaseEstimator):
     _page: ClassVar[str]
     #: The title of its certificates.
     _title: ClassVar[str]
-    #: Values of ``solver`` besides the names of conic solvers, allowed with "cvxpy"; empty where there is one method.
-    _solvers: ClassVar[tuple[str, ...]] = ()
     #: The parameter that a fit chooses by itself, if any.
     _chooses: ClassVar[str | None] = None
     #: Whether targets are codes, where zero excludes a row from a machine.
@@ -153,11 +150,6 @@ class KernelEstimator(BaseEstimator):
     def _selector(self) -> Any:
         """The selector of this estimator, None where nothing is chosen."""
         return None if self._selector_type is None else self._selector_type(self)
-
-    def _own_page(self) -> str:
-        """Return the page that states the machine with its present parameters."""
-        page: str = self._model.own_page()
-        return page
 
     def _own_kernel(self) -> Kernel:
         """Return the kernel of the machine, made of the one that was given."""
@@ -438,10 +430,3 @@ class KernelEstimator(BaseEstimator):
 
 def _own_rows(X: Any, rows: Any) -> Any:
     return X.copy() if X.shape[0] == rows.size else X[rows]
-
-
-def import_page(name: str) -> Any:
-    """Return the page of that name, imported only when it is declared: pages import cvxpy, which closed forms do
-    without.
-    """
-    return import_module(f"problems.{name}")

@@ -11,10 +11,8 @@ recomputed. For the dense kernel least-squares machines (:class:`StoredSaddle`) 
 .. math:: \|f - f^\star\|_v \le \|y - f - \alpha / (\gamma v)\|_v .
 """
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -24,8 +22,7 @@ from problems.estimators.shared.checks import check_home
 from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
-from substrate.certificates.enclosed import at_most
-from substrate.certificates.rows import ACCURATE, Accuracy, root_mean_square
+from substrate.certificates.rows import ACCURATE
 from substrate.certificates.tolerance import Tolerance
 from substrate.errors import DataError
 from substrate.gram import Gram
@@ -46,7 +43,6 @@ __all__ = [
     "StoredFit",
     "StoredMachine",
     "StoredSaddle",
-    "add_target_error",
     "certify_stored",
     "definite_gram",
     "recall_saddle",
@@ -106,8 +102,6 @@ class GivenFit(NamedTuple):
         The accuracy required, as a share of the spread of y.
     equations
         Tolerance of the equations of the support values; LAPACK's for a direct method unless given.
-    missing
-        The rounding errors of the targets, one column per output, where they are a difference.
     observed
         The targets of the user, one column per output, where Y is made of them: the spread is theirs.
     """
@@ -119,14 +113,7 @@ class GivenFit(NamedTuple):
     labels: bool = False
     tolerance: float = ACCURATE
     equations: float | None = None
-    missing: Array | None = None
     observed: Array | None = None
-
-    def target_error(self, column: int) -> float:
-        """Bound the error of the targets of one output, root mean square."""
-        if self.missing is None:
-            return 0.0
-        return at_most(root_mean_square(self.missing[:, column], to_numpy(self.weights)))
 
 
 def recall_saddle(model: Any, given: GivenFit) -> AbstractContextManager[StoredFit]:
@@ -150,8 +137,8 @@ class StoredSaddle(NamedTuple):
         What ``predict`` returns for the points.
     tolerance, equations
         As for :class:`GivenFit`; ``has_equations`` is false where only the answer is checked.
-    observed, target_error
-        The targets of the user where y is made of them; a bound on the root mean square of its rounding.
+    observed
+        The targets of the user where y is made of them.
     """
 
     kernel: Kernel
@@ -167,7 +154,6 @@ class StoredSaddle(NamedTuple):
     border: Border = ONES
     slopes: Array | None = None
     observed: Array | None = None
-    target_error: float = 0.0
     equations: float | None = None
     has_equations: bool = True
 
@@ -197,7 +183,7 @@ class StoredSaddle(NamedTuple):
             slopes=linear,
             fitted=self.fitted[:, None],
         )
-        rows = add_target_error(answer, self.target_error)
+        rows = answer
         if self.has_equations:
             system = (to_numpy(products), to_numpy(gram.diagonal), self.y)
             stored, ridge = (a, self.b), Regularization(self.gamma).ridge(self.weights)
@@ -214,10 +200,7 @@ class StoredSaddle(NamedTuple):
         observed = self.y if self.observed is None else self.observed
         how: dict[str, Any] = {"tolerance": tolerance_in_balls(observed, self.weights, self.tolerance)}
         how |= {"border": self.border, "slopes": self.slopes}
-        proof = prove_expansion(self.kernel, *data, to_numpy(self.a), self.b, self.fitted, **how)
-        if not self.target_error:
-            return proof
-        return replace(proof, accuracy=math.nextafter(proof.accuracy + self.target_error, math.inf))
+        return prove_expansion(self.kernel, *data, to_numpy(self.a), self.b, self.fitted, **how)
 
 
 def _saddle_machines(model: Any, fit_data: GivenFit, gram: Callable[[], Gram]) -> Iterator[StoredSaddle]:
@@ -243,16 +226,8 @@ def _saddle_machines(model: Any, fit_data: GivenFit, gram: Callable[[], Gram]) -
             border=border if machine.whole else border.take(members, v[members]),
             slopes=None if slopes is None else slopes[:, column],
             observed=None if fit_data.observed is None else fit_data.observed[members, column],
-            target_error=fit_data.target_error(column),
             equations=fit_data.equations,
         )
-
-
-def add_target_error(rows: tuple[Row, ...], error: float) -> tuple[Row, ...]:
-    """Return the rows with the error of the targets: fitted values differ by no more than their targets."""
-    if not error:
-        return rows
-    return tuple(replace(row, value=row.value + error) if isinstance(row, Accuracy) else row for row in rows)
 
 
 def definite_gram(kernel: Kernel, X: Any) -> Gram:

@@ -54,11 +54,6 @@ class Model:
     def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
         """Return what the model stores, on the data of the fit, which are checked as the fit checks them."""
 
-    def own_page(self) -> str:
-        """Return the page that states the machine with its present parameters."""
-        page: str = self.estimator._page
-        return page
-
     def own_kernel(self, given: Any = None) -> Kernel:
         """Return the kernel of the machine, made of the one that was given: a parameter, or a candidate of a search."""
         return as_kernel(self.estimator.kernel if given is None else given)

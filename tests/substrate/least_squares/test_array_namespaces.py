@@ -36,7 +36,6 @@ def test_the_saddle_system(home, gamma, unit):
     tolerance = 1e-10 if gamma == 1.0 else 1e-6
     for name in ("support_values", "bias", "products"):
         assert_close(getattr(found, name), getattr(wanted, name), tolerance)
-    assert found.backward_error < 1e-14
     one = solve_saddle_system(Gram.of(RBF(1.0), send(X)), send(unit * Y[:, 0]), Regularization(gamma).ridge(send(v)))
     assert_close(one.support_values, wanted.support_values[:, 0], tolerance)
 

@@ -18,7 +18,7 @@ from substrate.gram import Gram
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, Precomputed
 from substrate.least_squares.conjugate_gradient import solve_by_conjugate_gradients
 from substrate.least_squares.kernel_tiles import KernelTiles
-from substrate.least_squares.preconditioner import KernelSample
+from substrate.least_squares.preconditioner import SampledInverse
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import solve_saddle_system
 
@@ -36,7 +36,8 @@ def iterated_by(kernel, X, Y, ridge, tolerance=1e-8, size=30):
     """On tiles in double precision, with a preconditioner of sampled rows."""
     matrix = KernelTiles(kernel, X)
     matrix.use_accurate_products()
-    inverse = KernelSample.of(kernel, X, min(size, len(Y) // 2)).inverse(ridge)
+    rows = np.sort(np.random.default_rng(0).permutation(len(Y))[: min(size, len(Y) // 2)])
+    inverse = SampledInverse(kernel, X, rows, ridge)
     radii = np.array([one.largest_radius for one in tolerances_of(Y, 1.0 / ridge, tolerance)])
     return solve_by_conjugate_gradients(matrix, inverse, Y, ridge, radii, 1000)
 
@@ -63,14 +64,14 @@ def assert_same(found, expected, tolerance=1e-6):
 def test_equals_the_closed_form(kernel, gamma):
     """:place [Suykens2002]_ end of section 2: against the direct solution."""
     direct, iterated = both(kernel, *make(), gamma)
-    assert iterated.is_converged
+    assert not iterated.reason
     assert_same(iterated, direct)
 
 
 @pytest.mark.parametrize("n", [2, 3, 51, 300])
 def test_small_and_large_numbers_of_rows(n):
     direct, iterated = both(RBF(1.0), *make(n), 10.0)
-    assert iterated.is_converged
+    assert not iterated.reason
     assert_same(iterated, direct)
 
 
@@ -87,7 +88,7 @@ def test_many_outputs_with_different_scales():
     X, Y = make(outputs=4)
     Y = Y * np.array([1e-6, 1.0, 1e6, 0.0]) + np.array([0.0, 1e3, 0.0, 2.0])
     direct, iterated = both(RBF(1.0), X, Y, 5.0)
-    assert iterated.is_converged
+    assert not iterated.reason
     for k in range(3):
         scale = np.abs(direct.support_values[:, k]).max()
         assert_allclose(iterated.support_values[:, k] / scale, direct.support_values[:, k] / scale, atol=1e-6)
@@ -108,14 +109,14 @@ def test_duplicated_points():
     X, Y = make(n=60)
     twice, target = np.repeat(X, 3, axis=0), np.repeat(Y, 3, axis=0) + np.random.default_rng(2).normal(size=(180, 1))
     direct, iterated = both(RBF(1.0), twice, target, 100.0)
-    assert iterated.is_converged
+    assert not iterated.reason
     assert_same(iterated, direct)
 
 
 def test_a_kernel_that_is_nought():
     X, Y = np.zeros((8, 2)), np.arange(8.0)[:, None]
     direct, iterated = both(Linear(), X, Y, 2.0)
-    assert iterated.is_converged
+    assert not iterated.reason
     assert_same(iterated, direct)
     assert_allclose(iterated.bias, [3.5])
 
@@ -150,7 +151,7 @@ def test_a_tighter_tolerance_comes_closer():
     for tolerance in (1e-2, 1e-5, 1e-10):
         direct, iterated = both(Laplacian(0.5), X, Y, 100.0, tolerance=tolerance)
         errors.append(np.abs(iterated.support_values - direct.support_values).max())
-        iterations.append(iterated.iterations)
+        iterations.append(iterated.steps)
     assert errors[0] > errors[1] > errors[2]
     assert iterations[0] < iterations[1] < iterations[2]
 
@@ -288,7 +289,7 @@ def test_a_bias_far_beyond_the_spread_of_the_target_is_allowed_for(tolerance):
     x = rng.normal(size=(80, 1))
     y, ridge = x + 0.1 * rng.normal(size=(80, 1)), np.full(80, 1e-2)
     solved = iterated_by(Linear() + RBF(0.5), 100.0 + x, y, ridge, tolerance=tolerance, size=5)
-    assert solved.is_converged
+    assert not solved.reason
     assert abs(float(solved.bias[0])) > 50.0
     left = y - solved.products - ridge[:, None] * solved.support_values - solved.bias
     assert np.linalg.norm(left) <= tolerance * np.linalg.norm(y - y.mean())

@@ -141,7 +141,6 @@ def test_the_certificate_holds_from_gamma_1e_minus_8_to_1e10_with_repeated_point
     y = unit * (rng.normal(size=n) + offset)
     gram, ridge, solved = _fit(kernel, X, y, gamma)
     assert _failures(gram, ridge, y, solved) == []
-    assert solved.backward_error < 30 * n * np.finfo(float).eps
 
 
 @settings(deadline=None, max_examples=150, derandomize=True)
@@ -179,7 +178,6 @@ def test_repeated_points_at_a_large_gamma_reach_lapacks_backward_error():
     backward = np.linalg.norm(rhs - M @ x) / (np.linalg.norm(M, 2) * np.linalg.norm(x) + np.linalg.norm(rhs))
     # rounding of sums of n products, both what was solved and what is evaluated here: no two of them need agree
     assert backward < 60 * np.finfo(float).eps
-    assert solved.backward_error < 60 * np.finfo(float).eps
 
 
 # ---- limits --------------------------------------------------------------------------------------
@@ -312,6 +310,7 @@ def test_refinement_recovers_what_a_sloppy_factor_lost(monkeypatch):
     solve = Gram.solve
     monkeypatch.setattr(Gram, "solve", lambda self, B: solve(self, B).astype(np.float32).astype(np.float64))
     sloppy = solve_saddle_system(Gram.of(RBF(2.0), X), y, ridge)
-    assert sloppy.refinements >= max(1, exact.refinements)
-    assert sloppy.backward_error < 1e-14
+    assert sloppy.steps > 1
+    assert sloppy.steps >= exact.steps
+    assert_allclose(sloppy.support_values, exact.support_values, atol=1e-12)
     assert_allclose(sloppy.support_values, exact.support_values, rtol=1e-9, atol=1e-9)
