@@ -537,6 +537,9 @@ class LSSVMClassifier(Classifier):
     ----------
     kernel, gamma, tol, solver, max_iter
         As for :class:`LSSVMRegressor`, with one gamma.
+    basis
+        As for :class:`LSSVMRegressor`; on a basis all machines are regressions on the codes, of one statistic, and
+        ``coding="one_vs_one"`` is refused.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`. All but ``one_vs_one`` share
         one factorisation; ``one_vs_one`` factors each pair's block.
@@ -545,9 +548,8 @@ class LSSVMClassifier(Classifier):
         call and without a refit; isotonic regression is better from about a thousand rows on. None: no probabilities.
     class_weight : dict or "balanced", default=None
         Weights of the classes, multiplied into the weights of the rows.
-    basis, linear_columns
-        As for :class:`LSSVMRegressor`; on a basis all machines are regressions on the codes, of one statistic, and
-        ``coding="one_vs_one"`` is refused.
+    linear_columns
+        As for :class:`LSSVMRegressor`.
 
     Attributes
     ----------
