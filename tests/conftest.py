@@ -5,6 +5,7 @@ Oracles are slow and obvious programs that the fast ones are compared with.
 
 import gc
 import os
+import re
 import signal
 import sys
 from collections import defaultdict
@@ -135,12 +136,39 @@ def pytest_addoption(parser):
     measures times have the long tests whole.
     """
     parser.addoption("--share", default="1/1", metavar="I/N", help="the I-th of N shares of the cases of every test")
+    parser.addoption("--model", metavar="NAME", help="all cases that concern one estimator, with its page, or one page")
     parser.addoption("--every-turn", action="store_true", help="all cases of long tests, which take turns otherwise")
+
+
+def pytest_configure(config):
+    """Have every case collected, where those of one model are asked for."""
+    if config.getoption("model"):
+        config.option.markexpr, config.option.every_turn = "", True
+
+
+def names_of_model(name):
+    """Return a pattern of the names of tests that concern an estimator or a page."""
+    import problems
+
+    known = {*problems.ESTIMATORS, *problems.COMPOSED, *problems.SPECTRAL, *problems.PAGES}
+    if name not in known:
+        raise pytest.UsageError(
+            f"--model {name}: there is no such estimator or page; they are {', '.join(sorted(known))}"
+        )
+    page = getattr(getattr(problems, name), "_page", "")
+    return re.compile("|".join(rf"(?<![A-Za-z]){word}(?![A-Za-z])" for word in (name, page) if word))
 
 
 @pytest.hookimpl(trylast=True)  # of what the marks leave
 def pytest_collection_modifyitems(config, items):
-    """Keep the share that is asked for: every test is in every share, with other cases where it has several."""
+    """Keep the model or the share that is asked for: every test is in every share, with other cases where it has
+    several.
+    """
+    if config.getoption("model"):
+        names = names_of_model(config.getoption("model"))
+        concerned = [item for item in items if names.search(item.nodeid)]
+        config.hook.pytest_deselected(items=[item for item in items if not names.search(item.nodeid)])
+        items[:] = concerned
     part, parts = (int(number) for number in config.getoption("share").split("/"))
     if parts == 1:
         return
