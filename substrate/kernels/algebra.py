@@ -20,10 +20,9 @@ from substrate.arrays import Array, non_negative
 from substrate.certificates.enclosed import Double
 from substrate.certificates.rounding import ROUNDED_ONCE, add_roundings, at_most, relative_rounding
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels.base import BaseKernel, Formula, Number, paired_values, refuse_overflow
+from substrate.kernels.base import BaseKernel, Formula, Number, SumOfProducts, paired_values, refuse_overflow
 from substrate.kernels.derivatives import Orders, split_orders
 from substrate.kernels.integrals import volumes
-from substrate.kernels.terms import SumOfProducts
 from substrate.namespaces import namespace_of, take_columns, to_numpy
 
 __all__ = [
@@ -278,10 +277,6 @@ class Product(Polynomials):
         left, right = values
         return left * right
 
-    def relevances(self, spreads: Array) -> Array:
-        """Return the root of the sum of the squares of both."""
-        return np.asarray(np.hypot(self.left.relevances(spreads), self.right.relevances(spreads)))
-
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """Return the derivatives of both, each side weighted by the other's values."""
         k, m = self.left, self.right
@@ -336,12 +331,8 @@ class Nested(Composite):
 
     def expand(self, n_features: int) -> SumOfProducts:
         """Return the terms of the kernel inside, each inside this one."""
-        terms = self.kernel.terms(n_features)
+        terms = ((f, reduce(operator.mul, kernels)) for f, kernels in self.kernel.expand(n_features).products)
         return SumOfProducts(tuple((f, (replace(self, kernel=term),)) for f, term in terms))  # type: ignore[call-arg]
-
-    def relevances(self, spreads: Array) -> Array:
-        """Return the relevances of the kernel inside."""
-        return self.kernel.relevances(spreads)
 
     def rank(self, n_features: int) -> int | None:
         """Count the features of the kernel inside."""
@@ -434,17 +425,6 @@ class Restricted(Nested):
         if isinstance(kernel, Restricted):
             return Restricted(kernel.kernel, tuple(self.columns[column] for column in kernel.columns))
         return Restricted(kernel, self.columns)
-
-    @property
-    def linear(self) -> bool:
-        """Whether the kernel inside is linear."""
-        return self.kernel.linear
-
-    def relevances(self, spreads: Array) -> Array:
-        """Return the relevances of the kernel inside, zero in other columns."""
-        relevances_of_all = np.zeros(spreads.size)
-        relevances_of_all[list(self.columns)] = self.kernel.relevances(spreads[list(self.columns)])
-        return relevances_of_all
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """Return the derivatives of the kernel inside, on its columns."""

@@ -19,7 +19,6 @@ from substrate.kernels.derivatives import Derivatives
 from substrate.kernels.distances import to_dense
 from substrate.kernels.integrals import Integrals
 from substrate.kernels.scales import Scales
-from substrate.kernels.terms import SumOfProducts, Terms
 from substrate.namespaces import (
     blocks_beside,
     device_blocks,
@@ -40,6 +39,7 @@ __all__ = [
     "BaseKernel",
     "Formula",
     "Number",
+    "SumOfProducts",
     "mirror_square",
     "paired_values",
     "refuse_overflow",
@@ -65,7 +65,29 @@ class _Real(float):
 
 
 @dataclass(frozen=True)
-class BaseKernel(Value, Derivatives, Integrals, Scales, Terms, ABC):
+class SumOfProducts:
+    r"""A kernel as :math:`\sum_t f_t \prod_m k_{tm}`, with the operators of its formula.
+
+    ``products`` are the factors and the kernels of its terms. Evaluated as it was written, a value has gone through at
+    most so many ``operations``.
+    """
+
+    products: tuple[tuple[float, tuple[Any, ...]], ...]
+    operations: int = 0
+
+    def __add__(self, other: "SumOfProducts") -> "SumOfProducts":
+        return SumOfProducts(self.products + other.products, self.operations + other.operations + 1)
+
+    def __mul__(self, other: "SumOfProducts") -> "SumOfProducts":
+        pairs = tuple((f * g, k + m) for f, k in self.products for g, m in other.products)
+        return SumOfProducts(pairs, self.operations + other.operations + 1)
+
+    def __rmul__(self, factor: float) -> "SumOfProducts":
+        return SumOfProducts(tuple((factor * f, kernels) for f, kernels in self.products), self.operations + 1)
+
+
+@dataclass(frozen=True)
+class BaseKernel(Value, Derivatives, Integrals, Scales, ABC):
     """A positive semi-definite kernel k(x, z).
 
     ``kernel(X, Z)`` is the matrix of all k(x_i, z_j), ``kernel(X)`` the symmetric one, ``kernel.diag(X)`` its

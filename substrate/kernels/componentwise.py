@@ -24,7 +24,7 @@ import numpy as np
 from substrate.arrays import Array, check_memory, whole_number
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.algebra import Kernel, Polynomials, Product, Restricted, add_values, column_tuple
-from substrate.kernels.terms import SumOfProducts
+from substrate.kernels.base import SumOfProducts
 
 __all__ = ["Componentwise"]
 

@@ -162,11 +162,6 @@ class KernelOfDistance(Kernel, ABC):
         with np.errstate(over="ignore"):
             return np.minimum(of / self._widths(n_features), np.finfo(np.float64).max)
 
-    def relevances(self, spreads: Array) -> Array:
-        """Return the spreads over the widths."""
-        with np.errstate(over="ignore"):
-            return np.minimum(spreads * self._inverse(spreads.size), np.finfo(np.float64).max)
-
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """Return the derivatives above, weighted and added up; of one width, the sum over the columns."""
         s = self._sums(X, Z)
@@ -381,10 +376,6 @@ class Categorical(KernelOfDistance):
         counts = counts[np.triu_indices(rows.shape[0], 1)]
         typical = float(np.median(counts)) if counts.size else 1.0
         return replace(self, sigma=(typical,) * rows.shape[1] if self.sigma == "each" else typical)
-
-    def relevances(self, spreads: Array) -> Array:
-        """Return the inverse widths of the columns that vary: a code has no unit."""
-        return np.where(spreads > 0.0, self._inverse(spreads.size), 0.0)
 
     def rounding(self, X: Any, by_differences: bool = False) -> float:
         """Bound the rounding: d inverse widths, right to one rounding each, are added; t exp(-t) is at most 1/e."""

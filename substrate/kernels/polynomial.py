@@ -114,7 +114,7 @@ class _OfInnerProduct(Kernel):
 
     def rounding(self, X: Any, by_differences: bool = False) -> float:
         """Bound the error of a sum of d rounded products, by Cauchy and Schwarz, multiplied by the power."""
-        if self.linear:
+        if self.degree == 1 and self.offset == 0.0:
             return relative_rounding(X.shape[1] + 2.0)
         return relative_rounding(self.degree * (X.shape[1] + 4.0) + 4.0)
 
@@ -125,8 +125,6 @@ class Linear(_OfInnerProduct):
 
     degree = 1
     offset = 0.0
-
-    linear: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, repr=False)

@@ -39,9 +39,8 @@ from substrate.certificates.enclosed import Double
 from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.algebra import Kernel, Nested
-from substrate.kernels.base import BaseKernel, Formula, Number
+from substrate.kernels.base import BaseKernel, Formula, Number, SumOfProducts
 from substrate.kernels.derivatives import Orders, differentiate_formula
-from substrate.kernels.terms import SumOfProducts
 from substrate.namespaces import is_device_array, strips
 
 __all__ = ["CurlFree", "DivergenceFree", "OnDirections", "Separable", "component_rows"]
@@ -139,11 +138,6 @@ class OnDirections(Nested):
     def expand(self, n_features: int) -> SumOfProducts:
         """Return the terms of the kernel inside, each inside this one."""
         return super().expand(self.split(n_features))
-
-    def relevances(self, spreads: Array) -> Array:
-        """Return the relevances of the kernel inside; zero for directions."""
-        d = self.split(spreads.size)
-        return np.append(self.kernel.relevances(spreads[:d]), np.zeros(spreads.size - d))
 
     def rank(self, n_features: int) -> int | None:
         """Return None: its features are not known."""

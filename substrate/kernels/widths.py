@@ -26,10 +26,9 @@ import numpy as np
 from substrate.arrays import Array, is_sparse, positive
 from substrate.errors import DeclarationError
 from substrate.kernels.distances import MOST_DENSE, to_dense
-from substrate.kernels.terms import spreads_of
 from substrate.namespaces import to_numpy
 
-__all__ = ["Width", "checked_width", "distinct_rows", "each_distance", "median_distance"]
+__all__ = ["Width", "checked_width", "distinct_rows", "each_distance", "median_distance", "spreads_of"]
 
 #: A number, one per column, or the name of a rule that takes it from the data.
 Width = float | str | tuple[float, ...]
@@ -103,3 +102,29 @@ def each_distance(X: Any, power: float = 2.0) -> tuple[float, ...]:
             typical = median_distance(halves / spreads[moving], power)
             widths[moving] = np.clip(2.0 * typical * spreads[moving], limits.smallest_subnormal, limits.max)
     return tuple(float(width) for width in widths)
+
+
+def spreads_of(X: Any) -> Array:
+    """Return the standard deviation of every column; exactly zero where it is constant."""
+    if is_sparse(X):
+        return _sparse_spreads(X.tocoo())
+    halves = X / 2.0 - X[:1] / 2.0  # a difference of large numbers may overflow
+    units = np.abs(halves).max(axis=0)
+    safe = np.where(units > 0.0, units, 1.0)
+    with np.errstate(over="ignore"):
+        spread = np.minimum(2.0 * (halves / safe).std(axis=0) * safe, np.finfo(np.float64).max)
+    return np.asarray(np.where(units > 0.0, spread, 0.0))
+
+
+def _sparse_spreads(X: Any) -> Array:
+    n, d = X.shape
+    largest = np.zeros(d)
+    np.maximum.at(largest, X.col, np.abs(X.data))
+    units = np.where(largest > 0.0, largest, 1.0)
+    values, stored = X.data / units[X.col], np.bincount(X.col, minlength=d)
+    means = np.bincount(X.col, values, minlength=d) / n
+    squares = np.bincount(X.col, np.square(values - means[X.col]), minlength=d) + (n - stored) * np.square(means)
+    first = np.zeros(d)
+    first[X.col] = X.data
+    constant = np.bincount(X.col, X.data == first[X.col], minlength=d) == n
+    return np.where(constant, 0.0, units * np.sqrt(squares / n))

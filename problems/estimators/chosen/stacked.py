@@ -36,7 +36,6 @@ from problems.estimators.shared.guarantees import UNEQUAL, has_unequal_rows
 from problems.estimators.shared.model import Model
 from problems.estimators.shared.probabilities import Calibration
 from problems.estimators.shared.regressor import Regressor
-from problems.estimators.shared.relevance import input_relevance
 from substrate import uncertainty
 from substrate.arrays import Array
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
@@ -492,15 +491,6 @@ class StackChoice:
         warn_unless_holds(self.certificate_)
         self.support_values_ = np.stack([np.reshape(member.support_values_, Y.shape) for member in members], axis=-1)
         return self
-
-    @property
-    def relevance_(self) -> Array:
-        """The relevance of every input, that of every machine by its weight (of several outputs their mean)."""
-        model: Any = self
-        check_is_fitted(model)
-        u = model._model.weights().mean(axis=1)
-        members = model._model.members()
-        return np.asarray(sum(u[m] * input_relevance(members[m], alone=False) for m in np.flatnonzero(u > 0.0)))
 
     def _fit_members(self, X: Any, y: Any, targets: Array, weights: Array) -> tuple[list[LSSVMRegressor], Facts]:
         """Return a machine of every kernel, or of every family, at its gamma; those not determined are named."""

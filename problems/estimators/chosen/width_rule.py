@@ -36,7 +36,7 @@ from substrate.arrays import Array
 from substrate.errors import DeclarationError, DegenerateKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import RBF, Kernel, Laplacian, Matern, PowerExponential
-from substrate.kernels.terms import spreads_of
+from substrate.kernels.widths import spreads_of
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import solve_saddle_system, target_unit
 from substrate.progress import Progress

@@ -212,10 +212,9 @@ class KernelEstimator(BaseEstimator):
     def relevance_(self) -> Array:
         """The relevance of every input, which sum to one: inverse widths in units of the inputs' spreads.
 
-        The spread is the standard deviation over ``support_vectors_``. Terms of a sum count by their shares of the mean
-        centred diagonal, and a linear term by its weights. It says how fast the kernel lets the function vary along an
-        input, not how much it does; ``left_out_importance`` measures that. An AttributeError says why there is none:
-        one width for all inputs does not tell them apart.
+        The spread is the standard deviation over ``support_vectors_``. It says how fast the kernel lets the function
+        vary along an input, not how much it does; ``left_out_importance`` measures that. An AttributeError says why
+        there is none: one width for all inputs, or a kernel made of several, does not tell them apart.
         """
         return input_relevance(self)
 

@@ -6,49 +6,28 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from substrate.arrays import Array
-from substrate.errors import DeclarationError
-from substrate.kernels.terms import has_shared_width, relevance_of
+from substrate.kernels import Categorical, Scaled
+from substrate.kernels.widths import spreads_of
 from substrate.namespaces import to_numpy
 
 __all__ = ["input_relevance"]
 
 
-def input_relevance(model: Any, alone: bool = True) -> Array:
-    """Return the relevance of every input of a fitted model by its widths, as its ``relevance_`` describes it.
-
-    One width for all inputs tells none of them from another, and is refused where the model stands ``alone``; in a sum
-    of machines what remains is the spreads of the inputs.
-    """
+def input_relevance(model: Any) -> Array:
+    """Return the relevance of every input of a fitted model by its widths, as its ``relevance_`` describes it."""
     check_is_fitted(model)
-    kernel = model.kernel_
-    if kernel.pairwise:
-        raise AttributeError("relevance_ needs inputs, and a precomputed kernel matrix has none; fit with X itself")
-    X = to_numpy(model.support_vectors_)
-    try:
-        if alone and has_shared_width(kernel, int(X.shape[1])):
-            raise DeclarationError(f"{kernel!r} has one width for all inputs, which says nothing of any of them")
-        return relevance_of(kernel, X, lambda number: _slopes(model, number))
-    except DeclarationError as error:
+    kernel = getattr(model, "kernel_", None)
+    while isinstance(kernel, Scaled):
+        kernel = kernel.kernel
+    widths = getattr(kernel, "sigma", None)
+    if widths is None or (np.ndim(widths) == 0 and model.n_features_in_ > 1):
         raise AttributeError(
-            f"relevance_ is made of widths, and {error}; use left_out_importance() where the estimator has it, "
-            "scikit-learn's permutation_importance, or a kernel with one width per input, RBF(sigma='each')"
-        ) from error
-
-
-def _slopes(model: Any, number: int) -> Array:
-    """Return the weights of a linear term, zero outside its columns; of several outputs the root of their squares."""
-    X = to_numpy(model.support_vectors_)
-    terms = model.kernel_.terms(X.shape[1])
-    factor, term = terms[number]
-    columns = list(getattr(term, "columns", range(X.shape[1])))
-    slopes = np.zeros(X.shape[1])
-    weights = factor * (X[:, columns].T @ _coefficients_in_common(model))
-    slopes[columns] = np.linalg.norm(np.reshape(weights, (len(columns), -1)), axis=1)
-    return slopes
-
-
-def _coefficients_in_common(model: Any) -> Array:
-    coefficients = to_numpy(model._coefficients())
-    if coefficients.ndim > 1 + len(model._outputs()):
-        raise DeclarationError("a linear component with an expansion of its own has no weights in common")
-    return np.asarray(coefficients)
+            f"relevance_ needs one width per input, which kernel {kernel!r} does not have; use left_out_importance() "
+            "where the estimator has it, scikit-learn's permutation_importance, or RBF(sigma='each')"
+        )
+    spreads = spreads_of(to_numpy(model.support_vectors_))
+    units = np.where(spreads > 0.0, 1.0, 0.0) if isinstance(kernel, Categorical) else spreads  # a code has no unit
+    with np.errstate(over="ignore"):
+        ratios = np.minimum(units / np.asarray(widths), np.finfo(np.float64).max)
+    shares = ratios / (float(ratios.max()) or 1.0)  # whose sum is finite
+    return np.asarray(shares / (float(shares.sum()) or 1.0))

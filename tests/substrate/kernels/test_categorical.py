@@ -50,6 +50,5 @@ def test_a_machine_of_mixed_columns_finds_the_category_that_matters():
     model = LSSVMRegressorCV(kernel, search="gradient").fit(X, y)
     widths = model.kernel_.right.kernel.sigma
     assert 10.0 * widths[0] < widths[1]
-    assert model.relevance_[1] > 10.0 * model.relevance_[2]
     assert model.certificate_.holds
     assert LSSVMRegressor(model.kernel_, model.gamma_).fit(X, y).certify(X, y).holds
