@@ -136,7 +136,7 @@ def _fit(fit: argparse.ArgumentParser, full: bool) -> None:
         metavar="COLUMN",
         help="the last rows in time judge, by a column of dates or numbers or, without one, by the order of the table",
     )
-    models = ("auto", "stack", "lssvm", "robust", "sparse")
+    models = ("auto", "stack", "lssvm", "sparse")
     text = "one machine, on some basis vectors where the rows are many (auto); or the weighted mean of many (stack)"
     fit.add_argument("--model", choices=models, default="auto", help=text)
     fit.add_argument("--validation", type=float, default=0.25, metavar="SHARE", help="rows held out to judge (0.25)")

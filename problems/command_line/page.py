@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-__all__ = ["answers", "bullets", "code", "figure", "page", "paragraph", "section", "table"]
+__all__ = ["answers", "bullets", "code", "figure", "folded", "page", "paragraph", "section", "table"]
 
 _STYLE = """
 * { box-sizing: border-box; }
@@ -57,6 +57,11 @@ def page(title: str, body: Iterable[str]) -> str:
 def section(heading: str, *elements: str) -> str:
     """Return a heading in plain text, and HTML below it."""
     return f"<section>\n<h2>{escape(heading)}</h2>\n" + "\n".join(elements) + "\n</section>"
+
+
+def folded(summary: str, *elements: str) -> str:
+    """Return HTML that is shown when its summary in plain text is opened."""
+    return f"<details><summary>{escape(summary)}</summary>\n" + "\n".join(elements) + "\n</details>"
 
 
 def paragraph(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import substrate
-from problems.command_line.page import answers, bullets, code, figure, page, paragraph, section, table
+from problems.command_line.page import answers, bullets, code, figure, folded, page, paragraph, section, table
 from problems.command_line.summary import digits, important, is_reliable, kernel_name
 from problems.command_line.words import in_shell
 from problems.tables.machines import CRITERION_WORDS
@@ -34,7 +34,6 @@ _PROBLEM = (
 _WORDS = {
     "stack": "The prediction is a weighted mean of machines, each of which solves",
     "lssvm": "The machine is a least-squares support vector machine, which solves",
-    "robust": "Rows with large errors in a first fit have small weights in the sum of",
     "sparse": "The function is a combination of few kernel functions, the basis vectors, and solves",
 }
 _CERTIFICATE = (
@@ -194,13 +193,12 @@ def _fitted(model: Any) -> str:
             for values in (machine.stack_weights_, machine.gammas_)
         )
         order = [int(m) for m in np.argsort(-u, kind="stable") if u[m] > 0.0]
-        rows = [[repr(machine.kernels_[m]), f"{gammas[m]:.3g}", f"{u[m]:.3g}"] for m in order]
+        rows = [[kernel_name(machine.kernels_[m]), f"{gammas[m]:.3g}", f"{u[m]:.3g}"] for m in order]
         elements.append(table(("kernel", "gamma", "weight"), rows))
         return section("What was fitted", *elements)
     gamma = float(np.ravel(getattr(machine, "gamma_", machine.gamma))[0])
     rule = "was given" if search.gamma is not None else f"was chosen by {CRITERION_WORDS[search.criterion]} error"
     elements.append(paragraph(f"The kernel is {kernel_name(machine.kernel_)}; γ = {gamma:.4g} {rule}."))
-    elements.append(code(repr(machine.kernel_)))
     bound = float(np.mean(getattr(machine, "criterion_lower_bound_", -np.inf)))
     if np.isfinite(bound):
         reached = float(np.mean(machine.criterion_))
@@ -222,7 +220,8 @@ def _certificate(model: Any) -> str:
     ]
     outcome = f"{certificate.title}: {'holds' if certificate.holds else 'does not hold'}; {certificate.promise}."
     facts = bullets(f"{name}: {fact}" for name, fact in certificate.record)
-    return section("Certificate", paragraph(outcome), paragraph(_CERTIFICATE), table(head, rows, 2), facts)
+    checks = folded("All checks", paragraph(_CERTIFICATE), table(head, rows, 2), facts)
+    return section("Certificate", paragraph(outcome), checks)
 
 
 def _use(path: str | None) -> str:
@@ -242,7 +241,7 @@ def _pictures(model: Any, importances: Any) -> Iterator[str]:
         yield paragraph('No pictures: matplotlib is not installed, pip install "lssvm-substrate[tables]"')
         return
     matplotlib.use("agg")  # files only: no window, no display needed
-    from problems.displays import CertificateDisplay, CriterionDisplay
+    from problems.displays import CriterionDisplay
 
     with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "report", "font.size": 10.0}):
         machine, judged = model.judged_.machine, model.judged_
@@ -256,8 +255,6 @@ def _pictures(model: Any, importances: Any) -> Iterator[str]:
         if np.isfinite(getattr(machine, "criterion_lower_bound_", np.nan)) and hasattr(machine, "gamma_"):
             caption = "The error by which gamma was chosen, with the chosen kernel; the dashed line is the lower bound."
             yield figure("The choice of gamma", caption, CriterionDisplay.from_estimator(machine).figure_)
-        caption = "One bar per check: left of zero it passes, and the length shows by how many powers of ten."
-        yield figure("The certificate", caption, CertificateDisplay.from_certificate(machine.certificate_).figure_)
 
 
 def _plain(text: object) -> str:

@@ -470,7 +470,7 @@ class TabularRegressor(RegressorMixin, _Tabular):
 
     Parameters
     ----------
-    model : {"auto", "stack", "lssvm", "robust", "sparse"}, default="auto"
+    model : {"auto", "stack", "lssvm", "sparse"}, default="auto"
         ``"auto"`` is one LS-SVM on all rows, above 2000 rows the one on ``n_basis`` vectors; ``"stack"`` is the
         weighted mean of all machines that the search fits.
     kernel : str, default="families"

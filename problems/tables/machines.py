@@ -5,7 +5,6 @@ name      estimator                   what is chosen, and by what
 ========  ==========================  =======================================
 stack     ``StackedLSSVM...``         machines and their weights, leave-one-out
 lssvm     ``LSSVM...CV``              gamma, kernel, leave-one-out
-robust    ``LSSVMRegressor(robust)``  gamma, kernel, mean absolute leave-one-out
 sparse    ``LSSVM...CV(basis=...)``   gamma, kernel, leave-one-out
 ========  ==========================  =======================================
 
@@ -35,11 +34,11 @@ from substrate.reduced import Basis
 
 __all__ = ["BASIS", "CRITERION_WORDS", "EVALUATIONS", "MODELS", "MOST_DENSE", "Search", "divide", "kernel_of"]
 
-MODELS = ("auto", "stack", "lssvm", "robust", "sparse")
+MODELS = ("auto", "stack", "lssvm", "sparse")
 #: Training rows up to which the model ``auto`` decomposes the kernel matrix of all of them; vectors of a sparse model.
 MOST_DENSE, BASIS = 2000, 300
 #: Training rows up to which slopes are followed from the best of the families, and evaluations along them.
-_MOST_SEARCHED, EVALUATIONS = {"stack": 0, "lssvm": 1000, "robust": 0, "sparse": MOST_DENSE}, 40
+_MOST_SEARCHED, EVALUATIONS = {"stack": 0, "lssvm": 1000, "sparse": MOST_DENSE}, 40
 #: Of more rows a sparse model searches on so many drawn ones, and judges so many of the best kernels on all of them.
 _SCREENED_ROWS, _SCREENED_KERNELS = 800, 2
 #: One kernel of each family; widths of a kernel, as multiples of the median distance of the training rows.
@@ -85,16 +84,13 @@ class Search:
         """Refuse, before any work, what a model cannot do."""
         if self.model not in MODELS:
             raise DeclarationError(f"model must be one of {', '.join(MODELS)}, received {self.model!r}")
-        if self.model == "robust" and self.task != "regression":
-            raise DeclarationError("model='robust' is for regression only; take model='lssvm' for classes")
         if self.model == "stack" and self.gamma is not None:
             raise DeclarationError("model='stack' chooses its own gamma; to give one, take model='lssvm'")
         if self.category_columns and self.model not in ("lssvm", "sparse"):
             raise DeclarationError("categorical='kernel' is for model='lssvm' and 'sparse'; take categorical='one-hot'")
-        if self.rule != "loo" and self.model in ("robust", "stack") and self.gamma is None:
+        if self.rule != "loo" and self.model == "stack":
             raise DeclarationError(
-                f"model={self.model!r} chooses by single rows left out; with a group or time take model='lssvm'"
-                f"{', or give gamma=...' if self.model == 'robust' else ''}"
+                "model='stack' chooses by single rows left out; with a group or time take model='lssvm'"
             )
         if self.max_evaluations is not None and self.max_evaluations < 0:
             raise DeclarationError(f"max_evaluations must be at least 0, received {self.max_evaluations}")
@@ -148,10 +144,6 @@ class Search:
         if self.gamma is not None:
             return self._new("", n, kernel=kernel, gamma=self.gamma).fit(X, y)
         kernels = self._kernels(kernel, X, y)
-        if self.model == "robust":
-            options = {"kernel": kernel, "kernels": kernels, "verbose": self.verbose}
-            search = problems.LSSVMRegressorCV(loss="mean_absolute", **options).fit(X, y)
-            return self._new("", n, kernel=search.kernel_, gamma=float(search.gamma_)).fit(X, y)
         tried: dict[str, Any] = {"kernel": kernel} if kernels is None else {"kernel": kernel, "kernels": kernels}
         most = _MOST_SEARCHED[self.model]
         budget = (EVALUATIONS if n <= most else 0) if self.max_evaluations is None else self.max_evaluations
@@ -186,8 +178,6 @@ class Search:
             further["basis"] = Basis(min(self.n_basis, n_rows), random_state=self.random_state)
         if self.class_weight is not None:
             further["class_weight"] = self.class_weight
-        if self.model == "robust":
-            further["robust"] = "hampel"
         known = estimator().get_params(deep=False)
         return estimator(**parameters, **{name: value for name, value in further.items() if name in known})
 

@@ -66,9 +66,6 @@ def by_hand(model, task, Z, y, train):
     widths = [RBF(share * RBF().resolved(Z[train]).sigma) for share in WIDTHS]
     if model == "lssvm":
         return getattr(problems, f"LSSVM{kind}CV")(kernel=RBF(), kernels=widths).fit(Z[train], y[train])
-    if model == "robust":
-        search = problems.LSSVMRegressorCV(kernels=widths, loss="mean_absolute").fit(Z[train], y[train])
-        return problems.LSSVMRegressor(search.kernel_, float(search.gamma_), robust="hampel").fit(Z[train], y[train])
     raise AssertionError(model)
 
 
@@ -77,7 +74,7 @@ def read_csv(path):
         return list(csv.DictReader(stream))
 
 
-@pytest.mark.parametrize("model", ["lssvm", "robust"])
+@pytest.mark.parametrize("model", ["lssvm"])
 def test_regression_is_that_of_python(tmp_path, regression, model):
     path, X, y = regression
     out, predictions = tmp_path / "model.npz", tmp_path / "predictions.csv"
@@ -141,7 +138,7 @@ def test_several_classes_have_an_output_each(tmp_path, capsys):
     assert {row["prediction"] for row in rows} <= {"0", "1", "2"}
 
 
-@pytest.mark.parametrize("model", ["lssvm", "robust", "sparse"])
+@pytest.mark.parametrize("model", ["lssvm", "sparse"])
 def test_what_is_saved_was_fitted_again_to_all_rows_with_what_was_chosen(tmp_path, regression, capsys, model):
     path, X, y = regression
     once, again = tmp_path / "once.npz", tmp_path / "again.npz"
@@ -157,10 +154,9 @@ def test_what_is_saved_was_fitted_again_to_all_rows_with_what_was_chosen(tmp_pat
     expected = kept.estimator_.__sklearn_clone__().fit(Z, y)
     np.testing.assert_array_equal(kept.predict(path), expected.predict(Z))
     assert kept.estimator_.certificate_ == expected.certificate_
-    known = model != "robust"  # whose errors of left-out rows are no intervals
-    assert main(["predict", str(again), str(path), "--coverage", "0.9"]) == (0 if known else 2)
+    assert main(["predict", str(again), str(path), "--coverage", "0.9"]) == 0
     assert "by method split" not in (said := capsys.readouterr().err)
-    assert "approximate" in said if known else "fit with --no-refit" in said
+    assert "approximate" in said
 
 
 def test_weights_of_classes_are_those_of_the_estimator(tmp_path, classes, capsys):
@@ -266,7 +262,6 @@ def test_notes_that_were_tampered_with_are_refused(tmp_path, regression, change,
         (["DATA", "--target", "y", "--sigma", "1", "--kernel", "linear", "--out", "m.npz"], "has no width"),
         (["DATA", "--target", "y", "--validation", "1", "--out", "m.npz"], "validation must be"),
         (["DATA", "--target", "y", "--model", "stack", "--gamma", "1", "--out", "m.npz"], "chooses its own gamma"),
-        (["@ripley", "--model", "robust", "--out", "m.npz"], "for regression only"),
         (
             ["@ionosphere", "--task", "regression", "--out", "m.npz"],
             "not numeric .row 1 has 'g'.; correct the cell, or take a classifier",

@@ -99,7 +99,7 @@ def test_the_inputs_that_matter_are_those_whose_shuffled_values_do_harm(fitted):
 
 def test_pictures_are_well_formed_images_with_names(fitted):
     images = re.findall(r'<img src="data:image/svg\+xml;base64,([^"]+)" alt="([^"]+)">', fitted[1])
-    names = ["Predicted against measured", "Residuals", "Which inputs matter", "The choice of gamma", "The certificate"]
+    names = ["Predicted against measured", "Residuals", "Which inputs matter", "The choice of gamma"]
     assert [name for _, name in images] == names
     for code, _ in images:
         assert ElementTree.fromstring(base64.b64decode(code)).tag == "{http://www.w3.org/2000/svg}svg"

@@ -108,7 +108,7 @@ def test_what_cannot_be_done_is_said():
     refuse(DataError, "cannot be the target and a group", columns, group="y")
     refuse(DataError, "cannot be an input and a group", columns, group="site", categories=["site"])
     refuse(DataError, "no column 'nowhere'", columns, group="nowhere")
-    refuse(DeclarationError, "take model='lssvm'", columns, group="site", model="robust")
+    refuse(DeclarationError, "take model='lssvm'", columns, group="site", model="stack")
     two = columns | {"site": ["a"] * 30 + ["b"] * 30}
     refuse(DataError, "at least 3 are needed", two, group="site", validation=0.25)
     refuse(DataError, "belong to no group", columns | {"site": ["", *columns["site"][1:]]}, group="site")

@@ -186,8 +186,6 @@ def test_parameters_that_are_none_are_refused():
         TabularRegressor(drop=["price"], **QUICK).fit({**columns, "price": price}, "price")
     with pytest.raises(DataError, match="unknown must be one of refuse, ignore"):
         TabularRegressor(unknown="skip", **QUICK).fit(columns, price).predict(columns)
-    with pytest.raises(DeclarationError, match="model='robust' is for regression only"):
-        TabularClassifier("robust", **QUICK).fit(columns, price > 200.0)
 
 
 def test_categories_by_a_kernel_of_their_own(tmp_path):
@@ -212,6 +210,6 @@ def test_categories_by_a_kernel_of_their_own(tmp_path):
     assert "Categorical" in repr(searched.estimator_.kernel_)
     assert searched.certificate_.holds
     with pytest.raises(DeclarationError, match="categorical='kernel' is for model='lssvm' and 'sparse'"):
-        TabularRegressor("robust", categorical="kernel").fit(columns, price)
+        TabularRegressor("stack", categorical="kernel").fit(columns, price)
     with pytest.raises(DataError, match="categorical must be one of one-hot, kernel"):
         TabularRegressor(categorical="hash").fit(columns, price)
