@@ -11,10 +11,10 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from numpy.typing import NDArray
 
 from substrate.arrays import Array
 from substrate.certificates import Row
-from substrate.composition.cone_program import IntegerArray
 from substrate.composition.frames import (
     Frame,
     basis_frame,
@@ -167,7 +167,7 @@ class CompiledSubstrate:
         """Return the matrix that takes a column of z to the values of f at points, without the variable ``shift``."""
         return self._in_sign(self.frame.map_from(self.span.rows(Reading(points)) - self.frame.centre), column)
 
-    def places(self, starts: dict[int, int], column: int = 0) -> IntegerArray:
+    def places(self, starts: dict[int, int], column: int = 0) -> NDArray[np.intp]:
         """Return where a program has a column of z, and then of ``shift``; ``starts`` has the first place of each
         variable.
         """

@@ -12,16 +12,6 @@ in which kinks have become cones, and a point is optimal exactly when for some z
 terms), are witnesses: they are not trusted, and the four conditions are recomputed from the data and from the present
 values of the variables. This proves optimality where losses and penalties have kinks, which no finite number of
 directions can.
-
-The distances of vectors from a cone and from its dual use
-
-.. math::
-
-    \mathcal{Q} = \{(t, u) : \|u\| \le t\} = \mathcal{Q}^*, \qquad
-    \mathcal{E} = \overline{\{(u, v, w) : v e^{u/v} \le w, \; v > 0\}}, \qquad
-    \mathcal{E}^* = \overline{\{(u, v, w) : -u e^{v/u} \le e\, w, \; u < 0\}}
-
-([Boyd2004]_ sections 2.2 and 2.6).
 """
 
 from collections.abc import Callable, Sequence
@@ -30,88 +20,14 @@ from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
+import scipy.sparse as sp
 
 from substrate.arrays import Array
 from substrate.certificates import Row
-from substrate.composition.semidefinite import SEMIDEFINITE
+from substrate.composition.cones import KINDS, SEMIDEFINITE, dual_point, misalignment, read_cones, violation
+from substrate.composition.program import Program
 
-__all__ = [
-    "CONES",
-    "StandardForm",
-    "StandardNumbers",
-    "Witness",
-    "WitnessedProblem",
-    "dual_excess",
-    "jordan_product",
-    "misalignment",
-    "multipliers_of",
-    "primal_excess",
-]
-
-
-#: The supported cones, by cvxpy's names.
-CONES = frozenset({"Zero", "NonNeg", "SOC", "ExpCone"})
-
-_LARGEST_EXPONENT = 700.0
-
-
-def primal_excess(kind: str, s: Array, sizes: Sequence[int]) -> float:
-    """Return the largest violation among the cones of one known kind and the given sizes that make up s."""
-    if kind == "Zero":
-        return float(np.abs(s).max(initial=0.0))
-    if kind == "NonNeg":
-        return float((-s).max(initial=0.0))
-    if kind == "SOC":
-        return max((float(np.linalg.norm(block[1:]) - block[0]) for block in _split(s, sizes)), default=0.0)
-    return max((_exponential(*map(float, block)) for block in _split(s, sizes)), default=0.0)
-
-
-def dual_excess(kind: str, z: Array, sizes: Sequence[int]) -> float:
-    """Return the same for the dual cones: that of zero is the whole space, and all but the exponential cone are
-    self-dual.
-    """
-    if kind == "Zero":
-        return 0.0
-    if kind == "ExpCone":
-        return max((_exponential_dual(*map(float, block)) for block in _split(z, sizes)), default=0.0)
-    return primal_excess(kind, z, sizes)
-
-
-def misalignment(kind: str, s: Array, z: Array, sizes: Sequence[int]) -> float:
-    """Return how far s and z are from complementary, to first order in an error of either.
-
-    Entry by entry in the orthant; in the second-order cone by their Jordan product, since s'z depends on the angle
-    between two vectors on the boundary only to second order.
-    """
-    if kind == "SOC":
-        pairs = zip(_split(s, sizes), _split(z, sizes), strict=True)
-        return max((float(np.abs(jordan_product(p, q)).max(initial=0.0)) for p, q in pairs), default=0.0)
-    if kind == "NonNeg":
-        return float(np.abs(s * z).sum())
-    return 0.0 if kind == "Zero" else abs(float(s @ z))
-
-
-def jordan_product(s: Array, z: Array) -> Array:
-    """Return (s'z, s_0 z_1 + z_0 s_1): zero exactly for complementary vectors of the second-order cone."""
-    return np.append(s[1:] * z[0] + s[0] * z[1:], s @ z)
-
-
-def _split(s: Array, sizes: Sequence[int]) -> list[Array]:
-    return np.split(s, np.cumsum(sizes)[:-1])
-
-
-def _exponential(u: float, v: float, w: float) -> float:
-    """Return v exp(u/v) - w, or, at the edge, what is above or below zero."""
-    if v <= 0.0:
-        return max(-v, u, -w)
-    return float(v * np.exp(min(u / v, _LARGEST_EXPONENT)) - w)
-
-
-def _exponential_dual(u: float, v: float, w: float) -> float:
-    """Return -u exp(v/u - 1) - w, or, at the edge, what is above or below zero."""
-    if u >= 0.0:
-        return max(u, -v, -w)
-    return float(-u * np.exp(min(v / u - 1.0, _LARGEST_EXPONENT)) - w)
+__all__ = ["StandardForm", "StandardNumbers", "Witness", "WitnessedProblem", "multipliers_of"]
 
 
 class StandardNumbers(NamedTuple):
@@ -136,35 +52,45 @@ class StandardForm:
         self.columns = dict(program.var_id_to_col)
         # cvxpy changes the sign of the rows of equalities for a conic solver
         self.sign = 1.0 if program.formatted else -1.0
-        self.cones: list[tuple[str, slice, list[int]]] = []
-        self.keys: list[int] = []
-        start = 0
-        for constraint in program.constraints:
-            rows = slice(start, start + constraint.size)
-            start = rows.stop
-            self.keys.append(constraint.id)
-            self.cones.append((type(constraint).__name__, rows, _sizes(constraint)))
-        kinds = {kind for kind, _, _ in self.cones}
-        # ECOS has an order of its own for the entries of an exponential cone
-        self.understood = kinds <= CONES and not (solver == "ECOS" and "ExpCone" in kinds)
-        self.height = start
+        kinds = {type(constraint).__name__ for constraint in program.constraints}
+        # ECOS has an order of its own for the entries of an exponential cone, and SCS for those of a matrix
+        other = {"ECOS": "ExpCone", "SCS": SEMIDEFINITE}.get(solver)
+        self.understood = kinds <= KINDS and other not in kinds
+        self.cones = read_cones(program.constraints) if self.understood else ()
+        self.height = self.cones[-1].rows.stop if self.cones else 0
         # some solvers receive bounds of variables apart from the rows
         bounds = [getattr(program, name, None) for name in ("lower_bounds", "upper_bounds")]
         self.bounded = any(bound is not None and bool(np.isfinite(bound).any()) for bound in bounds)
 
     def numbers(self) -> StandardNumbers:
         """Return the numbers at the parameters' present values."""
-        program, size = self.program, self.program.x.size
+        program, n = self.program, self.program.x.size
         key = tuple(np.asarray(parameter.value).tobytes() for parameter in program.parameters)
         if self._at[0] != key:
             if program.reduced_P.matrix_data is None:
-                P, (q, offset, A, b) = _nothing(size, size), program.apply_parameters()
+                P, (q, offset, A, b) = sp.csr_array((n, n)), program.apply_parameters()
             else:
                 P, q, offset, A, b = program.apply_parameters(quad_obj=True)
             self.offset = float(np.sum(offset))
-            rows = (A, b) if self.height else (_nothing(0, size), np.zeros(0))
+            rows = (A, b) if self.height else (sp.csr_array((0, n)), np.zeros(0))
             self._at = (key, StandardNumbers(P, q, *rows))
         return self._at[1]
+
+    def conic_program(self) -> Program:
+        """Return the program of the numbers at the parameters' present values."""
+        P, q, A, b = self.numbers()
+        A = sp.csr_array(A)
+        A.eliminate_zeros()
+        return Program(
+            P=(sp.csr_array(P),),
+            q=np.asarray(q)[None, :],
+            b=np.asarray(b)[None, :],
+            d=np.array([self.offset]),
+            A=A,
+            cones=self.cones,
+            columns=dict(self.columns),
+            rounding=np.zeros(self.height),
+        )
 
     def point(self, x: Array, values: dict[int, Any]) -> Array:
         """Return x with the given values at the places of their variables."""
@@ -177,27 +103,15 @@ class StandardForm:
 
     def multipliers(self, duals: dict[int, Array]) -> Array | None:
         """Return z, row by row; None where its order is not known."""
-        if not self.understood or not all(key in duals for key in self.keys):
+        constraints = self.program.constraints
+        if not self.understood or not all(constraint.id in duals for constraint in constraints):
             return None
         blocks = [
-            self.sign * duals[key] if kind == "Zero" else duals[key]
-            for key, (kind, _, _) in zip(self.keys, self.cones, strict=True)
+            (self.sign if type(constraint).__name__ == "Zero" else 1.0) * duals[constraint.id]
+            for constraint in constraints
         ]
         z = np.concatenate([np.zeros(0), *blocks])
         return z if z.size == self.height else None
-
-
-def _sizes(constraint: Any) -> list[int]:
-    """Return the dimensions of the cones of a constraint; of a semi-definite one, the entries of its triangle."""
-    if type(constraint).__name__ == SEMIDEFINITE:
-        return [order * (order + 1) // 2 for order in constraint.cone_sizes()]
-    return list(constraint.cone_sizes()) if hasattr(constraint, "cone_sizes") else [constraint.size]
-
-
-def _nothing(rows: int, columns: int) -> Any:
-    from scipy.sparse import csr_array
-
-    return csr_array((rows, columns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,13 +127,14 @@ class Witness:
     read: tuple[Array, ...]
 
     def rows(self, problem: Any, cost: float, tolerance: float, natural: float) -> tuple[Row, ...]:
-        """Return the conditions at the present values of a problem; none where a cone is not supported.
+        """Return the conditions at the present values of a problem; where they cannot be read, one that fails.
 
         ``cost`` is the size of the objective, ``natural`` that of the targets.
         """
         form, z = self.form, self.form.multipliers(self.duals)
         if z is None:
-            return ()
+            formula = f"the cones of {form.solver} cannot be read; CLARABEL can be checked"
+            return (Row(name="cones", value=np.inf, scale=1.0, tolerance=tolerance, formula=formula),)
         x = form.point(self.x, {variable.id: variable.value for variable in problem.variables()})
         P, q, A, b = form.numbers()
         s, ax, az = A @ x + b, np.abs(x), np.abs(z)
@@ -227,19 +142,18 @@ class Witness:
         pull = float((abs(P) @ ax + np.abs(q) + abs(A).T @ az).max(initial=0.0))
         size = float(ax @ (abs(P) @ ax) + np.abs(q) @ ax + np.abs(b) @ az)
         steepest = float(np.abs(P @ x + q - A.T @ z).max(initial=0.0))
-        outside = max((primal_excess(kind, s[rows], sizes) for kind, rows, sizes in form.cones), default=0.0)
-        negative = max((dual_excess(kind, z[rows], sizes) for kind, rows, sizes in form.cones), default=0.0)
-        slack = max((misalignment(kind, s[rows], z[rows], sizes) for kind, rows, sizes in form.cones), default=0.0)
+        outside, slack = violation(form.cones, s), misalignment(form.cones, s, z)
+        negative = float(np.abs(dual_point(form.cones, z) - z).max(initial=0.0))
         pairs = list(zip(multipliers_of(problem), self.read, strict=True))
-        distance = max((float(np.abs(a - b).max(initial=0.0)) for a, b in pairs), default=0.0)
+        distance = float(np.max([np.abs(a - b).max(initial=0.0) for a, b in pairs], initial=0.0))  # or NaN
         largest = max((float(np.abs(b).max(initial=0.0)) for _, b in pairs), default=0.0)
         # where everything vanishes at the optimum, a number is measured by what a change of the size of the targets
         # adds to the cost
         pull += cost / max(float(ax.max(initial=0.0)), natural)
         weight = float(az.max(initial=0.0)) + cost / max(reach, natural)
         rows = (
-            ("cones: feasible", max(outside, 0.0), max(reach, 1e-6 * natural), "excess of A x + b over K"),
-            ("cones: multipliers", max(negative, 0.0), weight, "excess of z over K*"),
+            ("cones: feasible", outside, max(reach, 1e-6 * natural), "excess of A x + b over K"),
+            ("cones: multipliers", negative, weight, "excess of z over K*"),
             ("cones: stationarity", steepest, pull, "max |P x + q - A'z|"),
             ("cones: slackness", slack, size + cost, "|s'z|, cone by cone"),
             ("cones: multipliers read", distance, largest, "|lambda - lambda(z)|"),

@@ -32,7 +32,7 @@ __all__ = [
     "square_rounding",
 ]
 
-#: As in :mod:`substrate.composition.whole_space`: what inner products of derivatives lose, and twice for every order.
+#: As in :mod:`substrate.composition.linear_operators`: what inner products of derivatives lose, twice for every order.
 DERIVATIVES = 8.0
 
 

@@ -11,18 +11,15 @@ from typing import Any, ClassVar
 
 import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
 
 from substrate.arrays import Array, positive
 from substrate.certificates import Certificate, Row
 from substrate.composition.accuracy import AnswerCheck, OptimalValue
 from substrate.composition.compiled import CompiledSubstrate
-from substrate.composition.cone_program import Substitution
-from substrate.composition.conic import StandardForm, Witness, WitnessedProblem
+from substrate.composition.conic import Witness, WitnessedProblem
 from substrate.composition.contradiction import find_contradiction
 from substrate.composition.everywhere import ShapeConstraint, split_shapes
 from substrate.composition.identities import give_new_identities
-from substrate.composition.lagrangian import constraint_rows, cost_at, lagrangian_row
 from substrate.composition.level import Substrate
 from substrate.composition.outputs import declared_outputs, labels_of
 from substrate.composition.place_holders import Standing
@@ -356,8 +353,7 @@ class Machine:
     def take_optimum(self, x: Array, z: Array, **parameters: Any) -> Result:
         """Return the result at another optimum of the compiled problem than a solver's, judged like that.
 
-        ``x`` and ``z`` are its point and multipliers in the numbers that cvxpy gives to Clarabel, of all variables and
-        rows or of those that are left where values are replaced by their definitions.
+        ``x`` and ``z`` are its point and multipliers in the numbers that cvxpy gives to Clarabel.
         """
         with self.lock:
             self._set(parameters)
@@ -365,7 +361,6 @@ class Machine:
             self._row_solution = None
             self.problem.unit = self.problem.cost_unit = 1.0
             data, chain, inverse = self.problem.get_problem_data("CLARABEL", solver_opts={})
-            x, z = self._complete(data, x, z)
             if data["A"].shape != (z.size, x.size):
                 raise SolverError(
                     f"the point has {x.size} variables and {z.size} multipliers, not {data['A'].shape[::-1]}"
@@ -387,22 +382,6 @@ class Machine:
             self._record = SolverRecord((attempt,))
             self._trials.settle()
             return self._result(self._record)
-
-    def _complete(self, data: Any, x: Array, z: Array) -> tuple[Array, Array]:
-        """Return a point with the values that definitions replaced, and with the multipliers of these definitions."""
-        A, form = -sp.csr_array(data["A"]), StandardForm(data["param_prob"], "CLARABEL")
-        each = [np.arange(form.columns[v.id], form.columns[v.id] + v.size) for v in self.problem.defined]
-        values = np.concatenate([np.zeros(0, dtype=np.intp), *each])
-        defining = np.arange(data["dims"].zero - values.size, data["dims"].zero)
-        substitution = Substitution.of(data["P"], A, values, defining)
-        if (x.size, z.size) != (substitution.columns.size, substitution.rows.size):
-            return x, z
-        every = np.zeros(A.shape[0])
-        every[substitution.rows] = z
-        gone = np.setdiff1d(defining, substitution.rows)
-        of_gone = values[np.isin(defining, gone)]
-        every[gone] = (data["c"] - A.T @ every)[of_gone] / A[gone, of_gone]
-        return substitution.T @ x, every
 
     def _result(self, record: SolverRecord) -> Result:
         """Return the result at the present values of the variables and multipliers."""
@@ -594,15 +573,17 @@ class Machine:
             raise DeclarationError(f"parameters {missing} have no value; pass them to solve({missing[0]}=...)")
 
     def _rows(self, tolerance: float) -> tuple[Row, ...]:
-        cost = self._trivial_cost() + abs(float((objective := self.problem.objective).value))
+        cost = self._trivial_cost() + abs(float(self.problem.objective.value))
         if all(compiled.has_zero_targets for compiled in self._compiled):
             cost = max(cost, _FAINT * self._unit_cost())
         cost = cost or 1.0
         unit = max(compiled.unit for compiled in self._compiled)
         names = [constraint.label or f"constraint {k}" for k, constraint in enumerate(self._given, start=1)]
         rows = [row for compiled in self._compiled for row in compiled.rows(tolerance)]
-        rows += constraint_rows(self._own, names, cost, unit, tolerance)
-        rows.append(lagrangian_row(objective, self.problem.constraints, self.problem.variables(), cost, tolerance))
+        rows += [
+            _feasibility_row(constraint, name, unit, tolerance)
+            for constraint, name in zip(self._own, names, strict=True)
+        ]
         if self._trials.witness is not None:
             rows += self._trials.witness.rows(self.problem, cost, tolerance, unit)
         return tuple(rows)
@@ -614,14 +595,14 @@ class Machine:
         constant = [np.full(variable.shape, means.get(id(variable), 0.0)) for variable in variables]
         zero = [np.zeros(variable.shape) for variable in variables]
         # a constant target costs nothing; the size is then a millionth of its level
-        return cost_at(objective, variables, constant) + 1e-6 * cost_at(objective, variables, zero)
+        return _cost_at(objective, variables, constant) + 1e-6 * _cost_at(objective, variables, zero)
 
     def _unit_cost(self) -> float:
         """Return the objective of a machine of the size of the targets, zero where it is not defined there."""
         unit = max(compiled.spread for compiled in self._compiled)
         variables = self.problem.variables()
         sized = [np.full(variable.shape, unit / max(variable.size, 1) ** 0.5) for variable in variables]
-        return cost_at(self.problem.objective, variables, sized)
+        return _cost_at(self.problem.objective, variables, sized)
 
     def _worst(self, tolerance: float) -> float:
         with np.errstate(all="ignore"):  # a divergent point is judged like any other
@@ -641,3 +622,27 @@ class _CutMachine(Machine):
     """A machine with constraints at the points where a shape was violated; its multipliers bound the optimal value."""
 
     _by_rows = False
+
+
+def _feasibility_row(constraint: Any, name: str, unit: float, tolerance: float) -> Row:
+    """Return the violation of a constraint, measured by its sides; affine ones have the unit of the targets too."""
+    sizes = [float(np.abs(np.asarray(side.value)).max(initial=0.0)) for side in constraint.args]
+    if all(side.is_affine() for side in constraint.args):  # of variables that may all be zero
+        sizes.append(unit)
+    violation = float(np.max(constraint.violation(), initial=0.0))
+    scale = sum(sizes) or unit
+    return Row(name=f"{name}: feasible", value=violation, scale=scale, tolerance=tolerance, formula="largest violation")
+
+
+def _cost_at(objective: Any, variables: list[Any], values: list[Any]) -> float:
+    """Return the size of the objective at a point, zero where it is not defined there; the variables keep theirs."""
+    kept = [variable.value for variable in variables]
+    try:
+        for variable, value in zip(variables, values, strict=True):
+            variable.save_value(value)
+        with np.errstate(all="ignore"):
+            cost = abs(float(objective.value))
+    finally:
+        for variable, value in zip(variables, kept, strict=True):
+            variable.save_value(value)
+    return cost if np.isfinite(cost) else 0.0

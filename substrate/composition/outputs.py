@@ -8,11 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.certificates.rows import ACCURATE, spread_of
 from substrate.composition.level import Substrate
 from substrate.composition.terms import LinearPart, One, Term, base_of, terms_of
 from substrate.errors import DeclarationError
 
-__all__ = ["Outputs", "columns_of", "declared_outputs", "labels_of"]
+__all__ = ["Outputs", "columns_of", "declared_outputs", "labels_of", "scale_of_targets"]
 
 _ADVICE = (
     "a machine of several substrates says what it predicts: give all of them a name, Substrate(..., name='low'), for "
@@ -100,3 +104,11 @@ def columns_of(term: Term) -> tuple[int, ...]:
     if isinstance(base, Substrate):
         return base.columns
     return base.columns_of_values if isinstance(base, LinearPart) else ()
+
+
+def scale_of_targets(y: Array, weights: Array) -> tuple[float, float]:
+    """Return the spread of y and the accepted rounding: for targets without a spread, a millionth of their size."""
+    spread, rounding = spread_of(y, weights)
+    if spread <= rounding:
+        rounding = ACCURATE * (float(np.abs(y).max()) or 1.0)
+    return spread, rounding

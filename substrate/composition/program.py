@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.sparse.linalg import splu
+from scipy.sparse.linalg import lsqr, splu
 
 from substrate.arrays import Array
 from substrate.certificates.rounding import relative_rounding
@@ -52,13 +52,17 @@ _USABLE = ("Solved", "AlmostSolved", "InsufficientProgress", "MaxIterations")
 #: value that a residual may take off before the point is corrected once more.
 _CORRECTIONS, _SMALLEST, _SETTLED = 3, 1e-9, 1e-11
 #: Shares of the way to an interior point by which a point is moved, in turn.
-_SHARES = tuple(1e-15 * 8.0**k for k in range(13))
+_SHARES = tuple(1e-15 * 4.0**k for k in range(20))
 #: Rounded operations besides those of a row that are allowed for.
 _OPERATIONS = 16
 #: Diagonal that makes the conditions of optimality regular, and the refinements that remove its effect.
 _REGULAR, _REFINEMENTS = 1e-9, 8
 #: Smallest singular value, as a share of the largest, of equalities that count as independent.
 _INDEPENDENT = 1e-10
+#: How far the equations that mend equalities may be from these, as a share of what is missed.
+_INEXACT = 1e-2
+#: Slack, as a share of the size of a point, up to which it is next to an inequality.
+_NEAR = 1e-6
 
 
 class Point(NamedTuple):
@@ -267,23 +271,18 @@ class Program:
         return np.concatenate([np.zeros(0, dtype=np.intp), *rows]).astype(np.intp)
 
     @cached_property
-    def _repair(self) -> tuple[Any, float]:
-        """Return the map from what equalities miss to a change of x that mends them, and its size; zero where each has
-        a column that is in no other.
-        """
-        rows = sp.csc_array(self.A[self.equal])
-        n, columns, pivots = rows.shape[1], np.full(rows.shape[0], -1, dtype=np.intp), np.ones(rows.shape[0])
-        for column in np.flatnonzero(np.diff(rows.indptr) == 1):
-            row, value = rows.indices[rows.indptr[column]], rows.data[rows.indptr[column]]
-            if columns[row] < 0 or abs(value) > abs(pivots[row]):
-                columns[row], pivots[row] = column, value
-        if (columns >= 0).all():
-            return sp.csr_array((-1.0 / pivots, (columns, np.arange(columns.size))), shape=(n, columns.size)), 0.0
-        dense = rows.toarray()
-        values = np.linalg.svd(dense, compute_uv=False)
-        if dense.shape[0] > n or values[-1] <= _INDEPENDENT * values[0]:
-            raise SolverError("its equality constraints depend on each other; leave out what follows from the others")
-        return -np.linalg.pinv(dense), 2.0 / float(values[-1])
+    def _constant(self) -> NDArray[np.bool_]:
+        """Return which rows of A have no entry."""
+        return np.asarray(np.diff(sp.csr_array(self.A).indptr) == 0)
+
+    @cached_property
+    def _repair(self) -> "_Repair":
+        """Return how points are changed so that equalities hold."""
+        return _Repair.of(sp.csr_array(self.A[self.equal]))
+
+    def tolerates(self, distance: float) -> bool:
+        """Return whether equalities within a distance of those of the program, as matrices, are mended like these."""
+        return self._repair.inverse * distance <= 0.2 * _INEXACT
 
     def slack(self, x: Array, b: Array) -> tuple[Array, Array]:
         """Return A x + b, and how far rounding may have moved it."""
@@ -292,13 +291,17 @@ class Program:
         return self.A @ x + b, relative_rounding(1.0) * heights * size + self.rounding
 
     def feasible(self, x: Array, weights: Array) -> FeasiblePoint:
-        """Return a point near x, moved as little as is enough towards the interior; raise where none is found."""
+        """Return a point near x, moved as little as is enough towards the interior; raise where none is found.
+
+        The way there is that of an earlier point, or one in which variables of single inequalities grow, or leads to a
+        point with room in every cone.
+        """
         b = weights @ self.b
         point = self._confirm(x, b)
-        for renewed in (False, True):
-            if point is None and (renewed or self._inside is None):
-                self._inside = self._interior(x, b)
-            inside = x if self._inside is None else self._inside
+        for find in (self._known, self._raised, self._interior):
+            inside = find(x, b) if point is None else None
+            if inside is None:
+                continue
             for share in _SHARES:
                 point = point or self._confirm(x + share * (inside - x), b)
         if point is not None:
@@ -310,14 +313,38 @@ class Program:
 
     def _confirm(self, x: Array, b: Array) -> FeasiblePoint | None:
         """Return x with its equalities mended, and its distance to a feasible point; None where that is not certain."""
-        repair, size = self._repair
+        repair, x, constants = self._repair, x.copy(), b[self.equal]
         for _ in range(2 if self.equal.size else 0):
-            x = x + repair @ (self.A[self.equal] @ x + b[self.equal])
+            repair.mend(x, constants)
         slack, rounding = self.slack(x, b)
-        missed = (np.abs(slack) + rounding)[self.equal]
-        radius = np.full(x.size, size * float(np.linalg.norm(missed))) if size else 1.01 * (abs(repair) @ missed)
+        radius = repair.radius((np.abs(slack) + rounding)[self.equal])
         inside = is_inside(self.cones, slack, rounding + abs(self.A) @ radius)
         return FeasiblePoint(x, radius) if inside else None
+
+    def _known(self, x: Array, b: Array) -> Array | None:
+        return self._inside
+
+    def _raised(self, x: Array, b: Array) -> Array | None:
+        """Return a point with the room in the cones that x lacks, by variables that are in no equality."""
+        size = max(float(np.abs(x).max(initial=0.0)), np.finfo(float).tiny)
+        slack, rounding = self.slack(x, b)
+        radius = rounding + abs(self.A) @ self._repair.radius((np.abs(slack) + rounding)[self.equal])
+        room, near = inward(self.cones, b.size), np.zeros(b.size, dtype=bool)
+        for kind, rows in self.cones:
+            if kind == "NonNeg":
+                lacking = np.maximum(2.0 * radius[rows] - slack[rows], 0.0)
+                near[rows] = slack[rows] <= _NEAR * size
+                room[rows] = lacking
+            elif kind != "Zero":
+                near[rows], room[rows] = True, 2.0 * float(np.linalg.norm(radius[rows])) * room[rows]
+        near &= ~self._constant
+        free = np.flatnonzero(np.diff(sp.csc_array(self.A[self.equal]).indptr) == 0)
+        most = float(np.abs(room[near]).max(initial=0.0))
+        if not free.size or not most > 0.0:
+            return None
+        change = np.zeros_like(x)
+        change[free] = lsqr(self.A[near][:, free], room[near] / most, atol=1e-10, btol=1e-10)[0]
+        return x + size * change
 
     def _interior(self, x: Array, b: Array) -> Array | None:
         """Return a point near x with room in every cone; None where there is none."""
@@ -331,7 +358,8 @@ class Program:
         cones = [*clarabel_cones(self.cones), clarabel.NonnegativeConeT(1)]
         solver = clarabel.DefaultSolver(sp.csc_matrix(P), q, sp.csc_matrix(A), np.append(b, size), cones, _settings())
         point = np.array(solver.solve().x)
-        return point[:n] if np.isfinite(point).all() and point[n] > 1e-9 * size else None
+        self._inside = point[:n] if np.isfinite(point).all() and point[n] > 1e-9 * size else None
+        return self._inside
 
     # --- bounds -------------------------------------------------------------------------------------------------------
 
@@ -355,7 +383,7 @@ class Program:
         best, before, kept = -np.inf, np.inf, point
         w, z = point
         for correction in range(_CORRECTIONS + 1):
-            z = dual_point(self.cones, z)
+            z = dual_point(self.cones, z, self._constant)
             value, loss, r = self._dual_value(weights, w, z)
             if value > best:
                 best, kept = value, Point(w, z)
@@ -372,7 +400,7 @@ class Program:
         weak = self.alone(self._objective(weights)[0]) == 0.0
         best, least = z, np.inf
         for _ in range(_CORRECTIONS + 1):
-            z = dual_point(self.cones, z)
+            z = dual_point(self.cones, z, self._constant)
             r, _ = self.residual(weights, x, z)
             lost = float(np.abs(r[weak]) @ self.radius()[weak])
             if lost < least:
@@ -392,7 +420,7 @@ class Program:
             u = M @ w - v
             q = q + 2.0 * weights[-1] * (M.T @ u)
             linear = linear + 2.0 * weights[-1] * (abs(M).T @ np.abs(u)) * (v.size + 1.0)
-        depths = np.diff(P.indptr) + np.bincount(self.A.indices, minlength=w.size) + _OPERATIONS
+        depths = np.diff(P.indptr) + np.bincount(self.A.indices, minlength=w.size) + 4.0
         error = relative_rounding(1.0) * depths * (sizes @ np.abs(w) + linear + abs(self.A).T @ np.abs(z))
         return P @ w + q - self.A.T @ z, error
 
@@ -499,6 +527,61 @@ class Program:
     def conditions(self, weights: Array) -> "Conditions":
         """Return the norm of the quadratic term on the equalities, at coefficients of the parts."""
         return Conditions(self._objective(weights)[0], sp.csr_array(self.A[self.equal]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Repair:
+    """Equalities, by rows that have a variable of their own, and the others as a dense matrix.
+
+    A variable belongs to a row where no other row has it but those of earlier levels; so the last level is mended
+    first, and then those before it.
+    """
+
+    rows: Any
+    levels: tuple[tuple[NDArray[np.intp], NDArray[np.intp], Array], ...]
+    shared: NDArray[np.intp]
+    back: Array
+    inverse: float
+
+    @classmethod
+    def of(cls, rows: Any) -> "_Repair":
+        """Return the levels of equalities; raise where those that remain depend on each other."""
+        left, levels = np.arange(rows.shape[0]), []
+        while left.size:
+            block = sp.csc_array(rows[left])
+            single = np.flatnonzero(np.diff(block.indptr) == 1)
+            own, pivots = np.full(left.size, -1, dtype=np.intp), np.zeros(left.size)
+            at, values = block.indices[block.indptr[single]], block.data[block.indptr[single]]
+            order = np.argsort(np.abs(values), kind="stable")  # the largest entry of a row comes last, and stays
+            own[at[order]], pivots[at[order]] = single[order], values[order]
+            found = pivots != 0.0
+            if not found.any():
+                break
+            levels.append((left[found], own[found], pivots[found]))
+            left = left[~found]
+        dense = rows[left].toarray()
+        values = np.linalg.svd(dense, compute_uv=False) if left.size else np.ones(1)
+        back = -np.linalg.pinv(dense) if left.size else np.zeros((rows.shape[1], 0))
+        apart = np.linalg.norm(dense @ back + np.eye(left.size))
+        if left.size > rows.shape[1] or values[-1] <= _INDEPENDENT * values[0] or not apart <= 0.2 * _INEXACT:
+            raise SolverError("its equality constraints depend on each other; leave out what follows from the others")
+        return cls(rows, tuple(levels), left, back, 1.0 / float(values[-1]) if left.size else 0.0)
+
+    def mend(self, x: Array, constants: Array) -> None:
+        """Change x so that the equalities hold up to rounding."""
+        if self.shared.size:
+            x += self.back @ (self.rows[self.shared] @ x + constants[self.shared])
+        for rows, columns, pivots in reversed(self.levels):
+            x[columns] -= (self.rows[rows] @ x + constants[rows]) / pivots
+
+    def radius(self, missed: Array) -> Array:
+        """Bound the distance to a point at which they hold, by what each misses."""
+        radius = np.zeros(self.rows.shape[1])
+        if self.shared.size:
+            radius += abs(self.back) @ (missed[self.shared] + _INEXACT * np.linalg.norm(missed[self.shared]))
+        for rows, columns, pivots in reversed(self.levels):
+            radius[columns] = 1.01 * (missed[rows] + abs(self.rows[rows]) @ radius) / np.abs(pivots)
+        return radius
 
 
 class Conditions:

@@ -13,8 +13,7 @@ from substrate.bounds import FORMULA, EnclosedKernel, ExpansionPoint, RowMachine
 from substrate.certificates import Certificate, Row
 from substrate.certificates.rows import UNPOLISHED, Accuracy, accuracy_row
 from substrate.composition.level import Substrate
-from substrate.composition.outputs import Outputs
-from substrate.composition.refusals import scale_of_targets
+from substrate.composition.outputs import Outputs, scale_of_targets
 from substrate.composition.result import KernelExpansion
 from substrate.composition.row_reader import ReadLosses, read_row_losses
 from substrate.composition.span import SubstrateSpan, value_of_holder

@@ -4,7 +4,7 @@ r"""Machines whose shape holds everywhere: the optimum of infinitely many constr
 
 J with :math:`\tfrac{\tau}{2} w^T w`. Constraints at finitely many points, whose representers join the expansion, have
 an optimum that is no larger; its dual value over all w is a lower bound :math:`p_m \le p^\star`
-(:mod:`substrate.composition.dual_value`). The oracle (:mod:`substrate.composition.shape_oracle`) proves
+(:mod:`substrate.composition.accuracy`). The oracle (:mod:`substrate.composition.shape_oracle`) proves
 :math:`D f_m \ge c - \epsilon`; where it is smallest, there are the next points. A machine g with
 :math:`D g \ge c + \delta` everywhere, by a margin at the points, makes
 

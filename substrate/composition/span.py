@@ -85,8 +85,14 @@ class SubstrateSpan:
             if why and penalises(substrate, roles) and "component" in roles and len(substrate.components) > 1:
                 fact = f"the training rows: {why}; {_SHARED}"
             fact = _with_bias(fact or "the training rows", free) if fact or free else ""
+            places = {} if why else joined.places()
             return cls(
-                substrate=substrate, readings=(Reading(),), values=substrate.n, balanced=balanced, places={}, fact=fact
+                substrate=substrate,
+                readings=(Reading(),),
+                values=substrate.n,
+                balanced=balanced,
+                places=places,
+                fact=fact,
             )
         readings, values = joined.readings()
         beside = f"what the machine mentions beside them, {joined.count_in_words()}"

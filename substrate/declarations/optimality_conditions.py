@@ -31,7 +31,6 @@ import numpy as np
 
 from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import Row
-from substrate.composition.lagrangian import constraint_rows, lagrangian_row
 from substrate.declarations import Declared
 from substrate.declarations.expansion import signs_of
 from substrate.declarations.penalized_fit import PenalizedFit, TrainedPoint
@@ -147,17 +146,13 @@ class FusedConditions:
         fit, point = self.level.fit, self.level.point()
         weight = float(self.weight.value)
         cost = float(self.y_val @ self.y_val) + weight * trivial_cost(fit.target, fit.bias)
-        constraints = self.problem.constraints
-        names = [constraint.label for constraint in constraints]
         unit = variation_unit(fit.target)
-        stationary = lagrangian_row(self.problem.objective, constraints, self.problem.variables(), cost, tolerance)
         e = self.y_val - self.M @ point.v - point.b
         distance = float(np.abs(self.validation_errors() - e).max(initial=0.0))
         stated = float(e @ e) + weight * fit.slackness(point).sum
         differs = abs(float(self.problem.objective.value) - stated)
         return (
-            *constraint_rows(constraints, names, cost, unit, tolerance),
-            stationary,
+            *_condition_rows(self.problem, cost, unit, tolerance),
             *fit.rows(point, tolerance, slackness=False),
             Row(
                 name="validation errors",
@@ -223,6 +218,50 @@ class FusedConditions:
         sizes = dict.fromkeys(("bias", "errors", "validation_errors"), y)
         atoms = float(np.abs(fit.features).max()) or 1.0
         return {**sizes, "support_values": y / atoms, "complementarity": y**2 * fit.target.size}
+
+
+def _condition_rows(problem: Any, cost: float, unit: float, tolerance: float) -> tuple[Row, ...]:
+    """Return feasibility, signs and slackness of affine constraints, and the slope of the Lagrangian.
+
+    ``cost`` is the size of the objective, ``unit`` that of the targets. A multiplier, and an entry of the slope, are
+    measured by what they add to the objective.
+    """
+    rows = []
+    slopes, sizes = _slopes(problem.objective.expr, np.ones(1))
+    for constraint in problem.constraints:
+        size = sum(float(np.abs(np.asarray(side.value)).max(initial=0.0)) for side in constraint.args) + unit
+        dual, value = np.ravel(constraint.dual_value, order="F"), np.ravel(constraint.expr.value, order="F")
+        checks = [("feasible", float(np.max(constraint.violation(), initial=0.0)), size, "largest violation")]
+        if isinstance(constraint, cp.constraints.Inequality):
+            largest = float(np.abs(dual).max(initial=0.0)) + cost / size
+            checks.append(("sign", max(-float(dual.min(initial=0.0)), 0.0), largest, "excess over K*"))
+            checks.append(("slackness", float(np.abs(dual * value).sum()), cost, "|lambda'g|"))
+        for what, residual, scale, formula in checks:
+            name = f"{constraint.label}: {what}"
+            rows.append(Row(name=name, value=residual, scale=scale, tolerance=tolerance, formula=formula))
+        more, more_sizes = _slopes(constraint.expr, dual)
+        for variable in more:
+            slopes[variable] = slopes.get(variable, 0.0) + more[variable]
+            sizes[variable] = sizes.get(variable, 0.0) + more_sizes[variable]
+    moved = {variable: float(np.abs(variable.value).max(initial=0.0)) or 1.0 for variable in slopes}
+    descent = max(moved[variable] * float(np.abs(slope).max()) for variable, slope in slopes.items())
+    scale = cost + max(moved[variable] * float(np.max(size)) for variable, size in sizes.items())
+    formula = "largest entry of the slope of L times its variable"
+    rows.append(Row(name="Lagrangian stationarity", value=descent, scale=scale, tolerance=tolerance, formula=formula))
+    return tuple(rows)
+
+
+def _slopes(expression: Any, dual: Array) -> tuple[dict[Any, Array], dict[Any, Array]]:
+    """Return the slope of the product of an expression with a multiplier by variable, and the sums of its sizes."""
+    # cvxpy's are sparse, or numbers
+    slopes = {
+        variable: (slope.toarray() if hasattr(slope, "toarray") else np.asarray(slope)).reshape(variable.size, -1)
+        for variable, slope in expression.grad.items()
+    }
+    return (
+        {variable: slope @ dual for variable, slope in slopes.items()},
+        {variable: np.abs(slope) @ np.abs(dual) for variable, slope in slopes.items()},
+    )
 
 
 def fused_conditions(fit: PenalizedFit, rho: float, M: Array, y_val: Array, weight: float) -> FusedConditions:

@@ -72,7 +72,7 @@ def exact_fitted_values(machine):
     form = StandardForm(machine.problem.get_problem_data("CLARABEL")[0]["param_prob"], "CLARABEL")
     P, q, A, b = form.numbers()
     rows = {
-        kind: [r for k, where, _ in form.cones if k == kind for r in range(where.start, where.stop)]
+        kind: [r for k, where in form.cones if k == kind for r in range(where.start, where.stop)]
         for kind in ("Zero", "NonNeg")
     }
     near = interior_point(P, q, A, b, rows["Zero"], rows["NonNeg"])

@@ -27,11 +27,11 @@ def data(n=12, seed=3):
 
 def errors_of(machine, result, exact):
     """The true error of each substrate, in the norm of its row."""
-    answer, known = result.certificate.answer, machine._answer._kept.outputs
+    answer, known = result.certificate.answer, machine._answer._kept.bounds
     assert len(known) == len(exact)
     about_mean = "about their mean" in answer.about
     return [
-        true_error(expansion.f, f, one.tie.weights, about_mean)
+        true_error(expansion.f, f, one.weights, about_mean)
         for expansion, f, one in zip(result.expansions, exact, known, strict=True)
     ]
 
@@ -95,7 +95,7 @@ def test_a_point_that_was_moved_is_known_to_be_off_by_as_much(kind):
         one.z.save_value(kept + size * rng.normal(size=kept.size))
         moved = one.fitted_values() - f
         about_mean = before.answer.about.endswith("about their mean")
-        weights = machine._answer._kept.outputs[0].tie.weights
+        weights = machine._answer._kept.bounds[0].weights
         distance = true_error(moved, 0.0 * moved, weights, about_mean)
         after = machine.certificate()
         assert distance - before.accuracy <= after.accuracy <= 1.1 * distance + before.accuracy
@@ -139,7 +139,7 @@ def test_weights_of_the_loss_weigh_the_answer():
     machine = Machine(s, minimize=cp.sum_squares(cp.multiply(np.sqrt(weights), s.e)))
     certificate = machine.solve().certificate
     assert certificate.holds
-    known = machine._answer._kept.outputs[0].tie.weights
+    known = machine._answer._kept.bounds[0].weights
     assert_allclose(known / known.sum(), weights / weights.sum(), rtol=1e-9)
     mean = weights @ y / weights.sum()
     assert_allclose(certificate.spread, np.sqrt(weights @ (y - mean) ** 2 / weights.sum()))
@@ -281,7 +281,7 @@ def test_a_point_that_ran_away_leaves_no_bound(monkeypatch):
     def failing(*_):
         raise np.linalg.LinAlgError("SVD did not converge")
 
-    monkeypatch.setattr("substrate.composition.accuracy.reference", failing)
+    monkeypatch.setattr("substrate.composition.accuracy._feasible_point", failing)
     machine._answer._at = (None, None)
     assert "the linear algebra of the check failed (SVD did not converge)" in machine.certificate().promise
 
