@@ -32,7 +32,7 @@ from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.fits.paths import VIOLATION, Path, centered_columns, path_of_columns
 
-__all__ = ["L1Solution", "l1_rows", "solve_columns", "solve_l1", "subgradient_rows", "zeta_max"]
+__all__ = ["L1Solution", "l1_rows", "solve_l1", "subgradient_rows", "zeta_max"]
 
 #: Relative size of a pivot at which a column counts as dependent on those before it.
 _DEPENDENT = 1e-13
@@ -66,20 +66,12 @@ def solve_l1(
 ) -> L1Solution:
     """Solve for one zeta > 0; ``ridge`` weighs half of a'Ea, where E is the ``energy``, or Phi, a kernel matrix.
 
+    Where rounding ends the path before zeta, its end is where columns enter and leave one at a time; a certificate
+    tells how far the answer is from the optimum.
+
     :equation [Pelckmans2005]_ (16): the end of its path
     """
     B, target, means, noise = centered_columns(Phi, y, ridge, weights=weights, energy=energy)
-    return solve_columns(B, target, means, noise, zeta, zero_sum=zero_sum)
-
-
-def solve_columns(
-    B: Array, target: Array, means: tuple[Array, float], noise: float, zeta: float, *, zero_sum: bool
-) -> L1Solution:
-    """Solve for columns, the rows of ``B``, that are centred already; the arguments are those of their path.
-
-    Where rounding ends the path before zeta, its end is where columns enter and leave one at a time; a certificate
-    tells how far the answer is from the optimum.
-    """
     path = path_of_columns(B, target, means, noise, zeta, zero_sum=zero_sum)
     a = path.primal[[0]].toarray()[0]
     if a.any():

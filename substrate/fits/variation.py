@@ -60,12 +60,8 @@ __all__ = [
 #: third after it, since rows of points near each other are violated together and one of them bounds the others.
 _FIRST, _JOIN, _APART = 4, 8, 3
 _ROUNDS = 200
-#: Rows from which some of them are bounded first, since every round goes through all of those that may be.
-_MANY = 3000
 #: A row counts as violated beyond this share of the largest component value.
 _VIOLATED = 1e-9
-#: The same where rows are bounded that none is left of: what is left costs rho times it, and a gap its root.
-_LEFT = 1e-12
 #: Where u is this short in the unit of the target, zero is tried. From (1 - delta) rho_max on u is no longer
 #: than delta, and a point with a duality gap of 1e-10 is within 1.5e-5 of it.
 _NEARLY_ZERO = 1e-4
@@ -103,8 +99,7 @@ def solve_maximal_variation(coordinates: ComponentCoordinates, y: Array, rho: We
     if np.min(rho) >= rho_bound(coordinates, y):
         xi = np.tile(_pulls(coordinates, y), (components.shape[0], 1))
         return _solution(coordinates, y, rho, VariationPoint(np.zeros_like(target), xi), 0, 0, True)
-    solve = solve_on_rows if components.shape[1] <= _MANY else _solve_on_some
-    point = solve(components, R, target, rho)
+    point = solve_on_rows(components, R, target, rho)
     return _solution(coordinates, y, rho, point.point, point.rounds, point.rows, point.exact)
 
 
@@ -144,28 +139,6 @@ def solve_on_rows(components: Array, R: Array, target: Array, rho: Weights) -> P
     chosen = point if exact is None else exact
     scaled = VariationPoint(unit * chosen.u, unit * chosen.xi)
     return PointOnRows(scaled, minimum.rounds, minimum.n_rows, exact is not None)
-
-
-def _solve_on_some(components: Array, R: Array, target: Array, rho: Weights) -> PointOnRows:
-    """Return the same by rows that are spread over all, and those that exceed their bounds, until none is left."""
-    d, n, r = components.shape
-    values = components @ solve_triangular(R, target)
-    spread = np.linspace(0, n - 1, min(2 * r, n)).astype(np.intp)
-    bounded = np.unique(np.concatenate([spread, np.abs(values).argmax(axis=1)]))
-    for rounds in range(1, _ROUNDS + 1):
-        solved = solve_on_rows(components[:, bounded], R, target, rho)
-        values = np.abs(components @ solve_triangular(R, solved.point.u))
-        t = values[:, bounded].max(axis=1)
-        excess = values - (t + _LEFT * float(t.max()))[:, None]
-        excess[:, bounded] = 0.0
-        worst = np.argsort(-excess, axis=1)[:, : _JOIN * _APART : _APART]
-        joining = np.unique(worst[np.take_along_axis(excess, worst, axis=1) > 0.0])
-        if not joining.size:
-            xi = np.zeros((d, n))
-            xi[:, bounded] = solved.point.xi
-            return PointOnRows(VariationPoint(solved.point.u, xi), rounds, int(bounded.size), solved.exact)
-        bounded = np.union1d(bounded, joining)
-    raise SolverError(f"rows were still being added after {_ROUNDS} rounds; use a larger cutoff, or a ridge")
 
 
 def _accept_polished(B: Array, goal: Array, rho: Weights, point: VariationPoint) -> VariationPoint | None:

@@ -23,7 +23,7 @@ from problems.estimators.chosen.support_refit import SupportJudge, support_refit
 from problems.estimators.penalised.group_weights import GroupWeights, state_weights
 from problems.estimators.penalised.l1 import L1Columns, L1Machine, fit_l1
 from problems.estimators.penalised.refit import component_refits, fit_refits, of_selection
-from problems.estimators.penalised.variation_fit import Variation, VariationFit, VariationModel, smallest_rho
+from problems.estimators.penalised.variation_fit import FittedVariation, Variation, VariationModel, smallest_rho
 from problems.estimators.shared.additive import kernel_matrices
 from problems.estimators.shared.machine_rows import MachineRows, each_machine, in_columns
 from substrate.arrays import Array, non_negative, positive, whole_number
@@ -368,15 +368,17 @@ class OverRho(FusedSearch):
             return self.fit_refitted(kernel, X, Y, value)
         value = _above_zero(value, Y)
         machines, fits = self.fit_machines(kernel, X, Y, value)
-        a = in_columns(machines, [fit.coefficients for fit in fits], Y.shape[0])
+        a, checked = in_columns(machines, [fit.a for fit in fits], Y.shape[0]), [fit.certify() for fit in fits]
         chosen = state_weights(value) if isinstance(value, Mapping) else ()
-        facts = (("kernel", repr(kernel)), *chosen, *dict.fromkeys(fact for fit in fits for fact in fit.facts))
+        facts = (("kernel", repr(kernel)), *chosen, *dict.fromkeys(fact for _, stated in checked for fact in stated))
         t = np.array([fit.maximal_variation for fit in fits])
         kept = {"maximal_variation_": t[0] if Y.shape[1] == 1 else t, "rho_": value}
-        bias = np.array([fit.bias for fit in fits])
-        return Final(coefficients=a, bias=bias, rows=worst_rows([fit.rows for fit in fits]), facts=facts, kept=kept)
+        bias, rows = np.array([fit.b for fit in fits]), worst_rows([rows for rows, _ in checked])
+        return Final(coefficients=a, bias=bias, rows=rows, facts=facts, kept=kept)
 
-    def fit_machines(self, kernel: Any, X: Any, Y: Array, value: Any) -> tuple[list[MachineRows], list[VariationFit]]:
+    def fit_machines(
+        self, kernel: Any, X: Any, Y: Array, value: Any
+    ) -> tuple[list[MachineRows], list[FittedVariation]]:
         """Return the rows and the fit of every machine at weights above zero."""
         model = self.estimator
         variation = self.at(model._model.weights_at(value, kernel, Y))
@@ -394,7 +396,8 @@ class OverRho(FusedSearch):
         weights = np.ones(Y.shape[0])
         machines, refits = component_refits(model, X, Y, kernel, chosen, structure.gamma, weights)  # type: ignore[arg-type]
         refitted = fit_refits(machines, refits, Y.shape[0])
-        stated = dict.fromkeys(fact for fit in fits for fact in fit.facts)
+        checked = [fit.certify() for fit in fits]
+        stated = dict.fromkeys(fact for _, facts in checked for fact in facts)
         told = f"LS-SVM on {chosen.sum()} of {chosen.size} components, gamma {structure.gamma:g}"
         kept = {
             "maximal_variation_": t[0] if Y.shape[1] == 1 else t,
@@ -403,7 +406,7 @@ class OverRho(FusedSearch):
             "selection_kernel_": kernel,
         }
         support = np.arange(Y.shape[0] if chosen.any() else 0)
-        selection = of_selection(worst_rows([fit.rows for fit in fits]))
+        selection = of_selection(worst_rows([rows for rows, _ in checked]))
         return Final(
             coefficients=refitted.coefficients[support],
             bias=refitted.bias,
@@ -436,8 +439,10 @@ def _is_known(kernel: Kernel, X: Any, matrix: Array, y: Array, path: Path, zeta:
         zeta=max(zeta, float(np.finfo(np.float64).tiny)),
         ridge=0.0,
         tolerance=tolerance,
+        a=point.primal,
+        fitted=matrix @ point.primal + point.bias,
     )
-    return machine.bound(point.primal, matrix @ point.primal + point.bias).passes
+    return machine.bound().passes
 
 
 def _choose(kernel: Kernel, name: str, read: ReadOff, folds: list[Any], beyond: float | None = None) -> Choice:

@@ -10,10 +10,9 @@ On all rows :math:`1^T a = 0`, see :mod:`problems.l1_substrate`; on a basis ther
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.penalised.rows import (
     WithBasis,
@@ -30,13 +29,12 @@ from problems.estimators.shared.machine_rows import MachineRows, each_machine, i
 from problems.estimators.shared.model import Model
 from problems.estimators.shared.probabilities import Calibration
 from problems.estimators.shared.regressor import Regressor
-from substrate.arrays import Array, is_sparse, non_negative, positive
+from substrate.arrays import Array, non_negative, positive
 from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.certificates.rows import Accuracy, power_of_two
 from substrate.certificates.tolerance import Tolerance
-from substrate.errors import DataError, DeclarationError
-from substrate.fits.l1 import L1Solution, l1_rows, solve_l1, zeta_max
-from substrate.fits.paths import VIOLATION, Path
+from substrate.errors import DataError
+from substrate.fits.l1 import l1_rows, solve_l1, zeta_max
 from substrate.kernels import Kernel
 from substrate.least_squares.kernel_products import expansion_values
 from substrate.least_squares.saddle_certificate import worst_rows
@@ -67,7 +65,8 @@ class L1Machine:
     """One machine: kernel values of its rows with the points of its columns, and of these points with each other.
 
     Where the kernel is a precomputed matrix, ``points`` are the numbers of its columns. Where the columns are those of
-    the ``whole`` of the rows, the coefficients sum to zero. ``negative`` is infinite for an indefinite matrix.
+    the ``whole`` of the rows, the coefficients sum to zero. ``negative`` is infinite for an indefinite matrix. Of a
+    machine that is solved, ``a`` and ``b`` are coefficients and bias, and ``fitted`` what ``predict`` returns.
     """
 
     kernel: Kernel
@@ -82,55 +81,56 @@ class L1Machine:
     tolerance: float
     whole: bool = True
     negative: float = 0.0
+    a: Any = None
+    b: float = 0.0
+    fitted: Any = None
+    facts: Facts = ()
 
-    def solve(self) -> L1Solution:
-        """Return the coefficients and the bias, by the path down to zeta, in the units of y."""
+    def solve(self) -> "L1Machine":
+        """Return the machine with its solution, by the path down to zeta, in the units of y."""
         unit = power_of_two(float(np.abs(self.y).max()))
         how: Any = {"weights": self._unequal(), "energy": self.energy, "zero_sum": self.whole}
         solved = solve_l1(self.matrix, self.y / unit, self.zeta / unit, ridge=self.ridge, **how)
-        path = replace(
-            solved.path,
-            values=unit * solved.path.values,
-            primal=unit * solved.path.primal,
-            bias=unit * solved.path.bias,
-        )
-        return L1Solution(unit * solved.coefficients, unit * solved.bias, path)
+        a, b = unit * solved.coefficients, unit * solved.bias
+        (used,) = np.nonzero(a)
+        points = None if self.kernel.pairwise else self.points[used]
+        numbers = self.points[used] if self.kernel.pairwise else used
+        fitted = expansion_values(self.kernel, points, a[used], b, self.X, numbers)
+        return replace(self, a=a, b=b, fitted=fitted, facts=(("solver", f"exact path, {len(solved.path)} knots"),))
 
     def zeta_max(self) -> float:
         """Return the smallest zeta at which all coefficients are zero."""
         return zeta_max(self.matrix, self.y, weights=self._unequal(), zero_sum=self.whole)
 
-    def predict(self, a: Array, b: float) -> Array:
-        """Return the values at the rows as ``predict`` computes them, from the columns in use."""
-        (used,) = np.nonzero(a)
-        points = None if self.kernel.pairwise else self.points[used]
-        numbers = self.points[used] if self.kernel.pairwise else used
-        return expansion_values(self.kernel, points, a[used], b, self.X, numbers)
-
-    def bound(self, a: Array, fitted: Array) -> Accuracy:
+    def bound(self) -> Accuracy:
         """Return the row of the answer."""
         basis: Any = {} if self.whole else {"points": self.points, "energy": self.energy}
         columns = DoubleColumns.of_kernel(self.kernel, self.X, self.matrix, self.ridge, weights=self.weights, **basis)
         tolerance = Tolerance.of(self.y, self.weights, self.tolerance)
-        row = accuracy_of(columns, OneNorm(self.zeta, self.whole), self.y, a, fitted, tolerance)
-        # convex for any matrix, but with a ridge for a positive semi-definite one only
-        return replace(row, value=float("inf")) if self.ridge > 0.0 and np.isinf(self.negative) else row
+        row = accuracy_of(columns, OneNorm(self.zeta, self.whole), self.y, self.a, self.fitted, tolerance)
+        return replace(row, value=float("inf")) if self._is_indefinite else row
 
-    def certify(self, a: Array, b: float, fitted: Array) -> Added:
+    def certify(self) -> Added:
         """Bound the answer, and check the conditions of optimality."""
-        answer = self.bound(a, fitted)
+        answer = self.bound()
         how: Any = {"weights": self._unequal(), "energy": self.energy, "zero_sum": self.whole}
-        checks = l1_rows(self.matrix, self.y, self.zeta, a, b, ridge=self.ridge, **how)
-        doubt = _INDEFINITE if self.ridge > 0.0 and np.isinf(self.negative) else _UNKNOWN
-        return (answer, *checks), () if answer.passes else (doubt,)
+        checks = l1_rows(self.matrix, self.y, self.zeta, self.a, self.b, ridge=self.ridge, **how)
+        doubt = _INDEFINITE if self._is_indefinite else _UNKNOWN
+        return (answer, *checks), self.facts if answer.passes else (*self.facts, doubt)
 
-    def prove(self, a: Array, fitted: Array) -> Proof:
+    def prove(self) -> Proof:
         """Bound the answer in ball arithmetic."""
         tolerance = tolerance_in_balls(self.y, self.weights, self.tolerance)
-        if self.ridge > 0.0 and np.isinf(self.negative):
+        if self._is_indefinite:
             return Proof.of(float("inf"), tolerance, 0, "the kernel matrix is not positive semi-definite")
-        arguments = (self.y, OneNorm(self.zeta, self.whole), a, fitted, self.weights, tolerance, self.ridge)
+        penalty = OneNorm(self.zeta, self.whole)
+        arguments = (self.y, penalty, self.a, self.fitted, self.weights, tolerance, self.ridge)
         return prove_l1(self.kernel, self.X, self.points, *arguments)
+
+    @property
+    def _is_indefinite(self) -> bool:
+        """Whether there is a ridge, which is convex for a positive semi-definite matrix only, and it is not."""
+        return self.ridge > 0.0 and np.isinf(self.negative)
 
     def _unequal(self) -> Array | None:
         """Return the weights of the rows; None where all are one."""
@@ -185,59 +185,31 @@ class L1Columns:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class StoredL1:
-    """One machine with the numbers that a model stores of it, and what ``predict`` returns."""
-
-    machine: L1Machine
-    a: Array
-    b: float
-    fitted: Array
-    facts: Facts
-
-    def certify(self) -> Added:
-        """Bound the answer, and check the conditions of optimality."""
-        rows, doubts = self.machine.certify(self.a, self.b, self.fitted)
-        return rows, (*self.facts, *doubts)
-
-    def prove(self) -> Proof:
-        """Bound the answer in ball arithmetic."""
-        return self.machine.prove(self.a, self.fitted)
-
-
-@dataclass(frozen=True, slots=True)
-class L1Fit:
-    """Coefficients in regression's sign and biases, one column per machine; zeta_max, rows, facts and paths."""
+class L1Fit(NamedTuple):
+    """Coefficients in regression's sign and biases, one column per machine; zeta_max, rows and facts."""
 
     coefficients: Array
     bias: Array
     zeta_max: float
     rows: tuple[Row, ...]
     facts: Facts
-    paths: tuple[Path, ...]
 
 
 def fit_l1(
     columns: L1Columns, Y: Array, weights: Array, zeta: float, ridge: float, tolerance: float, *, labels: bool
 ) -> L1Fit:
     """Fit the machine of every column of the targets."""
-    machines, a, bias, largest, paths = list(each_machine(Y, labels)), [], [], [], []
-    rows, facts = [], dict.fromkeys((*columns.facts, ("zeta", f"{zeta:g}")))
+    each = list(each_machine(Y, labels))
+    machines = [columns.machine(rows, weights, zeta, ridge, tolerance).solve() for rows in each]
+    checked = [machine.certify() for machine in machines]
+    facts = dict.fromkeys((*columns.facts, ("zeta", f"{zeta:g}")))
     if ridge > 0.0:
         facts |= {("ridge", f"{ridge:g}/2 w'w is part of the objective"): None}
-    for each in machines:
-        machine = columns.machine(each, weights, zeta, ridge, tolerance)
-        solved = machine.solve()
-        fitted = machine.predict(solved.coefficients, solved.bias)
-        checks, doubts = machine.certify(solved.coefficients, solved.bias, fitted)
-        facts |= dict.fromkeys((("solver", f"exact path, {len(solved.path)} knots"), *doubts))
-        a.append(solved.coefficients)
-        bias.append(solved.bias)
-        largest.append(machine.zeta_max())
-        rows.append(checks)
-        paths.append(solved.path)
-    coefficients = in_columns(machines, a, len(Y)) if columns.whole else np.column_stack(a)
-    return L1Fit(coefficients, np.array(bias), max(largest), worst_rows(rows), tuple(facts), tuple(paths))
+    facts |= dict.fromkeys(fact for _, stated in checked for fact in stated)
+    a: list[Any] = [machine.a for machine in machines]
+    coefficients = in_columns(each, a, len(Y)) if columns.whole else np.column_stack(a)
+    bias, largest = np.array([machine.b for machine in machines]), max(machine.zeta_max() for machine in machines)
+    return L1Fit(coefficients, bias, largest, worst_rows([rows for rows, _ in checked]), tuple(facts))
 
 
 class L1Model(Model):
@@ -262,9 +234,6 @@ class L1Model(Model):
             names = used if basis.rows is None else model.basis_indices_[used]
             if points is not None:
                 model.candidates_ = points
-            if not model._labels:
-                path = fit.paths[0]
-                model.zetas_, model.bias_path_, model.support_values_path_ = path.values, path.bias, path.primal
         model.n_support_, model.zeta_max_, model.n_rows_ = int(used.size), fit.zeta_max, int(Y.shape[0])
         facts = (*fit.facts, *(() if basis is None else basis_facts(basis)), *weights_of_rows(given))
         model.certificate_ = Certificate(model._title, fit.rows, facts)
@@ -301,7 +270,8 @@ class L1Model(Model):
             own = (self.zeta(), self.ridge_of_w(), model._tolerance())
             a = coefficients[each.rows if columns.whole else slice(None), each.column]
             machine = columns.machine(each, given.weights[rows], *own)
-            yield StoredL1(machine, a, float(biases[each.column]), fitted[each.rows, each.column], columns.facts)
+            numbers: Any = {"a": a, "b": float(biases[each.column]), "fitted": fitted[each.rows, each.column]}
+            yield replace(machine, **numbers, facts=columns.facts)
 
     def fitted_values(self, given: WeightedRows) -> Array:
         """Return what ``predict`` returns for the rows of the fit; of a given matrix, without those of weight zero."""
@@ -330,15 +300,6 @@ class L1Model(Model):
     def evaluate_stream(self, X: Any) -> Array:
         """Return the predictions of rows that are read in blocks."""
         return predict_blocks(self, X)
-
-    def check_loaded(self) -> None:
-        """Refuse a path that no fit leaves."""
-        model = self.estimator
-        super().check_loaded()
-        if hasattr(model, "zetas_"):
-            knots, a = model.zetas_.shape, model.support_values_path_
-            if not is_sparse(a) or a.shape[:1] != knots or model.bias_path_.shape != knots:
-                raise DataError("the knots, the coefficients and the biases of the path do not belong together")
 
     def zeta(self) -> float:
         """Return the zeta of the fit: given, or chosen."""
@@ -406,15 +367,8 @@ class L1SubstrateRegressor(WithBasis, Regressor):
         The number of rows of positive weight.
     zeta_max_ : float
         The smallest zeta at which all support values are zero, whatever the ridge.
-    zetas_ : array of shape (n_knots,)
-        Knots of the path, ascending from zeta to ``zeta_max_``, between which the solution is affine (this and the next
-        four with ``basis`` only).
-    support_values_path_ : sparse matrix of shape (n_knots, n_basis)
-        The support values of all basis vectors at the knots; :meth:`at` reads between them.
-    bias_path_ : array of shape (n_knots,)
-        The bias at the knots.
     basis_, candidates_ : array of shape (n_basis, n_features)
-        All basis vectors (absent for a precomputed kernel).
+        All basis vectors (with ``basis`` only; absent for a precomputed kernel).
     basis_indices_ : array of shape (n_basis,) or None
         Their rows, None for points.
     bias_, kernel_, certificate_
@@ -445,30 +399,6 @@ class L1SubstrateRegressor(WithBasis, Regressor):
     def predict(self, X: Any) -> Array:
         """Predict f(x) = sum_i alpha_i k(x_i, x) + b over the support."""
         return self._expansion(X)
-
-    def at(self, zeta: float) -> tuple[Array, float]:
-        """Return the support values of all basis vectors, and the bias, at any zeta from that of the fit on.
-
-        They are exact and need no refit; a fit without ``basis`` keeps no path.
-        """
-        check_is_fitted(self)
-        if self.basis is None:
-            raise DeclarationError("a fit without a basis keeps no path: give basis, or fit at this zeta")
-        last = float(self.zetas_[-1])  # zeta_max up to rounding: all is zero from the smaller of the two on
-        path = Path(
-            parameter="zeta",
-            values=self.zetas_,
-            primal=self.support_values_path_,
-            dual=np.zeros((self.zetas_.size, 1)),
-            bias=self.bias_path_,
-            complete=True,
-            constant_below=False,
-            constant_above=True,
-            stop="the zeta of the fit",
-            rounding=VIOLATION * last + max(last - self.zeta_max_, 0.0),
-        )
-        point = path.at(positive(zeta, "zeta"))
-        return point.primal, point.bias
 
 
 class L1Calibration(Calibration):

@@ -73,11 +73,11 @@ class MaximalVariationModel(VariationModel):
         Gram.of(kernel, X if points is None else points)  # refuses what does not fit memory, warns of widths
         how: Any = {"labels": bool(model._labels), "weights": given.weights, "points": points}
         machines, fits = replace(choices, rho=self.own_rho()).fit_all(kernel, X, Y, model._tolerance(), **how)
-        columns = [fit.coefficients for fit in fits]
+        columns, checked = [fit.a for fit in fits], [fit.certify() for fit in fits]
         a = in_columns(machines, columns, Y.shape[0]) if points is None else np.stack(columns, axis=1)
-        one, bias = Y.shape[1] == 1, np.array([fit.bias for fit in fits])
-        rows = worst_rows([fit.rows for fit in fits])
-        stated = dict.fromkeys(fact for fit in fits for fact in fit.facts)
+        one, bias = Y.shape[1] == 1, np.array([fit.b for fit in fits])
+        rows = worst_rows([rows for rows, _ in checked])
+        stated = dict.fromkeys(fact for _, facts in checked for fact in facts)
         facts = (("kernel", repr(kernel)), *self.group_facts(), *stated, *weights_of_rows(given))
         facts += () if basis is None else basis_facts(basis)
         variation = np.array([fit.maximal_variation for fit in fits])

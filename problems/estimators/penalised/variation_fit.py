@@ -27,7 +27,7 @@ from substrate.penalties import VariationMachine
 from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.penalties import prove_variation
 
-__all__ = ["Variation", "VariationFit", "VariationModel", "smallest_rho"]
+__all__ = ["FittedVariation", "Variation", "VariationModel", "smallest_rho"]
 
 #: Relative residual of the optimality conditions at which a fit counts as solved.
 _TOLERANCE = 1e-6
@@ -39,21 +39,6 @@ _UNKNOWN = (
 #: Room for what a first-order bound leaves out.
 _ROOM = 4.0
 _RELATIVE = ("answer", "the optimum in the directions that the cut-off keeps, as double precision computes them")
-
-
-@dataclass(frozen=True, slots=True)
-class VariationFit:
-    """Coefficients (N, or N x d decoupled) in regression's sign, bias, maximal variations, rows and facts.
-
-    ``machine`` is what is certified: a point, and multipliers that prove its accuracy.
-    """
-
-    coefficients: Array
-    bias: float
-    maximal_variation: Array
-    rows: tuple[Row, ...]
-    facts: tuple[tuple[str, str], ...]
-    machine: "StoredVariation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +66,7 @@ class Variation:
 
     def fit(
         self, kernel: Componentwise, X: Any, points: Any, coordinates: ComponentCoordinates, y: Array, tolerance: float
-    ) -> VariationFit:
+    ) -> "FittedVariation":
         """Fit one target by generated rows; ``tolerance`` is that of a point whose active rows settle."""
         size = float(np.abs(y).max())
         unit = 1.0 if 1e-100 < size < 1e100 else power_of_two(size)
@@ -97,7 +82,7 @@ class Variation:
         values = [
             component(X, Z) @ a_l for component, a_l in zip(components, _columns(a, len(components)), strict=True)
         ]
-        machine = StoredVariation(
+        return FittedVariation(
             kernel=kernel,
             X=X,
             points=points,
@@ -110,16 +95,9 @@ class Variation:
             b=b,
             fitted=np.sum(values, axis=0) + b,
             tolerance=tolerance if solved.polished else unpolished_tolerance(tolerance),
-        )
-        answer = machine.bound()
-        facts = (*coordinates.record(), ("rho", in_words(self.rho)), ("solver", how), _RELATIVE)
-        return VariationFit(
-            coefficients=a,
-            bias=b,
             maximal_variation=unit * solved.maximal_variation,
-            rows=(answer, *solution_rows(coordinates, y / unit, self.rho / unit, solved, _TOLERANCE)),
-            facts=facts if answer.passes else (*facts, _UNKNOWN),
-            machine=machine,
+            checks=solution_rows(coordinates, y / unit, self.rho / unit, solved, _TOLERANCE),
+            facts=(*coordinates.record(), ("rho", in_words(self.rho)), ("solver", how), _RELATIVE),
         )
 
     def fit_all(
@@ -132,7 +110,7 @@ class Variation:
         labels: bool,
         weights: Array | None = None,
         points: Any = None,
-    ) -> tuple[list[MachineRows], list[VariationFit]]:
+    ) -> tuple[list[MachineRows], list["FittedVariation"]]:
         """Fit the machine of every column; those on all rows share coordinates. ``points`` are those of a basis."""
         matrices, energies = kernel_matrices(kernel, X if points is None else points), None
         if points is not None:
@@ -187,11 +165,12 @@ def smallest_rho(value: float, Y: Array) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredVariation:
-    """One machine of maximal variation on its rows, and multipliers that prove its accuracy.
+class FittedVariation:
+    """One machine of maximal variation on its rows: its maximal variations, and multipliers that prove its accuracy.
 
-    The directions are those that the cut-off keeps, as double precision computes them; what the multipliers prove does
-    not depend on how they were found. ``v`` are the coordinates of a point near the stored coefficients.
+    The coefficients ``a`` are N numbers in regression's sign, or N x d where decoupled. The directions are those that
+    the cut-off keeps, as double precision computes them; what the multipliers prove does not depend on how they were
+    found. ``v`` are the coordinates of a point near the stored coefficients.
     """
 
     kernel: Componentwise
@@ -206,8 +185,9 @@ class StoredVariation:
     b: float
     fitted: Array
     tolerance: float
-    checks: tuple[Row, ...] = ()
-    facts: tuple[tuple[str, str], ...] = ()
+    maximal_variation: Array
+    checks: tuple[Row, ...]
+    facts: tuple[tuple[str, str], ...]
 
     @property
     def weights(self) -> Array:
@@ -340,7 +320,7 @@ class VariationModel(DecoupledModel):
             refit = Refit(selected, *data, gamma, model._tolerance())
             yield StoredRefit(refit, fitted[machine.rows, machine.column])
 
-    def recall_machines(self, X: Any, Y: Array, weights: Array) -> Iterator["StoredVariation"]:
+    def recall_machines(self, X: Any, Y: Array, weights: Array) -> Iterator[FittedVariation]:
         """Return every machine, with the optimum computed again for its multipliers."""
         model, on_basis = self.estimator, getattr(self.estimator, "basis", None) is not None
         stored = model._coefficients()
@@ -354,12 +334,10 @@ class VariationModel(DecoupledModel):
         for machine_rows, fit in zip(*fits, strict=True):
             rows = slice(None) if on_basis else machine_rows.rows
             yield replace(
-                fit.machine,
+                fit,
                 a=np.ascontiguousarray(a[rows, machine_rows.column]),
                 b=float(biases[machine_rows.column]),
                 fitted=fitted[machine_rows.rows, machine_rows.column],
-                checks=fit.rows[1:],
-                facts=fit.facts,
             )
 
     def evaluate_stream(self, X: Any) -> Array:
