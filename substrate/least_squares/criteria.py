@@ -26,7 +26,7 @@ from r to at least :math:`\phi\, r - w` (``shrink`` and ``shifts`` of :class:`Sa
   :math:`\alpha^{(-S)} = \alpha - B_{\cdot S}\, r_S`,
 
   .. math:: r_i^\star - r_i = P_i^{\star T} E\, \alpha^{(-S)}, \qquad \|P_i^\star\| \le \frac{\|P_i\|}{1 - q}, \qquad
-            \|P_i\|^2 = \frac{d}{d\lambda} (B_{SS}^{-1})_{ii},
+            \|P_i\|^2 = e_i^T B_{SS}^{-1} (B^2)_{SS} B_{SS}^{-1} e_i = \frac{d}{d\lambda} (B_{SS}^{-1})_{ii},
 
   so :math:`\phi = 1` and :math:`w^2 = (\|E\| / (1-q))^2 \cdot \frac1N \sum_i \|P_i\|^2\, \|\alpha^{(-S)}\|^2`, where
   :math:`\|\alpha^{(-S)}\| \le \|\alpha\| + (\|B\|\, \alpha_S^T r_S)^{1/2}`;
@@ -37,8 +37,8 @@ from r to at least :math:`\phi\, r - w` (``shrink`` and ``shifts`` of :class:`Sa
   :math:`w^2 = (\|E\| \|\alpha\| / (1 - q))^2 \cdot \frac1n \sum_j \|B c_j\|^2`, and the rounding of those rows.
 
 All factors fall in lambda but :math:`(B_{SS}^{-1})_{ii}`, which rises, and is concave (a Schur complement of
-:math:`K + \lambda`), so :math:`\|P_i\|^2` falls, and the slope of the chord from the point before is a bound on it.
-:math:`\|\alpha^{(-S)}\|` falls as that of every machine. So between two points the left one bounds all that falls.
+:math:`K + \lambda`), so that :math:`\|P_i\|^2` falls. :math:`\|\alpha^{(-S)}\|` falls as that of every machine. So
+between two points the left one bounds all that falls.
 
 Cauchy's bound holds term by term for complex lambda too (:mod:`~substrate.search.polynomial_minimum`), with
 :math:`\cos(\theta/2)^{-4}` for ratios and :math:`\cos(\theta/2)^{-2}` without. For blocks: turned by half of its angle,
@@ -302,19 +302,17 @@ class LeaveOneOut(LeftOutCriterion):
 
     def _sample_left_out(self, g: Array, t: Array) -> tuple[Samples, Array]:
         """Sample by products with the basis and with products of its rows, batch by batch."""
-        n = self.spectrum.n
-        roots = np.sqrt(self.machine.quadratic(g, np.exp(t.ravel())))
+        n, lambdas = self.spectrum.n, np.exp(t.ravel())
+        roots = np.sqrt(self.machine.quadratic(g, lambdas))
         basis, z = self.spectrum.basis, self.targets.coordinates
-        if self.blocks is None:
-            sums = _single_row_sums(basis, g, z, t)
-        else:
-            sums = _left_out_sums(basis, g, z, t, roots, self.blocks)
+        blocks = self.blocks
+        sums = _single_row_sums(basis, g, z) if blocks is None else _left_out_sums(basis, g, z, roots, blocks)
         unknown, q = unknown_at(self.spectrum, t)
         share = following(unknown, t) / np.maximum(1.0 - q, 0.5)
-        sizes = np.sqrt(sums.moves / n).reshape(*t.shape, -1)
-        shrink, shifts = self._shrink_and_shift(q, share, sizes, np.ones(t.shape[0]))
+        sizes = np.sqrt(sums.moves / n)
+        shrink, shifts = self._shrink_and_shift(q, share, sizes.reshape(*t.shape, -1), np.ones(t.shape[0]))
         condition = None
-        if self.blocks is not None:
+        if blocks is not None:
             with np.errstate(divide="ignore", invalid="ignore"):
                 grown = np.sqrt(sums.rounding / sums.reciprocal[:, None]) / roots
             grown = np.where(roots > 0.0, grown, 1.0).max(axis=1)
@@ -343,74 +341,39 @@ class _LeftOutSums:
     rounding: Array
 
 
-def _single_row_sums(basis: Array, g: Array, z: Array, t: Array) -> _LeftOutSums:
+def _single_row_sums(basis: Array, g: Array, z: Array) -> _LeftOutSums:
     """Return the sums where every row is left out alone, all of them where the basis is.
 
     B_ii is a sum of positive terms, and the rest are quotients: nothing is solved, and rounding is that of a sum.
     """
     n, points, outputs = int(basis.shape[0]), int(g.shape[1]), int(z.shape[1])
-    length, xp = t.shape[1], namespace_of(g)
-    steps, sources = _chords(t)
-    spare = relative_rounding(n + 16.0)
-    squares, moves = zeros_beside(g, (points, outputs)), zeros_beside(g, (points, outputs))
+    xp, squares, moves = namespace_of(g), zeros_beside(g, (points, outputs)), zeros_beside(g, (points, outputs))
     reciprocal, largest = zeros_beside(g, points), xp.max(g, axis=0)
     with blas_threads(n), np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        weighted = [g * z[:, k][:, None] for k in range(outputs)]
-        alphas = [basis @ columns for columns in weighted]
+        alphas = [basis @ (g * z[:, k][:, None]) for k in range(outputs)]
         lengths = [xp.sqrt(paired_sums(alpha, alpha, 0)) for alpha in alphas]
-        inverse_steps = on_device_of(g, 1.0 / steps[1:])
-        first_squares = g[:, ::length] ** 2
         for rows in blocks_beside(g, n, n):
-            block = basis[rows, :]
-            block = block * block
+            block = basis[rows, :] ** 2
             diagonal = 1.0 / (block @ g)
-            # the slope of 1/B_ii from every point on: by itself at a first point, by a chord at the others
-            slopes = xp.empty_like(diagonal)
-            slopes[:, 1:] = (1.0 + spare) * diagonal[:, 1:]
-            slopes[:, 1:] -= (1.0 - spare) * diagonal[:, :-1]
-            slopes[:, 1:] *= inverse_steps
-            slopes[:, ::length] = (1.0 + 8.0 * spare) * (block @ first_squares) * diagonal[:, ::length] ** 2
-            if sources is not None:
-                slopes = xp.take(slopes, on_device_of(g, sources), axis=1)
-            slopes = xp.clip(slopes, min=0.0)
+            moved = (block @ g**2) * diagonal**2
             reciprocal += xp.sum(diagonal, axis=0)
             for k, alpha in enumerate(alphas):
-                of_rows = alpha[rows, :]
-                residuals = diagonal * of_rows
+                residuals = diagonal * alpha[rows, :]
                 squares[:, k] += paired_sums(residuals, residuals, 0)
-                residuals *= of_rows
-                residuals *= largest
-                without = xp.sqrt(xp.clip(residuals, min=0.0))
-                without += lengths[k]
-                without *= without
-                moves[:, k] += paired_sums(slopes, without, 0)
+                without = lengths[k] + xp.sqrt(xp.clip(residuals * alpha[rows, :] * largest, min=0.0))
+                moves[:, k] += paired_sums(moved, without**2, 0)
     return _LeftOutSums(to_numpy(squares), to_numpy(reciprocal), to_numpy(moves), np.zeros((points, outputs)))
-
-
-def _chords(t: Array) -> tuple[Array, Any]:
-    """Return the step of lambda to every point from the one before it, which that of a first point has not; and where
-    points agree and have no chord, the points whose slope is taken: the first of an interval, a bound for all.
-    """
-    steps = np.diff(np.exp(t), axis=1, prepend=0.0).ravel()
-    (stuck,) = np.nonzero(steps <= 0.0)
-    stuck = stuck[stuck % t.shape[1] != 0]
-    if not stuck.size:
-        return steps, None
-    sources = np.arange(steps.size)
-    sources[stuck] -= stuck % t.shape[1]
-    return steps, sources
 
 
 @dataclass(frozen=True, slots=True)
 class _SolvedBlocks:
-    """What is known of some blocks: (B_SS^-1)_ii of the rows that count, of shape (blocks, points, rows that count),
-    its relative rounding, and its slope at the first points; and for every output r_S, of shape (blocks, points,
-    rows), and the rounding of those that count over that of a sum.
+    """What is known of some blocks: the most that (B_SS^-1)_ii and ||P_i||^2 may be of the rows that count, of shape
+    (blocks, points, rows that count); and for every output r_S, of shape (blocks, points, rows), and the rounding of
+    those that count over that of a sum.
     """
 
     diagonal: Array
-    spare: Array
-    slopes: Array
+    lengths: Array
     residuals: list[Array]
     roundings: list[Array]
 
@@ -419,45 +382,40 @@ class _SolvedBlocks:
 _ENTRIES, _PRODUCTS = 4_000_000, 8_000_000
 
 
-def _left_out_sums(basis: Array, g: Array, z: Array, t: Array, roots: Array, blocks: LeftOutBlocks) -> _LeftOutSums:
+def _left_out_sums(basis: Array, g: Array, z: Array, roots: Array, blocks: LeftOutBlocks) -> _LeftOutSums:
     """Return the sums; the products with the basis are where it is, all else is small and on the host.
 
     ``roots`` are those of Q, one column per output.
     """
     n, points, outputs = int(basis.shape[0]), int(g.shape[1]), int(z.shape[1])
-    firsts = slice(None, None, t.shape[1])
-    chords = _chords(t)
     sums = _LeftOutSums(
         np.zeros((points, outputs)), np.zeros(points), np.zeros((points, outputs)), np.zeros((points, outputs))
     )
     with blas_threads(n), np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         alphas = [to_numpy(basis @ (g * z[:, k][:, None])) for k in range(outputs)]
-        lengths = [np.sqrt(np.square(alpha).sum(axis=0)) for alpha in alphas]
+        norms = [np.sqrt(np.square(alpha).sum(axis=0)) for alpha in alphas]
         largest = to_numpy(namespace_of(g).max(g, axis=0))
-        for batch, entries in _left_out_entries(basis, g, firsts, blocks):
+        for batch, entries in _left_out_entries(basis, g, blocks):
             of_blocks = [np.moveaxis(alpha[batch.rows], 2, 1) for alpha in alphas]  # blocks, points, rows
             solve = _solve_single_rows if batch.rows.shape[1] == 1 else _solve_blocks
             solved = solve(entries[:, :points], entries[:, points:], of_blocks, roots, batch, n)
-            moved = _slopes_of(solved, *chords, firsts)
+            moved = solved.lengths.sum(axis=2)
             np.add(sums.reciprocal, solved.diagonal.sum(axis=(0, 2)), out=sums.reciprocal)
             for k, (alpha, residuals) in enumerate(zip(of_blocks, solved.residuals, strict=True)):
                 counted = np.take_along_axis(residuals, batch.counted[:, None, :], axis=2)
                 sums.squares[:, k] += np.einsum("bpc,bpc->p", counted, counted)
                 sums.rounding[:, k] += np.square(solved.roundings[k]).sum(axis=(0, 2))
                 pulled = np.maximum(np.einsum("bpr,bpr->bp", alpha, residuals), 0.0)
-                without = lengths[k] + np.sqrt(largest * pulled)
-                sums.moves[:, k] += np.einsum("bpc,bp->p", moved, np.square(without))
+                sums.moves[:, k] += np.einsum("bp,bp->p", moved, np.square(norms[k] + np.sqrt(largest * pulled)))
     return sums
 
 
-def _left_out_entries(
-    basis: Array, g: Array, firsts: slice, blocks: LeftOutBlocks
-) -> Iterator[tuple[BlockBatch, Array]]:
-    """Yield batches of blocks with B_SS at all points, then B^2_SS at the first points of the intervals.
+def _left_out_entries(basis: Array, g: Array, blocks: LeftOutBlocks) -> Iterator[tuple[BlockBatch, Array]]:
+    """Yield batches of blocks with B_SS at all points, then B^2_SS, of shape (blocks, twice the points, rows, rows).
 
-    The shape is (blocks, points, rows, rows). Every pair of rows that some blocks of a batch share is computed once.
+    Every pair of rows that some blocks of a batch share is computed once.
     """
-    n, columns = int(basis.shape[0]), namespace_of(g).concat([g, g[:, firsts] ** 2], axis=1)
+    n, columns = int(basis.shape[0]), namespace_of(g).concat([g, g**2], axis=1)
     count = int(columns.shape[1])
     for batch in blocks.batches(max(1, _ENTRIES // (blocks.largest**2 * count))):
         low = np.minimum(batch.rows[:, :, None], batch.rows[:, None, :])
@@ -476,11 +434,9 @@ def _solve_single_rows(
 ) -> _SolvedBlocks:
     """Return the same for blocks of one row, where all is a quotient of sums of positive terms and one of others."""
     diagonal = 1.0 / matrices[:, :, :, 0]
-    step = matrices.shape[1] // squared.shape[1]
     return _SolvedBlocks(
         diagonal=diagonal,
-        spare=np.full((1, 1, 1), relative_rounding(n + 16.0)),
-        slopes=squared[:, :, :, 0] * np.square(diagonal[:, ::step]),
+        lengths=squared[:, :, :, 0] * np.square(diagonal),
         residuals=[diagonal * alpha for alpha in alphas],
         roundings=[np.zeros((1, 1, 1)) for _ in alphas],
     )
@@ -503,7 +459,6 @@ def _solve_blocks(
     where C less :math:`8 b \eta` has a Cholesky factor, whose own rounding is below :math:`b (b + 3)` units.
     """
     b, eta = batch.rows.shape[1], relative_rounding(n + 16.0)
-    step = matrices.shape[1] // squared.shape[1]
     S = np.sqrt(matrices.diagonal(axis1=2, axis2=3))
     C = matrices / S[:, :, :, None] / S[:, :, None, :]
     lost = _are_near_singular(C, 8.0 * b * eta)
@@ -524,19 +479,20 @@ def _solve_blocks(
     defects = np.abs(sides - C @ solutions).max(axis=2) / np.where(levels > 0.0, levels, 1.0)
     omega = defects.max(axis=2) + relative_rounding(b + 4.0)
     lost |= ~(omega <= eta)
-    eta_of_blocks = np.where(lost, np.inf, 2.0 * (2.0 * eta + omega))
+    eta_of_blocks = 2.0 * (2.0 * eta + omega)
     c = batch.counted.shape[1]
+    above = eta_of_blocks[:, :, None] * np.square(sizes[:, :, :c])
+    pulls = solutions[:, :, :, :c] / S[:, :, :, None]
+    lengths = np.maximum(np.einsum("bprc,bprc->bpc", pulls, squared @ pulls), 0.0)
     S_counted = np.take_along_axis(S, batch.counted[:, None, :], axis=2)
     diagonal = np.take_along_axis(solutions[:, :, :, :c], batch.counted[:, None, None, :], axis=2)[:, :, 0, :]
     if c > 1:
         columns = np.take_along_axis(solutions[:, :, :, :c], batch.counted[:, None, :, None], axis=2)
         diagonal = columns.diagonal(axis1=2, axis2=3)
-    diagonal = diagonal / S_counted
-    at_first = (solutions[:, :, :, :c] / S[:, :, :, None])[:, ::step]
+    eta_of_blocks = np.where(lost, np.inf, eta_of_blocks)
     return _SolvedBlocks(
-        diagonal=diagonal,
-        spare=eta_of_blocks[:, :, None] * np.square(sizes[:, :, :c]) / diagonal,
-        slopes=np.einsum("bprc,bprc->bpc", at_first, squared @ at_first),
+        diagonal=diagonal / S_counted + above,
+        lengths=lengths * np.square(1.0 + above * S_counted / diagonal),
         residuals=[solutions[:, :, :, c + k] / S for k in range(len(alphas))],
         roundings=[
             eta_of_blocks[:, :, None] / eta * sizes[:, :, :c] * levels[:, :, [c + k]] for k in range(len(alphas))
@@ -552,14 +508,3 @@ def _are_near_singular(matrices: Array, shift: float) -> Any:
     except np.linalg.LinAlgError:  # some of them: all are looked at
         return ~(np.linalg.eigvalsh(shifted)[:, :, 0] > shift)
     return np.zeros(matrices.shape[:2], dtype=bool)
-
-
-def _slopes_of(solved: _SolvedBlocks, steps: Array, sources: Any, firsts: slice) -> Array:
-    """Bound d (B_SS^-1)_ii / d lambda from every point on: by itself at a first point, by a chord at the others."""
-    diagonal = solved.diagonal
-    spare = np.broadcast_to(solved.spare, diagonal.shape)
-    bounds = np.empty_like(diagonal)
-    above, below = (1.0 + spare[:, 1:]) * diagonal[:, 1:], (1.0 - spare[:, :-1]) * diagonal[:, :-1]
-    bounds[:, 1:] = (above - below) / steps[None, 1:, None]
-    bounds[:, firsts] = (1.0 + 8.0 * spare[:, firsts]) * np.maximum(solved.slopes, 0.0)
-    return np.maximum(bounds if sources is None else bounds[:, sources], 0.0)

@@ -206,7 +206,7 @@ def test_shifts_cover_the_exact_ones_between_the_points(blocks, kernel, centre):
         ratios.append(samples.shifts[0, stretch[place], 0] / exact)
     assert min(ratios, default=1.0) >= 1.0 - 1e-6
     if kept.size == between.size:
-        # bounds, and no more than that: chords between neighbouring points are nearly tangents
+        # bounds, and no more than that
         assert np.median(ratios) <= 6.0
 
 
