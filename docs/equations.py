@@ -32,7 +32,6 @@ EQUATIONS: dict[str, tuple[str, ...]] = {
     "BellMcCaffrey2002": (),
     "Breiman1996": (),
     "Platt2000": (),
-    "Saerens2002": (),
     "SunLoader1994": (),
     "Suykens2002b": (),
     "Vovk2005": (),

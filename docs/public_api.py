@@ -30,7 +30,6 @@ PACKAGES = (
     "substrate.reduced",
     "substrate.certificates",
     "substrate.errors",
-    "substrate.uncertainty",
     "problems",
     "problems.tables",
     "problems.displays",

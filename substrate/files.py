@@ -45,7 +45,7 @@ from substrate.certificates.rows import Distance
 from substrate.errors import DataError, DeclarationError, ModelFileWarning, SubstrateError
 from substrate.kernels import Foreign, Kernel
 from substrate.namespaces import to_numpy
-from substrate.values import Value
+from substrate.values import Named, Value
 from substrate.whole_file import writable_file, written_whole
 
 __all__ = ["FORMAT", "OUTSIDE", "VERSION", "load", "matches", "save", "store_as", "stored"]
@@ -102,7 +102,7 @@ def store_as(kind: type, record: Any) -> None:
 
 def _find(name: Any) -> Any:
     """Return the class of a frozen value by its name, None for an unknown one."""
-    return (_STORED.get(name) or Value.kinds.get(name)) if isinstance(name, str) else None
+    return (_STORED.get(name) or Named.kinds.get(name)) if isinstance(name, str) else None
 
 
 # ---- values as JSON and arrays -----------------------------------------------------------------------------------

@@ -12,10 +12,23 @@ from substrate.arrays import is_sparse
 from substrate.errors import DeclarationError
 from substrate.namespaces import to_numpy
 
-__all__ = ["Record", "Value"]
+__all__ = ["Named", "Record", "Value"]
 
 
-class Record:
+class Named:
+    """A class of this package that files may name (:mod:`substrate.files`)."""
+
+    __slots__ = ()
+    #: The classes by name.
+    kinds: ClassVar[dict[str, type["Named"]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.__module__.startswith(("substrate.", "problems.")):
+            Named.kinds[cls.__name__] = cls
+
+
+class Record(Named):
     """A frozen dataclass that may hold arrays; two are equal when all their fields are, entry by entry."""
 
     __slots__ = ()
@@ -40,7 +53,7 @@ def _same(first: Any, second: Any) -> bool:
     return type(first) is type(second) and bool(first == second)
 
 
-class Value:
+class Value(Named):
     """A frozen dataclass whose fields are parameters in scikit-learn's convention.
 
     There is no ``set_params``: a frozen value could only return a new one, and scikit-learn would drop it silently. The
@@ -48,13 +61,6 @@ class Value:
     """
 
     __slots__ = ()
-    #: The classes of values of this package by name, which are what files may name (:mod:`substrate.files`).
-    kinds: ClassVar[dict[str, type["Value"]]] = {}
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        if cls.__module__.startswith(("substrate.", "problems.")):
-            Value.kinds[cls.__name__] = cls
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return parameters by name; those of a value inside this one as ``outer__inner``."""

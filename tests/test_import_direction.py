@@ -12,7 +12,6 @@ import pytest
 import problems
 from problems.command_line.verify import eigen_modules, problem_modules
 from problems.displays import DISPLAYS
-from substrate import uncertainty
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -85,7 +84,6 @@ LOOKED_UP = {
     | set(problems.SPECTRAL.values()),
     "problems.displays": set(DISPLAYS.values()),
     "problems.command_line.verify": _PAGES,
-    "substrate.uncertainty": {f"substrate.uncertainty.{module}" for module in uncertainty._MODULES.values()},
 }
 
 
@@ -297,14 +295,11 @@ def test_names_are_looked_up_at_run_time_only_where_it_is_meant():
 def test_every_exported_name_can_be_had():
     assert all(getattr(problems, name) is not None for name in problems.__all__)
     assert set(problems.__all__) <= set(dir(problems))
-    assert all(getattr(uncertainty, name).__name__ == name for name in uncertainty.__all__)
-    assert set(uncertainty.__all__) == set(uncertainty._MODULES)
 
 
-@pytest.mark.parametrize("package", [problems, uncertainty])
-def test_a_name_that_is_not_there_is_an_attribute_error(package):
+def test_a_name_that_is_not_there_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'NoSuchEstimator'"):
-        package.NoSuchEstimator  # noqa: B018
+        problems.NoSuchEstimator  # noqa: B018
 
 
 def test_every_problem_file_is_exported():
@@ -344,9 +339,8 @@ model.predict(X), str(model.certificate_), model.certify(X, X.ravel() ** 2)
 
 def test_an_estimator_is_imported_without_what_few_fits_need():
     iterations = ("substrate.least_squares.preconditioner", "substrate.least_squares.conjugate_gradient")
-    sure = ("substrate.uncertainty.influence", "substrate.proof", "fractions")
-    asked = ("problems.estimators.shared.importance", "problems.estimators.shared.left_out")
-    found = loaded_by("from problems import LSSVMClassifier, LSSVMRegressor", *iterations, *sure, *asked)
+    asked = ("substrate.proof", "problems.estimators.shared.importance", "problems.estimators.shared.left_out")
+    found = loaded_by("from problems import LSSVMClassifier, LSSVMRegressor", *iterations, *asked)
     assert found == "problems.estimators.shared.left_out", "the check can fail"
 
 

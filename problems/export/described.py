@@ -11,12 +11,12 @@ from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.regressor import Regressor
 from problems.export.decisions import decide, express_probabilities, score_classes
-from substrate import uncertainty
 from substrate.arrays import Array, is_sparse, real_array
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.nodes import Node, Output, Program, inputs
 from substrate.kernels.rounding_bound import DOUBLE, Arithmetic, RoundingBound, bound_rounding
 from substrate.namespaces import is_device_array
+from substrate.uncertainty.intervals import exact_level, split_ends
 
 __all__ = ["Description", "describe"]
 
@@ -174,7 +174,7 @@ def _classes(model: Any, machine: Sequence[Node], probabilities: bool) -> list[O
 
 def _interval(model: Any, machine: Sequence[Node], coverage: float) -> Output:
     """Return the ends of split conformal intervals: the prediction less and plus one number."""
-    uncertainty.exact_level(coverage)
+    exact_level(coverage)
     if not hasattr(model, "calibration_scores_"):
         raise DataError(
             f"intervals of this {type(model).__name__} need its training rows, and a formula of f(x) alone exists for "
@@ -183,7 +183,7 @@ def _interval(model: Any, machine: Sequence[Node], coverage: float) -> Output:
     scores = np.reshape(model.calibration_scores_, (model.calibration_scores_.shape[0], -1))
     nodes: list[Node] = []
     for column, value in enumerate(machine):
-        low, high = uncertainty.split_ends(scores[:, column], np.zeros(1), coverage)[0].tolist()
+        low, high = split_ends(scores[:, column], np.zeros(1), coverage)[0].tolist()
         if not np.isfinite(high):
             raise DataError(
                 f"{scores.shape[0]} calibration rows are too few for coverage {coverage:g}, whose intervals are "

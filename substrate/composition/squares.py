@@ -34,9 +34,8 @@ from substrate.gram import Gram
 from substrate.least_squares.border import NO_BORDER, ONES, Border
 from substrate.least_squares.leave_one_out import leave_one_out_residuals
 from substrate.least_squares.saddle_system import solve_saddle_system
-from substrate.uncertainty.conformal import conformal_ends
 from substrate.uncertainty.influence import Influence, KernelInfluence, LeftOutMachines, kernel_influence
-from substrate.uncertainty.jackknife import jackknife_plus
+from substrate.uncertainty.intervals import conformal_ends, jackknife_plus
 
 __all__ = ["METHODS", "SquaredRows", "Squares", "collect_squares"]
 

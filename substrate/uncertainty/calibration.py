@@ -15,6 +15,11 @@ probability is therefore moved to one half where it lies on the other side of th
 maps stay monotone, and the class of the largest probability is the class that is predicted. Where the decision is
 right more often than not on both sides of zero, as it is of a machine worth having, nothing moves but scores in the
 narrow band between zero and the score at which the map is one half.
+
+**Sets of labels.** A row is the stranger the less its class is ahead of the best other class in a machine that was
+fitted without it: with the margins of :func:`margins`, its nonconformity score is minus the margin of its own class. A
+label z belongs to the set of a new row x unless at least :math:`k = \lceil c (n + 1) \rceil` of the n rows have a
+smaller score than (x, z) ([Vovk2005]_).
 """
 
 from dataclasses import dataclass
@@ -25,6 +30,7 @@ from scipy.special import expit, logit
 
 from substrate.arrays import Array
 from substrate.errors import SolverError
+from substrate.uncertainty.intervals import rank
 
 __all__ = [
     "DECIDED",
@@ -33,7 +39,10 @@ __all__ = [
     "beside_decision",
     "fit_isotonic",
     "fit_sigmoid",
+    "in_set",
+    "less_strange",
     "margins",
+    "nonconformity",
     "smoothed_targets",
 ]
 
@@ -157,3 +166,21 @@ def fit_isotonic(scores: Array, positive: Any, weights: Array) -> IsotonicMap:
     distinct, place = np.unique(scores, return_inverse=True)
     total, positive_weight = (np.bincount(place, amounts, distinct.size) for amounts in (weights, weights * positive))
     return IsotonicMap(distinct, np.asarray(isotonic_regression(positive_weight / total, weights=total).x))
+
+
+def nonconformity(scores: Array, classes: Any) -> Array:
+    """Return how far each row's own class is behind the best other one."""
+    return -np.asarray(margins(scores)[np.arange(len(classes)), classes])
+
+
+def less_strange(calibration: Array, scores: Array) -> Any:
+    """Return how many calibration rows have a smaller score of nonconformity than each row with each label."""
+    return np.searchsorted(np.sort(calibration), -margins(scores), side="left")
+
+
+def in_set(less: Any, coverage: Any, n: int) -> Any:
+    """Return whether labels belong to the set: fewer than ceil(coverage (n + 1)) of n rows are less strange.
+
+    :place [Vovk2005]_ conformal predictor: the labels of a set
+    """
+    return np.asarray(less) < rank(coverage, n)

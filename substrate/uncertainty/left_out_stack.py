@@ -6,7 +6,7 @@ For kernels and gammas that are held, the machine m without row i is known witho
 .. math:: f^{(-i)}(x) = \sum_m u_m \big( f_m(x) - c_{mi}(x)\, r_{mi} \big), \qquad
           r_i = y_i - f^{(-i)}(x_i) = \sum_m u_m r_{mi} ,
 
-from which jackknife+ has its intervals (:mod:`~substrate.uncertainty.jackknife`, [Barber2021]_).
+from which jackknife+ has its intervals (:mod:`~substrate.uncertainty.intervals`, [Barber2021]_).
 
 The deviation of an error, by which scores may be divided, is here :math:`s_i(x) = \sum_m u_m s_{mi}(x)`, with
 :math:`s_{mi}^2(x) = \gamma_m (p_m^{(-i)}(x) + D_{m,ii})`, a variance in units of that of the noise, so that machines of

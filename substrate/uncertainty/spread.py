@@ -12,8 +12,7 @@ diagonal: that of the machine, by which the spread may change from place to plac
 number of inputs. The weight of its penalty is that of some with the smallest left-out error of the :math:`t_j`, by one
 decomposition (:mod:`substrate.least_squares.spectrum`); the largest of them is a constant spread.
 
-Errors over s(x) are scores for the intervals of :mod:`~substrate.uncertainty.jackknife` and
-:mod:`~substrate.uncertainty.conformal`, whose coverage holds for any s that has not seen the row it is divided into.
+Left-out errors over the spread at their rows, which are left out there too, are nonconformity scores.
 """
 
 from dataclasses import dataclass
@@ -22,7 +21,6 @@ from typing import Any, Self
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.files import stored
 from substrate.gram import Gram
 from substrate.least_squares.spectrum import centred_spectrum
 from substrate.values import Record
@@ -39,7 +37,6 @@ _LEAST = 0.1
 _FEWEST = 4
 
 
-@stored
 @dataclass(frozen=True, slots=True, eq=False)
 class Spread(Record):
     """The machine g of one output.
@@ -52,6 +49,8 @@ class Spread(Record):
         The constant of g, the least value it is given, and u.
     center, deviation
         Mean and deviation of left-out predictions.
+    scores
+        The absolute left-out residuals over the spread at their rows, which is left out there too.
     sizes
         By what the kernel of the machine and that of predictions are divided; infinite for one that is constant.
     """
@@ -63,6 +62,7 @@ class Spread(Record):
     unit: float
     center: float
     deviation: float
+    scores: Array
     sizes: Array
 
     @classmethod
@@ -84,6 +84,7 @@ class Spread(Record):
                 unit=unit,
                 center=center,
                 deviation=deviation,
+                scores=size / unit,
                 sizes=np.full(2, np.inf),
             )
         targets = (size / unit) ** _POWER
@@ -91,17 +92,20 @@ class Spread(Record):
         spectrum = centred_spectrum(Gram(_joined(K, levels, levels, sizes)), coarse=True)
         lambdas = n * np.array(_PENALTIES) + spectrum.lift
         coordinates = spectrum.targets(targets)
-        errors = np.square(spectrum.leave_one_out(coordinates, lambdas)[:, :, 0]).mean(axis=0)
-        best = lambdas[[int(np.argmin(errors))]]  # the first, the largest, where some are equal
+        errors = spectrum.leave_one_out(coordinates, lambdas)[:, :, 0]
+        place = int(np.argmin(np.square(errors).mean(axis=0)))  # the first, the largest, where some are equal
+        best, floor = lambdas[[place]], _LEAST * float(targets.mean())
+        spread_of_rows = unit * np.maximum(targets - errors[:, place], floor) ** (1.0 / _POWER)
         alpha = spectrum.support_values(coordinates, best)
         return cls(
             levels=levels,
             coefficients=np.ascontiguousarray(alpha[:, 0, 0]),
             bias=float(spectrum.bias(coordinates, alpha)[0, 0]),
-            floor=_LEAST * float(targets.mean()),
+            floor=floor,
             unit=unit,
             center=center,
             deviation=deviation,
+            scores=size / spread_of_rows,
             sizes=sizes,
         )
 
@@ -114,7 +118,7 @@ class Spread(Record):
     def is_valid(self, n_rows: int) -> bool:
         """Return whether this can be a spread of so many rows: positive everywhere."""
         return (
-            self.levels.shape == self.coefficients.shape == (n_rows,)
+            self.levels.shape == self.coefficients.shape == self.scores.shape == (n_rows,)
             and self.sizes.shape == (2,)
             and bool((self.sizes > 0.0).all())
             and min(self.floor, self.unit, self.deviation) > 0.0

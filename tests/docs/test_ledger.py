@@ -81,7 +81,6 @@ def test_the_papers_have_this_many_equations():
         "BellMcCaffrey2002": 0,
         "Breiman1996": 0,
         "Platt2000": 0,
-        "Saerens2002": 0,
         "SunLoader1994": 0,
         "Suykens2002b": 0,
         "Vovk2005": 0,

@@ -27,7 +27,7 @@ def test_every_public_estimator_kernel_and_command_is_listed(page):
     assert names | set(kernels.__all__) <= starts | {"as_kernel", "component_rows"}
     assert {"fit", "predict", "verify", "export"} <= starts
     assert all(f"## `{package}`" in lines for package in PACKAGES)
-    assert "    .predict_proba(X, *, rows=None, prior=None)" in lines, "also methods that some options take away"
+    assert "    .predict_proba(X, *, rows=None)" in lines, "also methods that some options take away"
 
 
 def test_a_changed_default_a_new_name_and_a_lost_method_are_seen(page, monkeypatch):

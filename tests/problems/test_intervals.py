@@ -15,7 +15,7 @@ from problems.estimators.shared.regressor import Regressor
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Componentwise, Linear, Precomputed
 from substrate.least_squares.evidence import log_evidence
-from substrate.uncertainty.levels import rank
+from substrate.uncertainty.intervals import rank
 from tests.oracles.variants import componentwise_machine, robust_machine, symmetric_machine
 
 RNG = np.random.default_rng(3)

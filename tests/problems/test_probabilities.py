@@ -220,7 +220,7 @@ def test_a_loaded_model_says_which_rows_it_needs_and_takes_them(tmp_path):
         ("weights", np.zeros(30), "with positive weights"),
         ("scores", np.zeros(7), "do not belong together"),
         ("scores", np.zeros((30, 2)), "do not belong together"),
-        ("scores", np.full(30, np.nan), "calibration_scores_ must be a CalibrationScores"),
+        ("scores", np.full(30, np.nan), "do not belong together"),
     ],
 )
 def test_a_file_with_another_calibration_is_refused(tmp_path, name, value, message):
@@ -308,62 +308,3 @@ def test_a_users_kernel_and_a_chosen_gamma():
     chosen = LSSVMClassifierCV(RBF(1.0)).fit(X, y)
     same = LSSVMClassifier(RBF(1.0), float(chosen.gamma_)).fit(X, y)
     assert_allclose(chosen.predict_proba(X), same.predict_proba(X), atol=1e-9)
-
-
-# ---- other shares of the classes ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("calibration", CALIBRATIONS)
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_a_prior_multiplies_the_odds(n_classes, calibration):
-    """:place [Saerens2002]_ new a priori probabilities: the odds of two classes by the ratio of their shares"""
-    X, y = blobs(n_classes, 60)
-    weights = np.where(y == 0, 2.0, 1.0)
-    model = LSSVMClassifier(RBF(1.0), calibration=calibration).fit(X, y, weights)
-    shares = np.bincount(y, weights) / weights.sum()
-    as_is, rare = model.predict_proba(X, prior=shares), np.arange(1.0, n_classes + 1.0)
-    changed = model.predict_proba(X, prior=rare)
-    assert_allclose(changed.sum(axis=1), 1.0, rtol=1e-12)
-    inside = (as_is > 0.0).all(axis=1)
-    odds = (changed[inside] / changed[inside][:, :1]) / (as_is[inside] / as_is[inside][:, :1])
-    assert_allclose(odds, np.broadcast_to((rare / shares) / (rare / shares)[0], odds.shape), rtol=1e-9)
-    decided = np.abs(as_is - model.predict_proba(X)).max(axis=1) < 1e-12  # not moved to the side of the decision
-    assert decided.mean() > 0.5
-    assert_allclose(model.predict_proba(X, prior="equal"), model.predict_proba(X, prior=np.ones(n_classes)))
-    by_label = {k: 10.0 * value for k, value in zip(model.classes_.tolist(), rare, strict=True)}
-    assert_allclose(model.predict_proba(X, prior=by_label), changed, rtol=1e-12)
-
-
-def test_a_prior_turns_probabilities_of_a_rare_class_and_a_loaded_model_has_it(tmp_path):
-    X, y = blobs(2, 80, seed=1)
-    rare = LSSVMClassifier(RBF(1.0)).fit(X, y)
-    rare.predict_proba(X)
-    rare.save(tmp_path / "m.npz")
-    probability = load(tmp_path / "m.npz").predict_proba(X, prior={0: 0.9999, 1: 0.0001})
-    assert_array_equal(probability, rare.predict_proba(X, prior=[0.9999, 0.0001]))
-    assert (probability[:, 1] < 0.5).all()
-    assert (rare.predict(X) == 1).any()
-
-
-@pytest.mark.parametrize(
-    ("prior", "message"),
-    [
-        ("balanced", "prior must be 'equal', a dict or an array"),
-        ([0.5, 0.6, 0.1], "one positive number for each of the 2 classes"),
-        ([1.0, 0.0], "one positive number for each of the 2 classes"),
-        ([1.0, np.nan], "prior"),
-        ({0: 0.5}, "it lacks 1"),
-        ({0: 0.5, 1: 0.5, 2: 0.1}, "it has 2"),
-    ],
-)
-def test_a_prior_that_is_none_is_refused(prior, message):
-    X, y = blobs()
-    with pytest.raises(DataError, match=message):
-        LSSVMClassifier(RBF(1.0)).fit(X, y).predict_proba(X, prior=prior)
-
-
-def test_a_prior_needs_rows_of_every_class():
-    X, y = blobs(2, 40)
-    model = LSSVMClassifier(RBF(1.0), calibration="isotonic").fit(X, y).calibrate(X[y == 0], y[y == 0])
-    with pytest.raises(DataError, match="no row of class 1"):
-        model.predict_proba(X, prior="equal")

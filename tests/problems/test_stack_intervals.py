@@ -8,7 +8,7 @@ from problems import LSSVMRegressor, StackedLSSVMRegressor, load
 from problems.estimators.chosen import stacked
 from substrate.errors import DataError
 from substrate.kernels import RBF, Laplacian, Linear
-from substrate.uncertainty.levels import rank
+from substrate.uncertainty.intervals import rank
 
 RNG = np.random.default_rng(5)
 N = 17

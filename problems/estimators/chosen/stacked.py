@@ -36,7 +36,6 @@ from problems.estimators.shared.guarantees import UNEQUAL, has_unequal_rows
 from problems.estimators.shared.model import Model
 from problems.estimators.shared.probabilities import Calibration
 from problems.estimators.shared.regressor import Regressor
-from substrate import uncertainty
 from substrate.arrays import Array
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
 from substrate.certificates.rounding import relative_rounding
@@ -45,7 +44,9 @@ from substrate.certificates.tolerance import Tolerance
 from substrate.errors import DataError, DeclarationError
 from substrate.least_squares.simplex_weights import bound_stack, weigh_machines
 from substrate.namespaces import room_on_device
+from substrate.uncertainty.intervals import plus_ends
 from substrate.uncertainty.left_out_stack import LeftOutStack
+from substrate.uncertainty.own_rows import StackedOwnRows
 
 if TYPE_CHECKING:
     from problems.estimators.shared.importance import LeftOutImportance
@@ -160,7 +161,7 @@ class StackedModel(Model):
         outputs = self.targets() - np.column_stack([stack.residuals for stack in stacks])
         answer = model.certificate_.answer
         return importance_of(
-            uncertainty.StackedOwnRows(without, u[:, :, used]),
+            StackedOwnRows(without, u[:, :, used]),
             model.support_vectors_,
             outputs,
             Losses.of_model(model, targets, weights),
@@ -408,8 +409,10 @@ class StackIntervals(NestedIntervals):
     def ends(self, X: Any, coverage: float, method: str) -> Array:
         """Return the ends of intervals; machines without folds are made at the first call."""
         method = self.check(coverage, method)
-        if method in ("nested", "adaptive"):
-            return self.nested_ends(X, coverage, method)
+        if method == "nested":
+            return self.nested_ends(X, coverage)
+        if method == "adaptive":
+            return self.adaptive_ends(X, coverage)
         if method == "split":
             return self.split_ends(X, coverage)
         return self.left_out_ends(self.estimator._new_points(X), (coverage,))[0]
@@ -431,7 +434,7 @@ class StackIntervals(NestedIntervals):
                 count = shifts.fitted.shape[0]
                 here = shifts._replace(block=slice(0, count))
                 for place, coverage in enumerate(coverages):
-                    ends[place, shifts.block, k] = uncertainty.plus_ends((here,), residuals, count, coverage)
+                    ends[place, shifts.block, k] = plus_ends((here,), residuals, count, coverage)
         return [of_coverage if machines.outputs() else of_coverage[:, 0] for of_coverage in ends]
 
     def left_out_rows(self) -> tuple[Array, Array]:

@@ -11,7 +11,6 @@ from problems.estimators.full.shaped import has_closed_forms, refuse_closed_form
 from problems.estimators.shared.guarantees import chosen_on_rows, has_unequal_rows
 from problems.estimators.shared.intervals import LeftOutIntervals
 from problems.estimators.shared.left_out import LeftOutSystem, machine_groups
-from substrate import uncertainty
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
@@ -19,6 +18,9 @@ from substrate.least_squares.leave_one_out import leave_one_out_residuals
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.robust_weights import check_choice
 from substrate.namespaces import is_device_array, on_device_of, room_on_device, take_rows, to_numpy
+from substrate.uncertainty.bands import Smoother, curve_length, tube_quantile
+from substrate.uncertainty.influence import LeftOutMachines
+from substrate.uncertainty.intervals import exact_level, noise_of_targets
 
 __all__ = ["DenseIntervals"]
 
@@ -31,8 +33,10 @@ class DenseIntervals(NestedIntervals, LeftOutIntervals):
     def ends(self, X: Any, coverage: float, method: str, rows: Any, diagonal: Any) -> Array:
         """Return the ends of intervals by any method; machines without folds are made at the first call."""
         method = self.check(coverage, method)
-        if method in ("nested", "adaptive"):
-            return self.nested_ends(X, coverage, method)
+        if method == "nested":
+            return self.nested_ends(X, coverage)
+        if method == "adaptive":
+            return self.adaptive_ends(X, coverage)
         return super().ends(X, coverage, method, rows, diagonal)
 
     def left_out_method(self) -> str:
@@ -59,7 +63,7 @@ class DenseIntervals(NestedIntervals, LeftOutIntervals):
         """Return whether the rows of the fit differ in their weights."""
         return has_unequal_rows(self.estimator._model.ridge())
 
-    def machines(self, rows: Any, gram: Gram | None = None) -> "tuple[uncertainty.LeftOutMachines, ...]":
+    def machines(self, rows: Any, gram: Gram | None = None) -> "tuple[LeftOutMachines, ...]":
         """Return all machines without one row, for every output; ``gram`` is their kernel matrix, if available."""
         model = self.estimator
         refuse_closed_form(model, "an interval by leaving rows out")
@@ -67,7 +71,7 @@ class DenseIntervals(NestedIntervals, LeftOutIntervals):
         gammas, bias = self.gammas(alpha.shape[1]), np.atleast_1d(to_numpy(model._model.bias()))
         # where there are slopes, the whole model predicts
         expanded = model._model.training_border().plain
-        machines: dict[int, uncertainty.LeftOutMachines] = {}
+        machines: dict[int, LeftOutMachines] = {}
         system = self.system(rows, int(alpha.shape[0]), gram)
         for members, columns, d in machine_groups(ridge, np.ones(ridge.shape, dtype=bool)):
             influence = system.on(members, d).influence()
@@ -76,7 +80,7 @@ class DenseIntervals(NestedIntervals, LeftOutIntervals):
             for k, column in enumerate(columns):
                 a, r = (on_device_of(home, np.ascontiguousarray(v)) for v in (alpha[:, column], residuals[:, k]))
                 b = float(bias[int(column)]) if expanded else None
-                machines[int(column)] = uncertainty.LeftOutMachines(
+                machines[int(column)] = LeftOutMachines(
                     influence=influence,
                     support_values=a,
                     residuals=r,
@@ -101,7 +105,7 @@ class DenseIntervals(NestedIntervals, LeftOutIntervals):
         """Return the ends of a confidence band of the mean, for every output."""
         model = self.estimator
         check_choice(noise, ("constant", "varying"), "noise")
-        level = float(uncertainty.exact_level(coverage))
+        level = float(exact_level(coverage))
         check_is_fitted(model)
         refuse_closed_form(model, "a confidence band")
         points = model._new_points(X)
@@ -121,7 +125,7 @@ class DenseIntervals(NestedIntervals, LeftOutIntervals):
             def lines(at: Any, machine: Any = machine) -> Array:
                 return np.asarray(to_numpy(machine.lines(at)))
 
-            smoother = uncertainty.Smoother.of(
+            smoother = Smoother.of(
                 hat=lines(training),
                 errors=ridge[:, k] * alpha[:, k],
                 weights=1.0 / (gammas[k] * ridge[:, k]),
@@ -132,7 +136,7 @@ class DenseIntervals(NestedIntervals, LeftOutIntervals):
             spread, freedoms = smoother.spread(smoother.lines(at_points), varying)
             length = self._tube(smoother, smoother.deviations(varying), lines, points) if simultaneous else 0.0
             different, places = np.unique(freedoms, return_inverse=True)
-            quantiles = np.array([uncertainty.tube_quantile(level, float(one), length) for one in different])
+            quantiles = np.array([tube_quantile(level, float(one), length) for one in different])
             reach = quantiles[places] * spread
             center = fitted[:, k] + smoother.shift(at_points)
             ends.append(np.stack([center - reach, center + reach], axis=-1))
@@ -152,7 +156,7 @@ class DenseIntervals(NestedIntervals, LeftOutIntervals):
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
             return np.asarray(vectors / np.where(lengths > 0.0, lengths, 1.0))
 
-        return uncertainty.curve_length(unit_lines, corners)
+        return curve_length(unit_lines, corners)
 
     def training_points(self, rows: Any) -> Any:
         """Return the rows of the fit as new points; of a precomputed kernel those of the matrix given."""
@@ -169,7 +173,7 @@ class DenseIntervals(NestedIntervals, LeftOutIntervals):
 
     def keep_noise(self, Y: Array, fit: SaddleFit, gammas: tuple[float, ...], one_output: bool) -> None:
         """Keep what a new row of weight one needs besides the expansion, whatever the parameters are set to later."""
-        noise = uncertainty.noise_of_targets(Y, fit.support_values, gammas, fit.border)
+        noise = noise_of_targets(Y, fit.support_values, gammas, fit.border)
         ridge = Regularization(np.array(gammas)).lam
         self.estimator.noise_variance_ = float(noise[0]) if one_output else noise
         self.estimator.unit_ridge_ = float(ridge[0]) if one_output else ridge

@@ -1,24 +1,18 @@
-"""Calibration of dense LS-SVM classifiers by leaving every row out, and exact label sets, both without a refit."""
+"""Calibration of dense LS-SVM classifiers by leaving every row out, without a refit."""
 
-from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from problems.estimators.shared.calibration_scores import CalibrationScores, equal_rows, leave_groups_out
 from problems.estimators.shared.coded import numbers_of_codes, scores_of
-from problems.estimators.shared.guarantees import Guarantee, chosen_on_rows, guarantee_of, has_unequal_rows
-from problems.estimators.shared.intervals import diagonal_at
 from problems.estimators.shared.left_out import KernelSystem, machine_groups
 from problems.estimators.shared.machine_rows import points_of
 from problems.estimators.shared.probabilities import Calibration
-from substrate import uncertainty
 from substrate.arrays import Array
 from substrate.errors import SolverError
 from substrate.least_squares.leave_one_out import leave_one_out_residuals
-from substrate.least_squares.regularization import Regularization
-from substrate.namespaces import is_device_array, row_blocks, to_numpy
+from substrate.namespaces import is_device_array, to_numpy
 
 __all__ = ["LeftOutClasses"]
 
@@ -95,55 +89,6 @@ class LeftOutClasses(Calibration):
         scores = scores_of(outputs[:, 0] if outputs.shape[1] == 1 else outputs, model.coding, model.code_book_)
         return CalibrationScores.of(scores, classes, self.row_weights(), "left out")
 
-    def sets_need_rows(self) -> bool:
-        """Return whether exact sets need a matrix that the model does not hold."""
-        return self.estimator.kernel_.pairwise and self.exact_sets()
-
-    def exact_sets(self) -> bool:
-        """Return whether all machines share their rows, the kernel is definite."""
-        model = self.estimator
-        scores = self.state().scores
-        split = scores is not None and scores.source == "split"
-        shared = model.code_book_.all() and not is_device_array(model.support_values_)
-        definite = not any(name == "alteration" for name, _ in model.certificate_.record)
-        return bool(shared and definite and not split)
-
-    def less_strange(self, X: Any, rows: Any, diagonal: Any) -> tuple[Any, int]:
-        """Return how many rows are less strange in machines enlarged by each new row, where sets are exact."""
-        model = self.estimator
-        if not self.exact_sets():
-            return super().less_strange(X, rows, diagonal)
-        alpha, ridge, codes = model._model.to_columns()
-        points = model._new_points(X)
-        point_diagonal = diagonal_at(model.kernel_, points, diagonal, "predict_set needs", "")
-        gram = model._model.training_gram(self.matrix_rows(self.rows(rows)))
-        system = KernelSystem(gram, model._model.training_border(), model._model.kernel_rows)
-        influence = system.on(np.arange(gram.n), np.ascontiguousarray(ridge[:, 0])).influence()
-        machine_values = (alpha, codes, influence.diagonal)
-        classes, book = numbers_of_codes(codes, model.code_book_), model.code_book_
-        decode = partial(_decode, coding=model.coding, book=book)
-        return uncertainty.less_strange_enlarged(
-            self.blocks(influence, points, point_diagonal), machine_values, classes, book, decode
-        ), gram.n
-
-    def blocks(
-        self, influence: "uncertainty.Influence", points: Any, own: Array
-    ) -> Iterator[tuple[Array, Array, Array]]:
-        """Yield outputs, c and S of the new points, block by block."""
-        model = self.estimator
-        gamma = model._gammas(model.code_book_.shape[1])[0]
-        for block in row_blocks(points.shape[0], model.support_.size):
-            outputs = model._evaluate(points[block])
-            c, p = influence.at(influence.represent(points[block]), own[block])
-            yield (outputs[:, None] if outputs.ndim == 1 else outputs), c, p + Regularization(gamma).lam
-
-    def exact_guarantee(self, coverage: float) -> Guarantee | None:
-        """Return what exact sets guarantee; None where sets are not exact."""
-        if not self.exact_sets():
-            return None
-        chosen = chosen_on_rows(self.estimator, unequal=has_unequal_rows(self.estimator.ridge_))
-        return guarantee_of("conformal", coverage, 1, chosen)
-
 
 def _left_out_outputs(system: KernelSystem, alpha: Array, bias: Array, ridge: Array, codes: Array) -> Array:
     """Return left-out outputs, one column per machine; machines on the same rows share an inverse.
@@ -156,8 +101,3 @@ def _left_out_outputs(system: KernelSystem, alpha: Array, bias: Array, ridge: Ar
         place = np.ix_(rows, columns)
         outputs[place] = codes[place] - leave_one_out_residuals(alpha[place], system.on(rows, d).diagonal())
     return outputs
-
-
-def _decode(outputs: Array, coding: str, book: Array) -> Array:
-    """Return decision values from outputs, one column per machine."""
-    return scores_of(outputs[:, 0] if book.shape[1] == 1 else outputs, coding, book)

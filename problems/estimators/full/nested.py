@@ -11,18 +11,21 @@ which covers a new target with probability at least :math:`2 c - 1 - \sqrt{2/n}`
 exchangeable rows and a fit that does not depend on their order, and about c in practice. The theorem is about folds of
 one size: the rows that are left over, fewer than K, are in all machines and have no score.
 
-Every machine without a fold has a spread of its own left-out errors (:mod:`substrate.uncertainty.spread`), which has
-not seen the fold either. With errors over it in the place of errors, and its value at x times a score in the place of
-that, adaptive intervals follow the noise, and the theorem, which holds for any score, stays.
+Adaptive intervals repeat nothing. A second machine is fitted to the sizes of the left-out errors
+(:mod:`substrate.uncertainty.spread`), and with its values s, those at the rows left out too, the interval is
 
-The machines are made at the first call that needs them, from the rows that the model keeps, and are saved with it.
+.. math:: f(x) \pm s(x)\; q_k\big\{ |r_i| / s^{(-i)}(x_i) \big\} ,
+
+wide where errors are. Its coverage is about c if the machines change little when a row is left out.
+
+What is made is made at the first call that needs it, from the rows that the model keeps, and is saved with it.
 """
 
 import math
 import time
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -32,10 +35,11 @@ from sklearn.base import clone
 from problems.estimators.full.shaped import has_closed_forms
 from problems.estimators.shared.guarantees import UNEQUAL, Guarantee
 from problems.estimators.shared.intervals import Intervals
-from substrate import uncertainty
 from substrate.arrays import Array
 from substrate.errors import DataError, DeclarationError, LongFitWarning
 from substrate.namespaces import is_device_array
+from substrate.uncertainty.intervals import cv_plus, exact_level, kth_smallest, rank
+from substrate.uncertainty.spread import Spread
 
 __all__ = ["NestedIntervals", "guaranteed_level"]
 
@@ -132,8 +136,7 @@ class NestedIntervals(Intervals):
                 machine = clone(self.repeated())
                 machine.fit(X[train], y[train], **{name: values[train] for name, values in given.items()})
             scores[test] = np.abs(y[test] - machine.predict(X[test]))
-            parts = {name: getattr(machine, name) for name in _PARTS if hasattr(machine, name)}
-            machines.append(parts | {"spreads": machine._intervals.spreads()})
+            machines.append({name: getattr(machine, name) for name in _PARTS if hasattr(machine, name)})
             if fold == 0 and (seconds := (n_folds - 1) * (time.perf_counter() - start)) > _LONG:
                 warnings.warn(
                     f"nested intervals repeat the whole fit {n_folds - 1} more times, which takes about {seconds:.0f} "
@@ -143,51 +146,46 @@ class NestedIntervals(Intervals):
                 )
         model.nested_machines_, model.nested_folds_, model.nested_scores_ = machines, folds, scores
 
-    def nested_ends(self, X: Any, coverage: Any, method: str) -> Array:
-        """Return the ends of nested intervals, which with method "adaptive" count errors in units of a spread."""
+    def nested_ends(self, X: Any, coverage: Any) -> Array:
+        """Return the ends of nested intervals."""
         self.make_nested()
-        model, is_adaptive = self.estimator, method == "adaptive"
+        model = self.estimator
         points = model._new_points(X)
-        values, spreads = list[Array](), list[Array]()
-        folds, scores = model.nested_folds_, np.array(model.nested_scores_)
-        rows = model.support_vectors_
-        for fold, machine in enumerate(_machines(model)):
-            values.append(machine._evaluate(points))
-            if is_adaptive:
-                parts = model.nested_machines_[fold]["spreads"]
-                spreads.append(machine._intervals.spread_at(points, values[-1], parts))
-                test = rows[folds == fold]
-                scores[folds == fold] /= machine._intervals.spread_at(test, machine._evaluate(test), parts)
-        centers, sizes = np.stack(values, axis=-1), np.stack(spreads, axis=-1) if is_adaptive else None
-        (scored,) = np.nonzero(folds >= 0)
-        folds, scores = folds[scored], scores[scored]
+        (scored,) = np.nonzero(model.nested_folds_ >= 0)
+        folds, scores = model.nested_folds_[scored], model.nested_scores_[scored]
+        centers = np.stack([machine._evaluate(points) for machine in _machines(model)], axis=-1)
         if centers.ndim == 2:
-            return uncertainty.cv_plus(centers, folds, scores, coverage, sizes)
-        outputs = [
-            uncertainty.cv_plus(centers[:, k], folds, scores[:, k], coverage, None if sizes is None else sizes[:, k])
-            for k in range(centers.shape[1])
-        ]
+            return cv_plus(centers, folds, scores, coverage)
+        outputs = [cv_plus(centers[:, k], folds, scores[:, k], coverage) for k in range(centers.shape[1])]
         return np.stack(outputs, axis=1)
 
-    def spreads(self) -> "list[uncertainty.Spread]":
-        """Return the spread of the left-out errors of every output."""
+    def adaptive_ends(self, X: Any, coverage: Any) -> Array:
+        """Return the ends of intervals that are wide where left-out errors are."""
         model = self.estimator
-        errors, predictions = self.left_out_rows()
-        K = np.asarray(model.kernel_(model.support_vectors_))
-        return [uncertainty.Spread.of(K, errors[:, k], predictions[:, k]) for k in range(errors.shape[1])]
-
-    def spread_at(self, points: Any, fitted: Array, spreads: "Sequence[uncertainty.Spread]") -> Array:
-        """Return the spreads at new points that were checked, with these predictions, in the shape of these."""
-        model = self.estimator
-        values = np.asarray(model.kernel_(points, model.support_vectors_))
-        columns = np.reshape(fitted, (values.shape[0], -1))
-        at_points = [spread.at(values, columns[:, k]) for k, spread in enumerate(spreads)]
-        return np.reshape(np.stack(at_points, axis=1), fitted.shape)
+        if not hasattr(model, "spreads_"):
+            if model.kernel_.pairwise or is_device_array(model.support_vectors_):
+                raise DeclarationError(
+                    "adaptive intervals fit a second machine to the rows in numpy, which a precomputed kernel or "
+                    "arrays on a device do not allow; use method='conformal' or 'jackknife+'"
+                )
+            errors, predictions = self.left_out_rows()
+            K = np.asarray(model.kernel_(model.support_vectors_))
+            model.spreads_ = [Spread.of(K, errors[:, k], predictions[:, k]) for k in range(errors.shape[1])]
+        points = model._new_points(X)
+        fitted, values = model._evaluate(points), np.asarray(model.kernel_(points, model.support_vectors_))
+        columns, ends = np.reshape(fitted, (values.shape[0], -1)), []
+        for k, spread in enumerate(model.spreads_):
+            reach = kth_smallest(spread.scores, rank(coverage, spread.scores.size)) * spread.at(values, columns[:, k])
+            ends.append(np.stack([columns[:, k] - reach, columns[:, k] + reach], axis=-1))
+        return ends[0] if fitted.ndim == 1 else np.stack(ends, axis=1)
 
     def guarantee(self, coverage: float, method: str) -> Guarantee:
         """Return what intervals guarantee, and what breaks it; folds repeat all that was chosen."""
         guarantee = super().guarantee(coverage, method)
-        if guarantee.method not in ("nested", "adaptive"):
+        if guarantee.method == "adaptive":
+            stable = "the machine and the spread of its errors change little when a row is left out"
+            return replace(guarantee, level=None, conditions=(stable, *guarantee.conditions[2:]), broken=())
+        if guarantee.method != "nested":
             return guarantee
         conditions = (guarantee.conditions[0], "the fit does not depend on their order", *guarantee.conditions[2:])
         n = int(self.estimator.support_.size)
@@ -199,32 +197,33 @@ class NestedIntervals(Intervals):
         """Refuse machines without folds that do not belong to the rows of a model."""
         super().check_loaded()
         model = self.estimator
+        if not model.__sklearn_is_fitted__():
+            return
+        outputs, spreads = model._outputs(), getattr(model, "spreads_", None)
+        n_outputs = int(np.prod(outputs or (1,)))
+        if spreads is not None and (
+            len(spreads) != n_outputs or not all(spread.is_valid(model.support_.size) for spread in spreads)
+        ):
+            raise DataError("adaptive intervals need one spread per output, of the rows of the machine, and positive")
         stored = [name for name in ("nested_machines_", "nested_folds_", "nested_scores_") if hasattr(model, name)]
         if not stored:
             return
         if len(stored) < 3 or model.nested_folds_.shape != (model.support_.size,):
             raise DataError("nested scores need machines, and the fold and the score of every row")
-        folds, scores, outputs = model.nested_folds_, model.nested_scores_, model._outputs()
+        folds, scores = model.nested_folds_, model.nested_scores_
         if scores.shape != (folds.size, *outputs) or not (scores >= 0.0).all():
             raise DataError("nested scores are absolute errors, one column per output")
         if set(np.unique(folds[folds >= 0]).tolist()) != set(range(len(model.nested_machines_))) or folds.min() < -1:
             raise DataError("every fold of nested scores has one machine")
         for fold, parts in enumerate(model.nested_machines_):
-            _check_parts(parts, int((folds != fold).sum()), int(np.prod(outputs or (1,))))
+            if not {"kernel_", "bias_"} <= set(parts) or parts["support_values_"].shape[0] != int(
+                (folds != fold).sum()
+            ):
+                raise DataError("a machine without a fold does not belong to the rows of the others")
         for machine in _machines(model):
             trial = machine._evaluate(model.support_vectors_[:1])
             if trial.shape != (1, *outputs) or not np.isfinite(trial).all():
                 raise DataError("a trial prediction of a machine without a fold is not finite, or of other outputs")
-
-
-def _check_parts(parts: dict[str, Any], n: int, outputs: int) -> None:
-    """Refuse a machine without a fold that does not belong to n rows and so many outputs."""
-    needed = {"kernel_", "support_values_", "bias_", "spreads"}
-    if not needed <= set(parts) or parts["support_values_"].shape[0] != n:
-        raise DataError("a machine without a fold does not belong to the rows of the others")
-    spreads = parts["spreads"]
-    if len(spreads) != outputs or not all(spread.is_valid(n) for spread in spreads):
-        raise DataError("nested intervals need one spread per output, of the rows of its machine, and positive")
 
 
 def _machines(model: Any) -> Iterator[Any]:
@@ -245,5 +244,5 @@ def guaranteed_level(coverage: Any, n: int) -> float:
 
     :place [Barber2021]_ theorem 4: the coverage of CV+
     """
-    level = float(2 * uncertainty.exact_level(coverage) - 1)
+    level = float(2 * exact_level(coverage) - 1)
     return max(math.nextafter(level - math.nextafter(math.sqrt(2.0 / n), 1.0e300), -1.0), 0.0)

@@ -20,7 +20,6 @@ from problems.estimators.shared.left_out import (
 )
 from problems.estimators.shared.machine_rows import points_of
 from problems.estimators.shared.model import Model
-from substrate import uncertainty
 from substrate.arrays import Array, is_sparse, real_array
 from substrate.certificates import NO_BOUND, Certificate, Row
 from substrate.errors import DataError
@@ -37,6 +36,7 @@ from substrate.namespaces import (
     take_columns,
     to_numpy,
 )
+from substrate.uncertainty.own_rows import MachinesWithoutRows, OwnRows
 
 if TYPE_CHECKING:
     from problems.estimators.shared.importance import LeftOutImportance
@@ -214,7 +214,7 @@ class LeavesOut(Model):
         arguments = (machines, model.support_vectors_, outputs, losses)
         return importance_of(*arguments, n_repeats, random_state, groups, self.rests_on())
 
-    def own_rows(self, gram: Gram) -> "tuple[uncertainty.OwnRows, Array, Array]":
+    def own_rows(self, gram: Gram) -> "tuple[OwnRows, Array, Array]":
         """Return the machines without a row, each for copies of that row; their outputs there; and the targets."""
         alpha, ridge, codes = self.to_columns()
         system = self.make_system(gram)
@@ -227,16 +227,14 @@ class LeavesOut(Model):
             residuals = leave_one_out_residuals(alpha[block], on_rows.diagonal_of(influence))
             outputs[block] = targets[block] - residuals
             kept_rows, linear = None if rows.size == alpha.shape[0] else rows, self.training_border().slopes
-            groups.append(uncertainty.MachinesWithoutRows(columns, influence, residuals, kept_rows, linear))
+            groups.append(MachinesWithoutRows(columns, influence, residuals, kept_rows, linear))
         truth = codes if self.estimator._labels else targets
         factors, slopes = np.ascontiguousarray(alpha), self.linear_slopes()
         if slopes is not None:
             factors = np.concatenate([factors, slopes])
         bias = np.atleast_1d(to_numpy(self.bias()))
         coefficients = on_device_of(gram.diagonal, factors), on_device_of(gram.diagonal, bias)
-        machines = uncertainty.OwnRows(
-            tuple(groups), self.kernel_rows, lambda values: values @ coefficients[0] + coefficients[1]
-        )
+        machines = OwnRows(tuple(groups), self.kernel_rows, lambda values: values @ coefficients[0] + coefficients[1])
         return machines, outputs, truth
 
     def make_system(self, gram: Gram) -> LeftOutSystem:

@@ -28,7 +28,6 @@ from substrate.arrays import Array, is_sparse, positive, real_array, refuse_disg
 from substrate.certificates import Certificate
 from substrate.certificates.rows import ACCURATE
 from substrate.errors import DataError
-from substrate.files import save
 from substrate.kernels import Kernel, as_kernel
 from substrate.least_squares.kernel_products import expansion_values
 from substrate.namespaces import check_finite, device_numbers, is_device_array, namespace_of, take_rows, to_numpy
@@ -162,6 +161,8 @@ class KernelEstimator(BaseEstimator):
         Parameters that act outside the model (``n_jobs``, ``verbose``) are not written and have their
         defaults after loading. The file is read back before it replaces an existing one.
         """
+        from substrate.files import save  # most fits do not need this import
+
         save(self, path)
 
     def to_numpy(self) -> Self:

@@ -1,9 +1,8 @@
 """The scores by which a classifier is calibrated: decision values of rows in machines that have not seen them.
 
 They are left-out decision values of the training rows where a machine has exact leave-one-out, those of folds where it
-has not, or those of rows given to ``calibrate``. All that is said of probabilities follows from them: the maps of
-:mod:`substrate.uncertainty.calibration` and, with more rows than are needed for an exact set, the label sets of
-:mod:`substrate.uncertainty.label_sets`.
+has not, or those of rows given to ``calibrate``. The probabilities and the label sets of
+:mod:`substrate.uncertainty.calibration` follow from them.
 """
 
 from collections.abc import Callable
@@ -14,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from substrate import uncertainty
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError
-from substrate.files import stored
+from substrate.uncertainty.calibration import beside_decision, fit_isotonic, fit_sigmoid, margins, nonconformity
 from substrate.values import Record
 
 __all__ = [
@@ -30,7 +28,6 @@ __all__ = [
     "fold_scores",
     "leave_groups_out",
     "probabilities",
-    "probabilities_for",
     "probability_maps",
 ]
 
@@ -44,7 +41,6 @@ N_FOLDS = 5
 Map = Callable[[Array], Array]
 
 
-@stored
 @dataclass(frozen=True, slots=True, eq=False)
 class CalibrationScores(Record):
     """Decision values of rows in machines that have not seen them, the numbers of their classes, and their weights.
@@ -76,64 +72,33 @@ class CalibrationScores(Record):
         return 2 if self.scores.ndim == 1 else int(self.scores.shape[1])
 
     @property
-    def class_shares(self) -> Array:
-        """The share of every class in the rows, by weight: the prior that the probabilities of a map have."""
-        totals = np.bincount(self.classes, weights=self.weights / self.weights.max(), minlength=self.n_classes)
-        return np.asarray(totals / totals.sum())
-
-    @property
-    def strangeness(self) -> Array:
+    def nonconformity(self) -> Array:
         """How far the class of each row is behind the best other one."""
-        return uncertainty.strangeness(self.scores, self.classes)
+        return nonconformity(self.scores, self.classes)
 
 
 def _of_classes(scores: CalibrationScores) -> list[tuple[Array, Any, Array]]:
     """Return margins, whether a row is of the class, and weights, for each class; for two classes those of the
     second.
     """
-    ahead = uncertainty.margins(scores.scores)
+    ahead = margins(scores.scores)
     wanted = [1] if scores.scores.ndim == 1 else range(scores.n_classes)
     return [(ahead[:, number], scores.classes == number, scores.weights) for number in wanted]
 
 
 def probability_maps(scores: CalibrationScores, calibration: str) -> list[Map]:
     """Return the map of each class; for two classes that of the second."""
-    fit = uncertainty.fit_sigmoid if calibration == "sigmoid" else uncertainty.fit_isotonic
+    fit = fit_sigmoid if calibration == "sigmoid" else fit_isotonic
     return [fit(*arguments) for arguments in _of_classes(scores)]
 
 
 def probabilities(maps: list[Map], scores: Array, decided: Any) -> Array:
     """Return the probabilities of the classes, one column each, that agree with the decisions and sum to one."""
-    ahead = uncertainty.margins(scores)
+    ahead = margins(scores)
     if scores.ndim == 1:
         second = maps[0](ahead[:, 1])
-        return uncertainty.beside_decision(np.column_stack([1.0 - second, second]), decided)
-    return uncertainty.beside_decision(np.column_stack([map_(ahead[:, k]) for k, map_ in enumerate(maps)]), decided)
-
-
-def probabilities_for(maps: list[Map], scores: Array, ratios: Array) -> Array:
-    r"""Return the probabilities of the classes where they are more or less frequent than in the rows of the maps.
-
-    .. math:: P'(k \mid x) = \frac{P(k \mid x)\, \pi'_k / \pi_k}{\sum_j P(j \mid x)\, \pi'_j / \pi_j}
-
-    ``ratios`` are those of the new prior to the old one: the densities of the inputs in a class do not depend on how
-    frequent it is ([Saerens2002]_). The values of the maps are not moved to the side of the decision, which
-    is one for the old prior.
-
-    :place [Saerens2002]_ new a priori probabilities: probabilities of classes that are more or less frequent
-    """
-    ahead = uncertainty.margins(scores)
-    if scores.ndim == 1:
-        second = maps[0](ahead[:, 1])
-        values = np.column_stack([1.0 - second, second])
-    else:
-        values = np.column_stack([map_(ahead[:, k]) for k, map_ in enumerate(maps)])
-        totals = values.sum(axis=1, keepdims=True)
-        values = np.where(totals > 0.0, values / np.where(totals > 0.0, totals, 1.0), 1.0 / values.shape[1])
-    weighed = values * (ratios / ratios.max())
-    totals = weighed.sum(axis=1, keepdims=True)
-    # a class that is certain stays so, however rare it is
-    return np.asarray(np.where(totals > 0.0, weighed / np.where(totals > 0.0, totals, 1.0), values))
+        return beside_decision(np.column_stack([1.0 - second, second]), decided)
+    return beside_decision(np.column_stack([map_(ahead[:, k]) for k, map_ in enumerate(maps)]), decided)
 
 
 def _contents(X: Any) -> list[Any]:

@@ -1,6 +1,6 @@
 """The task of classification: labels of any kind as codes of two-class machines, probabilities, and sets of labels."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
@@ -13,16 +13,16 @@ from problems.estimators.shared.base import KernelEstimator, WeightedRows
 from problems.estimators.shared.calibration_scores import (
     CalibrationScores,
     probabilities,
-    probabilities_for,
 )
 from problems.estimators.shared.coded import Classes, class_factors, classes_of, scores_of, winners
 from problems.estimators.shared.guarantees import Guarantee
 from problems.estimators.shared.probabilities import Calibration
-from substrate import uncertainty
-from substrate.arrays import Array, real_array
+from substrate.arrays import Array
 from substrate.codings import code_book
 from substrate.errors import DataError, DeclarationError
 from substrate.namespaces import is_device_array, on_device_of, own_copy, same_home, take_rows, to_numpy
+from substrate.uncertainty.calibration import in_set
+from substrate.uncertainty.intervals import exact_level
 
 __all__ = ["Classifier"]
 
@@ -85,10 +85,10 @@ class Classifier(ClassifierMixin, KernelEstimator):
         return float(accuracy_score(to_numpy(y), to_numpy(self.predict(X)), sample_weight=to_numpy(sample_weight)))
 
     @available_if(_calibrates)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any, *, rows: Any = None, prior: Any = None) -> Array:
+    def predict_proba(self, X: Any, *, rows: Any = None) -> Array:
         """Return the probability of each class, one column per class in the order of ``classes_``.
 
-        The class with the largest probability is the one that ``predict`` returns, unless a ``prior`` is given.
+        The class with the largest probability is the one that ``predict`` returns.
 
         Parameters
         ----------
@@ -97,28 +97,13 @@ class Classifier(ClassifierMixin, KernelEstimator):
         rows : pair of arrays or source of rows, default=None
             The training rows and labels (X, y), for a loaded model that neither keeps them nor was calibrated before it
             was saved; with a precomputed kernel the kernel matrix of the training rows in place of X.
-        prior : dict, array of shape (n_classes,) or "equal", default=None
-            How frequent the classes are among new rows: positive numbers by label, or in the order of ``classes_``,
-            divided by their sum. None: as frequent as in the rows by which the model is calibrated, by weight. Another
-            prior multiplies the odds of the classes, and the largest probability then need not be that of the class
-            that ``predict`` returns, which is decided for the training rows.
         """
         scores = self.decision_function(X)
-        wanted = None if prior is None else self._prior(prior)
         maps = self._calibration.maps(self._calibration.rule(), rows)
         host = to_numpy(scores)
-        if wanted is not None:
-            shares = self._calibration.scores(None).class_shares
-            if not (shares > 0.0).all():
-                missing = self.classes_[shares == 0.0].tolist()
-                raise DataError(
-                    f"the rows by which the model is calibrated have no row of class {missing[0]!r}, so that a prior "
-                    "cannot replace theirs; calibrate with rows of every class"
-                )
-            return on_device_of(scores, probabilities_for(maps, host, wanted / shares))  # type: ignore[no-any-return]
         return on_device_of(scores, probabilities(maps, host, winners(host)))  # type: ignore[no-any-return]
 
-    def predict_set(self, X: Any, coverage: float = 0.9, *, rows: Any = None, diagonal: Any = None) -> Any:
+    def predict_set(self, X: Any, coverage: float = 0.9, *, rows: Any = None) -> Any:
         """Return which labels belong to a set that holds the right one with probability ``coverage``.
 
         :meth:`set_guarantee` states what is guaranteed for this model. A set may have no label, of a row that is unlike
@@ -132,18 +117,16 @@ class Classifier(ClassifierMixin, KernelEstimator):
             Share of new rows whose label is to be in the set, above 0 and below 1.
         rows : pair of arrays or source of rows, default=None
             As for :meth:`predict_proba`.
-        diagonal : array of shape (n,), default=None
-            k(x, x) of the new rows, which exact sets need with a precomputed kernel.
 
         Returns
         -------
         array of bool of shape (n, n_classes)
         """
-        uncertainty.exact_level(coverage)
+        exact_level(coverage)
         check_is_fitted(self)
         self._calibration.rule()
-        less, n = self._calibration.less_strange(X, rows, diagonal)
-        return on_device_of(self.support_values_, uncertainty.in_set(less, coverage, n))
+        less, n = self._calibration.less_strange(X, rows)
+        return on_device_of(self.support_values_, in_set(less, coverage, n))
 
     def set_guarantee(self, coverage: float = 0.9) -> Guarantee:
         """Return what :meth:`predict_set` guarantees for this model, and what breaks it, if anything does."""
@@ -181,30 +164,6 @@ class Classifier(ClassifierMixin, KernelEstimator):
         copied = super().to_numpy()
         self._calibration.move(copied)
         return copied
-
-    def _prior(self, prior: Any) -> Array:
-        """Return the shares of the classes that are wanted, in the order of ``classes_``."""
-        classes = self.classes_.tolist()
-        if isinstance(prior, str) and prior == "equal":
-            return np.full(len(classes), 1.0 / len(classes))
-        if isinstance(prior, Mapping):
-            unknown = [label for label in prior if label not in classes]
-            lacking = [label for label in classes if label not in prior]
-            if unknown or lacking:
-                raise DataError(
-                    f"prior must have one number for each of the classes {classes}; "
-                    + (f"it has {unknown[0]!r}" if unknown else f"it lacks {lacking[0]!r}")
-                )
-            prior = [prior[label] for label in classes]
-        elif isinstance(prior, str):
-            raise DataError(f"prior must be 'equal', a dict or an array, received {prior!r}")
-        shares = real_array(prior, "prior", ndim=1)
-        if shares.shape != (len(classes),) or not (shares > 0.0).all():
-            raise DataError(
-                f"prior must have one positive number for each of the {len(classes)} classes, received {prior!r}"
-            )
-        scaled = shares / shares.max()
-        return np.asarray(scaled / scaled.sum())
 
     def _begin_fit(self) -> None:
         super()._begin_fit()

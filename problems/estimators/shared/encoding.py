@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from substrate.arrays import Array, whole_number
 from substrate.errors import DeclarationError
-from substrate.files import stored
 from substrate.kernels import Kernel
 from substrate.least_squares.error_distribution import ALL_WEIGHTINGS
 from substrate.least_squares.robust_weights import SCALES, check_choice
@@ -25,7 +24,6 @@ __all__ = [
 ]
 
 
-@stored
 @dataclass(frozen=True, slots=True, eq=False)
 class Reweighting(Record):
     """One weighted fit: its weights, its solution, and the robust scale of its errors for the next weights.
@@ -40,7 +38,6 @@ class Reweighting(Record):
     change: float
 
 
-@stored
 @dataclass(frozen=True, slots=True, eq=False)
 class PruningStep(Record):
     """One machine of a pruning path.

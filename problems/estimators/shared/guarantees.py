@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from substrate import uncertainty
 from substrate.errors import DeclarationError
 from substrate.namespaces import to_numpy
+from substrate.uncertainty.intervals import exact_level
 
 __all__ = ["UNEQUAL", "Guarantee", "check_method", "chosen_on_rows", "guarantee_of", "has_unequal_rows"]
 
@@ -63,7 +63,7 @@ def check_method(method: Any, methods: tuple[str, ...]) -> str:
 
 def guarantee_of(method: str, coverage: Any, outputs: int, broken: tuple[str, ...]) -> Guarantee:
     """Return the guarantee of a method; ``broken`` is what a machine did with its training rows."""
-    level = uncertainty.exact_level(coverage)
+    level = exact_level(coverage)
     level_given = float(level)
     each = ("each output is asked for on its own",) if outputs > 1 else ()
     if method == "split":

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from problems.estimators.shared.coded import scores_of, winners
-from substrate import uncertainty
 from substrate.arrays import Array, is_sparse, real_array, whole_number
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
 from substrate.certificates.rows import ACCURATE
@@ -28,6 +27,7 @@ from substrate.certificates.tolerance import tolerances_of
 from substrate.errors import DataError, DeclarationError
 from substrate.least_squares.saddle_system import target_unit
 from substrate.namespaces import blocks_beside, is_device_array, on_device_of, own_copy, take_rows, to_numpy
+from substrate.uncertainty.own_rows import ChangedRows
 from substrate.values import Record
 
 __all__ = ["LeftOutImportance", "Losses", "importance_of", "refuse_matrix", "weights_of"]
@@ -122,7 +122,7 @@ def refuse_matrix(model: Any) -> None:
 
 
 def importance_of(
-    machines: "uncertainty.ChangedRows",
+    machines: "ChangedRows",
     X: Any,
     outputs: Array,
     losses: Losses,
@@ -168,9 +168,7 @@ def importance_of(
     )
 
 
-def _certify(
-    machines: "uncertainty.ChangedRows", X: Any, outputs: Array, targets: Array, rests_on: tuple[Row, ...]
-) -> Certificate:
+def _certify(machines: "ChangedRows", X: Any, outputs: Array, targets: Array, rests_on: tuple[Row, ...]) -> Certificate:
     """Check unchanged rows by the formula for changed ones: rounding that would spoil the others is seen here."""
     worst, n = 0.0, int(X.shape[0])
     scales = np.array([tolerance.scale for tolerance in tolerances_of(targets, np.ones(n))])

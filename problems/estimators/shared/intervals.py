@@ -14,11 +14,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.guarantees import Guarantee, check_method, guarantee_of
-from substrate import uncertainty
 from substrate.arrays import Array, real_array
 from substrate.errors import DataError
 from substrate.kernels import Kernel
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
+from substrate.uncertainty.influence import LeftOutMachines
+from substrate.uncertainty.intervals import conformal_ends, exact_level, gaussian_deviations, jackknife_plus, split_ends
 
 __all__ = [
     "Intervals",
@@ -54,7 +55,7 @@ class Intervals:
     def check(self, coverage: float, method: str) -> str:
         """Return the method to use; refuse an unknown one, a coverage that is none, and a model that is not fitted."""
         check_method(method, self.methods)
-        uncertainty.exact_level(coverage)
+        exact_level(coverage)
         check_is_fitted(self.estimator)
         return self.resolve(method)
 
@@ -78,8 +79,8 @@ class Intervals:
             )
         fitted, scores = model.predict(X), model.calibration_scores_
         if scores.ndim == 1:
-            return uncertainty.split_ends(scores, fitted, coverage)
-        ends = [uncertainty.split_ends(scores[:, k], fitted[:, k], coverage) for k in range(scores.shape[1])]
+            return split_ends(scores, fitted, coverage)
+        ends = [split_ends(scores[:, k], fitted[:, k], coverage) for k in range(scores.shape[1])]
         return namespace_of(fitted).stack(ends, axis=1)  # type: ignore[no-any-return]
 
     def check_loaded(self) -> None:
@@ -101,14 +102,14 @@ class LeftOutIntervals(Intervals):
     methods: ClassVar[tuple[str, ...]] = ("auto", "conformal", "jackknife+", "split")
 
     @abstractmethod
-    def machines(self, rows: Any) -> "tuple[uncertainty.LeftOutMachines, ...]":
+    def machines(self, rows: Any) -> "tuple[LeftOutMachines, ...]":
         """Return all machines without one row, for every output."""
 
     @abstractmethod
     def noise(self, rows: Any) -> Array:
         """Return the variance of the noise that the evidence prefers, one number per output."""
 
-    def spreading_machines(self, rows: Any) -> "tuple[uncertainty.LeftOutMachines, ...]":
+    def spreading_machines(self, rows: Any) -> "tuple[LeftOutMachines, ...]":
         """Return the machines as far as p(x) needs them."""
         return self.machines(rows)
 
@@ -122,7 +123,7 @@ class LeftOutIntervals(Intervals):
         if method == "split":
             return self.split_ends(X, coverage)
         points, point_diagonal = self._at(X, diagonal, method)
-        interval = uncertainty.conformal_ends if method == "conformal" else uncertainty.jackknife_plus
+        interval = conformal_ends if method == "conformal" else jackknife_plus
         ends = [
             interval(machines, fitted, points, point_diagonal, coverage)
             for machines, fitted in self._machines_and_outputs(points, rows)
@@ -153,7 +154,7 @@ class LeftOutIntervals(Intervals):
             if len(shapes) > 1 or noise.dtype.kind != "f" or not ((noise >= 0.0).all() and (ridge > 0.0).all()):
                 raise DataError("the variance of the noise and 1/gamma must be one positive number per output each")
 
-    def _machines_and_outputs(self, points: Any, rows: Any) -> "list[tuple[uncertainty.LeftOutMachines, Array | None]]":
+    def _machines_and_outputs(self, points: Any, rows: Any) -> "list[tuple[LeftOutMachines, Array | None]]":
         """Return for every output its machines without one row, and predictions, unless computed on the way."""
         machines = self.machines(rows)
         if all(machine.bias is not None for machine in machines):
@@ -165,7 +166,7 @@ class LeftOutIntervals(Intervals):
     def _deviations(self, points: Any, diagonal_of_points: Array, rows: Any) -> Array:
         noise, machines = to_numpy(self.noise(rows)), self.spreading_machines(rows)
         deviations = [
-            uncertainty.gaussian_deviations(machine, float(noise[k]), points, diagonal_of_points)
+            gaussian_deviations(machine, float(noise[k]), points, diagonal_of_points)
             for k, machine in enumerate(machines)
         ]
         return namespace_of(deviations[0]).stack(deviations, axis=1)  # type: ignore[no-any-return]
@@ -206,8 +207,8 @@ def predict_left_out_interval(
         ``"jackknife+"``: that of [Barber2021]_. Both hold kernel and gamma, and fit nothing again.
         ``"nested"`` (not on a reduced basis): CV+ of [Barber2021]_, with ten folds that repeat the whole fit, search
         included. They are made at the first call, which takes about ten fits, and are kept in the model and its file.
-        ``"adaptive"`` (not on a reduced basis): the same with errors in units of a fitted spread, so that intervals are
-        wide where errors are (:mod:`substrate.uncertainty.spread`). ``"split"``: by the rows given to
+        ``"adaptive"`` (not on a reduced basis): left-out errors in units of a fitted spread, so that intervals are
+        wide where errors are (:mod:`substrate.uncertainty.spread`), by one more fit. ``"split"``: by the rows given to
         :meth:`calibrate`.
     rows : tuple of arrays, array, or source of rows, default=None
         The training rows and targets (X, y), and sample_weight as a third where the fit had one, for a model that

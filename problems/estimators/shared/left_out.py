@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from substrate import uncertainty
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
 from substrate.certificates.rounding import relative_rounding
@@ -31,6 +30,7 @@ from substrate.least_squares.leave_one_out import (
 )
 from substrate.least_squares.saddle_system import solve_saddle_system, target_unit
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
+from substrate.uncertainty.influence import Influence, kernel_influence
 
 __all__ = [
     "KernelSystem",
@@ -147,10 +147,10 @@ class MachinesOnRows(Protocol):
     def diagonal(self) -> Array:
         """Return B_ii, in numpy."""
 
-    def influence(self, entries: bool = False) -> "uncertainty.Influence":
+    def influence(self, entries: bool = False) -> "Influence":
         """Return the influence of the rows; ``entries`` where single entries of c are needed."""
 
-    def diagonal_of(self, influence: "uncertainty.Influence") -> Array:
+    def diagonal_of(self, influence: "Influence") -> Array:
         """Return B_ii from this influence, in numpy."""
 
     def refit(self, Y: Array, residuals: Array, row: int) -> Row:
@@ -196,13 +196,13 @@ class KernelMachines(NamedTuple):
         """Return the diagonal, at half the work of the inverse."""
         return np.asarray(to_numpy(projected_diagonal(self.gram, self._there(self.ridge), self.border)))
 
-    def influence(self, entries: bool = False) -> "uncertainty.Influence":
+    def influence(self, entries: bool = False) -> "Influence":
         """Return the influence of a triangular root of the inverse, or of the inverse where entries are needed."""
         if self.represent is None:
             raise TypeError("an influence at new points needs their kernel values")
-        return uncertainty.kernel_influence(self.gram, self._there(self.ridge), self.represent, self.border, entries)
+        return kernel_influence(self.gram, self._there(self.ridge), self.represent, self.border, entries)
 
-    def diagonal_of(self, influence: "uncertainty.Influence") -> Array:
+    def diagonal_of(self, influence: "Influence") -> Array:
         """Return the diagonal as it is: zero, or below, where the other rows determine no machine."""
         return np.asarray(to_numpy(influence.diagonal))
 

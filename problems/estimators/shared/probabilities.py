@@ -24,10 +24,11 @@ from problems.estimators.shared.calibration_scores import (
     probability_maps,
 )
 from problems.estimators.shared.guarantees import Guarantee, guarantee_of
-from substrate import uncertainty
 from substrate.errors import DataError
 from substrate.least_squares.robust_weights import check_choice
 from substrate.namespaces import to_numpy
+from substrate.uncertainty.calibration import less_strange
+from substrate.uncertainty.intervals import exact_level
 
 __all__ = ["Calibration"]
 
@@ -82,20 +83,10 @@ class Calibration:
         """Return the estimator that is fitted without a fold; what was chosen on all rows stays as it is."""
         return clone(self.estimator).set_params(calibration=None)
 
-    def exact_guarantee(self, coverage: float) -> Guarantee | None:
-        """Return what exact sets guarantee; None where sets are not exact."""
-        return None
-
-    def sets_need_rows(self) -> bool:
-        """Return whether label sets need rows that the model does not hold, also after it was calibrated."""
-        return False
-
-    def less_strange(self, X: Any, rows: Any, diagonal: Any) -> tuple[Any, int]:
-        """Return how many rows are less strange than each new row with each label, and of how many."""
-        if diagonal is not None:
-            raise DataError("diagonal is k(x, x) for exact sets with a precomputed kernel; leave it out here")
+    def less_strange(self, X: Any, rows: Any) -> tuple[Any, int]:
+        """Return how many rows conform better than each new row with each label, and of how many."""
         scores, calibration_scores = to_numpy(self.estimator.decision_function(X)), self.scores(rows)
-        return uncertainty.less_strange(calibration_scores.strangeness, scores), calibration_scores.n_rows
+        return less_strange(calibration_scores.nonconformity, scores), calibration_scores.n_rows
 
     def begin(self) -> None:
         """Forget an earlier calibration, before a fit."""
@@ -143,10 +134,7 @@ class Calibration:
         state = self.state()
         if state.scores is not None and rows is None:
             return state.scores
-        data = self.rows(rows)
-        scores = state.keep(self.score_left_out(data))
-        state.rows = data if self.sets_need_rows() else None
-        return scores
+        return state.keep(self.score_left_out(self.rows(rows)))
 
     def maps(self, kind: str, rows: Any) -> Any:
         """Return the maps of a calibration, made once."""
@@ -174,11 +162,9 @@ class Calibration:
         scores = self.state().scores
         if scores is not None and scores.source == "split":
             return guarantee_of("split", coverage, 1, ())
-        if (exact := self.exact_guarantee(coverage)) is not None:
-            return exact
         how = "left-out rows" if self.leaves_rows_out else f"rows left out in {N_FOLDS} folds"
         stable = "the machine changes little when a row is left out"
-        return Guarantee(f"the strangeness of {how}", float(uncertainty.exact_level(coverage)), None, (stable,))
+        return Guarantee(f"conformity to {how}", float(exact_level(coverage)), None, (stable,))
 
     def check_loaded(self) -> None:
         """Refuse scores that no calibration leaves."""
@@ -192,6 +178,7 @@ class Calibration:
             or not scores.n_rows
             or scores.n_classes != n
             or scores.scores.ndim != (1 if n == 2 else 2)
+            or not np.isfinite(scores.scores).all()
         ):
             raise DataError("the calibration scores, their classes and their weights do not belong together")
         if scores.classes.min() < 0 or scores.classes.max() >= n or not (scores.weights > 0.0).all():

@@ -472,7 +472,7 @@ def test_intervals_rest_on_the_rows_that_were_held_out_and_only_judged(tmp_path,
     ends, err = _intervals(tmp_path, capsys, kept, path, "--adaptive")
     X_table = model.matrix(read_table(path))
     np.testing.assert_allclose(ends, model.estimator_.predict_interval(X_table, 0.9, "adaptive"))
-    assert "intervals by method adaptive: approximate: the inputs were standardised by these rows" in err
+    assert "intervals by method adaptive: approximate" in err
     assert np.ptp(ends[:, 1] - ends[:, 0]) > 0.0
     assert (
         main(["fit", str(path), "--target", "y", "--quiet", "--validation", "0", "--kernel", "rbf", "--out", str(kept)])

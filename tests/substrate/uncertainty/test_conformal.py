@@ -6,10 +6,9 @@ import pytest
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import RBF
-from substrate.uncertainty import conformal
-from substrate.uncertainty.conformal import conformal_ends, split_ends
+from substrate.uncertainty import intervals
 from substrate.uncertainty.influence import LeftOutMachines, kernel_influence
-from substrate.uncertainty.levels import rank
+from substrate.uncertainty.intervals import conformal_ends, rank, split_ends
 
 
 def invert(K, ridge):
@@ -71,11 +70,11 @@ def test_the_set_is_that_of_explicit_scores(seed, gamma):
 def test_slopes_keep_their_digits_where_a_row_determines_the_point():
     """c = 1 and B S = 1e-14: the difference of roots has lost all digits, the quotient none."""
     c, BS = np.array([[1.0, -1.0, 0.0, 0.0]]), np.array([[1e-14, 1e-14, 4.0, 0.0]])
-    plus, minus = conformal._slopes(c, BS)
+    plus, minus = intervals._slopes(c, BS)
     np.testing.assert_allclose(plus, [[2.0, 5e-15, 2.0, 0.0]], rtol=1e-13)
     np.testing.assert_allclose(minus, [[5e-15, 2.0, 2.0, 0.0]], rtol=1e-13)
     np.testing.assert_array_equal(
-        conformal._quotient(np.array([1.0, 2.0, 0.0]), np.zeros((1, 3))), [[np.inf, np.inf, 0.0]]
+        intervals._quotient(np.array([1.0, 2.0, 0.0]), np.zeros((1, 3))), [[np.inf, np.inf, 0.0]]
     )
 
 

@@ -5,12 +5,12 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from substrate.errors import DeclarationError
-from substrate.uncertainty.label_sets import in_set, less_strange, strangeness
+from substrate.uncertainty.calibration import in_set, less_strange, nonconformity
 
 
-def test_strangeness_is_minus_the_margin_of_the_own_class():
-    assert_array_equal(strangeness(np.array([2.0, 2.0, -1.0]), [1, 0, 0]), [-2.0, 2.0, -1.0])
-    assert_array_equal(strangeness(np.array([[1.0, 3.0, 2.0]] * 3), [0, 1, 2]), [2.0, -1.0, 1.0])
+def test_nonconformity_is_minus_the_margin_of_the_own_class():
+    assert_array_equal(nonconformity(np.array([2.0, 2.0, -1.0]), [1, 0, 0]), [-2.0, 2.0, -1.0])
+    assert_array_equal(nonconformity(np.array([[1.0, 3.0, 2.0]] * 3), [0, 1, 2]), [2.0, -1.0, 1.0])
 
 
 def test_equally_strange_rows_are_not_less_strange():

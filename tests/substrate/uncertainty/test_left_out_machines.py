@@ -7,10 +7,15 @@ from scipy.special import ndtri
 from substrate.errors import IndefiniteKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear
-from substrate.uncertainty.gaussian import gaussian_deviations, gaussian_ends, noise_of_targets
 from substrate.uncertainty.influence import FeatureInfluence, LeftOutMachines, kernel_influence
-from substrate.uncertainty.jackknife import jackknife_plus
-from substrate.uncertainty.levels import kth_smallest, rank
+from substrate.uncertainty.intervals import (
+    gaussian_deviations,
+    gaussian_ends,
+    jackknife_plus,
+    kth_smallest,
+    noise_of_targets,
+    rank,
+)
 
 
 def bordered(K, ridge):

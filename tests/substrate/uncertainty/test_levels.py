@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from substrate.errors import DeclarationError
-from substrate.uncertainty.levels import exact_level, rank
+from substrate.uncertainty.intervals import exact_level, rank
 
 
 def test_the_rank_is_that_of_the_decimal_at_every_per_cent():

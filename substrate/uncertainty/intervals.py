@@ -1,0 +1,244 @@
+r"""Prediction intervals from scores of rows that a machine has not seen: jackknife+, CV+, conformal, split, Gaussian.
+
+**Ranks.** Among n scores and the one to come, the score that bounds a share c of them has the rank
+
+.. math:: k = \lceil c \, (n + 1) \rceil
+
+([Vovk2005]_). In floating point 0.9 times 10 may be 9.000000000000002, whose ceiling is 10: the rank would be wrong at
+the levels that are used most. So the level is read as the fraction of the decimal that prints it, 9/10, and the rank is
+exact. A rank of n + 1 is an infinite end.
+
+**Jackknife+ and CV+** ([Barber2021]_), without a refit. With the left-out residuals :math:`r_i` and machines
+:math:`f^{(-i)}` of :mod:`~substrate.uncertainty.influence`, and :math:`q_k\{\cdot\}` the k-th smallest,
+
+.. math:: \big[\, q_{n+1-k}\{ f^{(-i)}(x) - |r_i| \},\; q_k\{ f^{(-i)}(x) + |r_i| \} \,\big] .
+
+For exchangeable rows and a machine fixed in advance jackknife+ covers a new target with probability at least
+:math:`2c - 1`, and about c in practice. CV+ is the same with machines without a fold in the place of those without a
+row.
+
+**Conformal.** Add the row (x, z) with the weight of the other rows. With c and p of
+:mod:`~substrate.uncertainty.influence`, B the lower block of the inverse of the bordered matrix,
+:math:`S = p + 1/\gamma` and :math:`t = z - f(x)`, the enlarged system has
+
+.. math:: \alpha_i(z) = \alpha_i - \frac{c_i}{S} t, \qquad \alpha_{new}(z) = \frac{t}{S}, \qquad
+          \text{diagonal} \; B_{ii} + \frac{c_i^2}{S} \; \text{and} \; \frac1S .
+
+The nonconformity score is the studentised residual :math:`|\alpha_i| / \sqrt{B_{ii}}` ([Vovk2005]_ section 2.3): for
+the Gaussian process of the machine a support value has the variance :math:`\gamma s^2 B_{ii}`, so that scores have one
+scale at all rows, and intervals widen where rows are sparse. With :math:`P_i = B_{ii} S + c_i^2` the signed scores of
+row i and of the new row are
+
+.. math:: \frac{\alpha_i S - c_i t}{\sqrt{S P_i}}, \qquad \frac{t}{\sqrt S} .
+
+Since :math:`\sqrt{P_i} > |c_i|`, the second less the first rises in t: they meet once. So row i conforms no better, by
+absolute values, on one interval about f(x), with :math:`d_i = \operatorname{sign}(\alpha_i)\, c_i`,
+
+.. math:: - \frac{|\alpha_i| S}{\sqrt{P_i} - d_i} \le t \le \frac{|\alpha_i| S}{\sqrt{P_i} + d_i} ,
+
+and the conformal set of level c is one interval: its ends are the :math:`k = \lceil c (n + 1) \rceil`-th smallest of
+these. Of a difference, :math:`\sqrt{P_i} - |c_i| = B_{ii} S / (\sqrt{P_i} + |c_i|)`. Rows of unequal weight are not
+exchangeable with a new one, and are refused.
+
+**Gaussian error bars.** A least-squares machine is the posterior mean of a process with covariance
+:math:`\gamma s^2 k`, noise of variance :math:`s^2 / v_i` and a flat prior on the bias ([Rasmussen2006]_ section 2.7).
+With p of :mod:`~substrate.uncertainty.influence` a new target of weight one has the variance
+:math:`s^2 (\gamma\, p(x) + 1)`, and the evidence of y, the bias integrated out, is largest at
+
+.. math:: s^2 = \frac{y^T \alpha}{\gamma (n - 1)},
+
+or with n - m in the place of n - 1 where m columns are not penalised (:mod:`~substrate.least_squares.border`).
+"""
+
+import math
+import numbers
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.errors import DataError, DeclarationError
+from substrate.least_squares.border import ONES, Border
+from substrate.least_squares.regularization import Regularization
+from substrate.least_squares.saddle_system import target_unit
+from substrate.namespaces import blocks_beside, namespace_of, partition, to_numpy, zeros_beside
+from substrate.uncertainty.influence import LeftOutMachines, ShiftBlock
+
+__all__ = [
+    "conformal_ends",
+    "cv_plus",
+    "exact_level",
+    "gaussian_deviations",
+    "gaussian_ends",
+    "jackknife_plus",
+    "kth_smallest",
+    "noise_of_targets",
+    "plus_ends",
+    "rank",
+    "split_ends",
+]
+
+
+def exact_level(coverage: Any, name: str = "coverage") -> Fraction:
+    """Return the fraction of a level strictly between zero and one: that of the shortest decimal that is this
+    number.
+    """
+    if isinstance(coverage, np.ndarray) and coverage.ndim == 0:
+        coverage = coverage[()]
+    if isinstance(coverage, (bool, np.bool_)) or not isinstance(coverage, numbers.Real):
+        raise DeclarationError(f"{name} must be a number between 0 and 1, received {coverage!r}")
+    if not 0.0 < float(coverage) < 1.0:
+        raise DeclarationError(
+            f"{name} must be above 0 and below 1, a share of the new rows such as 0.9, received {coverage!r}"
+        )
+    return Fraction(str(coverage))
+
+
+def rank(coverage: Any, n: int) -> int:
+    """Return ceil(coverage (n + 1)), exactly: from 1 to n + 1, where n + 1 says that n scores do not suffice."""
+    return math.ceil(exact_level(coverage) * (n + 1))
+
+
+def kth_smallest(values: Array, k: int) -> Array:
+    """Return the k-th smallest of every line, from 1 on; minus infinity for 0, infinity for one more than there are."""
+    n = int(values.shape[-1])
+    if not 1 <= k <= n:
+        edge = -np.inf if k < 1 else np.inf
+        return namespace_of(values).full_like(values[..., 0], edge)  # type: ignore[no-any-return]
+    return partition(values, k - 1)[..., k - 1]  # type: ignore[no-any-return]
+
+
+def jackknife_plus(machines: LeftOutMachines, fitted: Array | None, X: Any, diagonal: Array, coverage: Any) -> Array:
+    """Lower and upper ends, one line per new point; ``fitted`` are the predictions there, if the machines have no bias.
+
+    :place [Barber2021]_ jackknife+: the interval from left-out machines and residuals
+    """
+    return plus_ends(machines.shifts(X, diagonal, fitted), machines.residuals, int(X.shape[0]), coverage)
+
+
+def plus_ends(blocks: Iterable[ShiftBlock], residuals: Array, n_points: int, coverage: Any) -> Array:
+    """Return the ends of jackknife+ from predictions without each row, and the left-out residuals of the rows.
+
+    Where the blocks have stretches, a score is the residual over the deviation that the machine without the row states
+    there, and is multiplied by that at the new point: the theorem is about any score by which a machine orders targets
+    ([Gupta2022]_).
+    """
+    n = int(residuals.shape[0])
+    k, size = rank(coverage, n), namespace_of(residuals).abs(residuals)
+    ends = zeros_beside(residuals, (n_points, 2))
+    for block, f, shifts, stretches in blocks:
+        reach = size if stretches is None else size * stretches
+        ends[block, 0] = f + kth_smallest(shifts - reach, n + 1 - k)
+        ends[block, 1] = f + kth_smallest(shifts + reach, k)
+    return ends  # type: ignore[no-any-return]
+
+
+def cv_plus(outputs: Array, folds: Any, scores: Array, coverage: Any) -> Array:
+    """Lower and upper ends, one line per new point, from what K machines predict there, one column each.
+
+    ``folds`` has the number of the machine that has not seen each row, ``scores`` the absolute error of the row in it.
+
+    :place [Barber2021]_ CV+: the interval from machines without folds
+    """
+    n, k = int(scores.shape[0]), rank(coverage, int(scores.shape[0]))
+    xp = namespace_of(outputs)
+    ends = zeros_beside(outputs, (int(outputs.shape[0]), 2))
+    for block in blocks_beside(outputs, int(outputs.shape[0]), n):
+        centers = outputs[block, :][:, folds]
+        low, high = kth_smallest(centers - scores, n + 1 - k), kth_smallest(centers + scores, k)
+        ends[block, :] = xp.stack([low, high], axis=-1)
+    return ends  # type: ignore[no-any-return]
+
+
+def conformal_ends(machines: LeftOutMachines, fitted: Array | None, X: Any, diagonal: Array, coverage: Any) -> Array:
+    """Return the ends of the conformal set, one line per new point: the whole set.
+
+    ``fitted`` are the predictions there, if the machines have no bias.
+
+    :place [Vovk2005]_ section 2.3: the set of targets by studentised residuals is one interval
+    """
+    ridge, k = _common_ridge(machines), rank(coverage, machines.n)
+    ends: Array = zeros_beside(machines.residuals, (X.shape[0], 2))
+    for block, f, c, p in machines.blocks(X, diagonal, fitted):
+        S = p + ridge
+        below, above = _both_sides(machines.support_values, machines.diagonal, c, S, k)
+        ends[block, 0], ends[block, 1] = f - S * below, f + S * above
+    return ends
+
+
+def split_ends(scores: Array, fitted: Array, coverage: Any) -> Array:
+    """Return f(x) plus and minus the k-th smallest absolute error of rows that the machine has not seen; ascending
+    scores.
+    """
+    k = rank(coverage, int(scores.shape[0]))
+    reach = float("inf") if k > scores.shape[0] else float(scores[k - 1])
+    return namespace_of(fitted).stack([fitted - reach, fitted + reach], axis=-1)  # type: ignore[no-any-return]
+
+
+def _common_ridge(machines: LeftOutMachines) -> float:
+    """Return 1/(gamma v) of the rows, which is also that of the new one; refuse weights that differ."""
+    if machines.ridge is None:
+        return Regularization(machines.gamma).lam
+    ridge = to_numpy(machines.ridge)
+    if (ridge != ridge[0]).any():
+        raise DataError(
+            "method='conformal' needs rows of equal weight: rows of unequal weight are not exchangeable with a new "
+            "one; use method='jackknife+', which is then approximate, or calibrate(X, y) and method='split'"
+        )
+    return float(ridge[0])
+
+
+def _both_sides(alpha: Array, diagonal: Array, c: Array, S: Array, k: int) -> tuple[Array, Array]:
+    """Return how far the set reaches below and above f(x), in units of S."""
+    if k > int(alpha.shape[0]):
+        return (zeros_beside(S, int(S.shape[0])) + np.inf,) * 2
+    xp = namespace_of(c)
+    plus, minus = _slopes(c, diagonal * S[:, None])
+    size, is_above = xp.abs(alpha), alpha > 0.0
+    below = _quotient(size, xp.where(is_above, minus, plus))
+    above = _quotient(size, xp.where(is_above, plus, minus))
+    return kth_smallest(below, k), kth_smallest(above, k)
+
+
+def _slopes(c: Array, BS: Array) -> tuple[Array, Array]:
+    r"""Return :math:`\sqrt{P} + c` and :math:`\sqrt{P} - c`, each to rounding: the smaller by the product of both."""
+    xp = namespace_of(c)
+    size = xp.abs(c)
+    far = xp.sqrt(size * size + BS) + size
+    near = BS / xp.where(far > 0.0, far, 1.0)
+    return xp.where(c >= 0.0, far, near), xp.where(c >= 0.0, near, far)
+
+
+def _quotient(size: Array, slopes: Array) -> Array:
+    """Return sizes over the slopes: zero for a row without error, infinite for one that never leaves."""
+    xp = namespace_of(slopes)
+    is_positive = slopes > 0.0
+    values = size / xp.where(is_positive, slopes, 1.0)
+    never = xp.where(size > 0.0, xp.full_like(size, np.inf), xp.zeros_like(size))
+    return xp.where(is_positive, values, never)  # type: ignore[no-any-return]
+
+
+def noise_of_targets(Y: Array, support_values: Array, gammas: Sequence[float], border: Border = ONES) -> Array:
+    """Return the variance of the noise from y'alpha, one number per output; y up to Z c, since Z'alpha = 0."""
+    Y, alpha = to_numpy(Y), to_numpy(support_values)
+    unit = target_unit(Y)
+    centred = border.shorten(Y / unit)
+    with np.errstate(over="ignore"):
+        scaled = np.einsum("ij,ij->j", centred, alpha / unit) / (np.asarray(gammas) * (Y.shape[0] - border.count))
+        return np.asarray(np.maximum(scaled, 0.0) * unit * unit)
+
+
+def gaussian_deviations(machines: LeftOutMachines, noise: float, X: Any, diagonal: Array) -> Array:
+    """Return the standard deviation of a new target at every point."""
+    p = machines.spread(X, diagonal)
+    return namespace_of(p).sqrt(noise * (machines.gamma * p + 1.0))  # type: ignore[no-any-return]
+
+
+def gaussian_ends(fitted: Array, deviations: Array, coverage: Any) -> Array:
+    """Return f(x) plus and minus a normal quantile times the deviation."""
+    from scipy.special import ndtri
+
+    reach = float(ndtri(float((1 + exact_level(coverage)) * Fraction(1, 2)))) * deviations
+    return namespace_of(fitted).stack([fitted - reach, fitted + reach], axis=-1)  # type: ignore[no-any-return]
