@@ -25,7 +25,6 @@ EQUATIONS: dict[str, tuple[str, ...]] = {
     "Morozov1984": (),
     "Ivanov1976": (),
     "Alzate2010": (),
-    "Mika1999": (),
     "Mika1999b": (),
     "Suykens2003": (),
     "Barber2021": (),

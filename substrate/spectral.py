@@ -34,8 +34,8 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates import NO_BOUND, PROVED, Certificate, Row
 from substrate.certificates.rounding import at_most, rank_cutoff, relative_rounding
-from substrate.errors import DataError, DeclarationError
-from substrate.kernels import RBF, Kernel
+from substrate.errors import DataError
+from substrate.kernels import Kernel
 from substrate.least_squares.kernel_products import expansion_values
 from substrate.namespaces import to_numpy
 from substrate.streaming.rows import Source
@@ -48,7 +48,6 @@ __all__ = [
     "Features",
     "Moments",
     "Pairs",
-    "PreImages",
     "View",
     "add_moments",
     "balanced_line_fit",
@@ -61,12 +60,9 @@ __all__ = [
     "features_of",
     "find_components",
     "find_pairs",
-    "fit_pre_images",
-    "follow_fixed_point",
     "optimality_rows",
     "orient",
     "pairs_certificate",
-    "refuse_other_kernels",
     "signs_of",
     "spanning_rows",
     "state_components",
@@ -89,12 +85,8 @@ _CUT = 1e-10
 _MOST_DEVIATION = 0.05
 #: Share of the largest singular value below which one that rounding explains is a zero.
 _NO_DIRECTION = 1e-7
-#: Widths of the regression from scores to rows, in units of the median distance of the scores.
-_WIDTHS = (1.0, 2.0, 4.0)
-#: Values of lambda of that regression, in units of the mean eigenvalue.
-_LAMBDAS = np.geomspace(1e-10, 1e2, 25)
-#: Steps of a fixed point at most, the share of the spread of the rows at which it ends, and the shortest step.
-_STEPS, _ENOUGH, _SHORTEST = 200, 1e-10, 2.0**-6
+#: Share of the line fit in the criterion of clusters; the rest is their balance.
+_LINES = 0.75
 
 
 # ---- eigenpairs and their bounds ---------------------------------------------------------------------------------
@@ -551,81 +543,6 @@ def add_moments(features: Features, source: Source, weights: Array | None) -> Mo
     )
 
 
-# ---- pre-images of scores ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class PreImages:
-    """A function from scores to points: an expansion of a kernel at the scores of the training rows.
-
-    ``left_out`` is the root of the mean squared error of an entry of a row that is left out.
-    """
-
-    kernel: Kernel
-    coefficients: Array
-    bias: Array
-    left_out: float
-
-
-def fit_pre_images(scores: Array, X: Array) -> PreImages:
-    """Fit an LS-SVM from scores to rows, with the width and lambda of the smallest exact leave-one-out error
-    [Bakir2004]_.
-    """
-    n, candidates = scores.shape[0], []
-    width = RBF("median").resolved(scores).sigma
-    for factor in _WIDTHS:
-        kernel = RBF(factor * (width if isinstance(width, float) else 1.0))
-        centred = centre(kernel, scores)
-        # the constant direction becomes the last eigenvector, and is left out
-        values, Q = np.linalg.eigh(centred.matrix + (2.0 * np.trace(centred.matrix) + 1.0) / n)
-        values, Q = np.maximum(values[:-1], 0.0), Q[:, :-1]
-        targets = Q.T @ X
-        for lam in max(float(values.mean()), np.finfo(float).tiny) * _LAMBDAS:
-            inverse = 1.0 / (values + lam)
-            alpha = Q @ (inverse[:, None] * targets)
-            error = float(np.mean(np.square(alpha / (np.square(Q) @ inverse)[:, None])))
-            candidates.append(PreImages(kernel, alpha, X.mean(axis=0) + centred.biases(alpha), math.sqrt(error)))
-    return min(candidates, key=lambda candidate: candidate.left_out)
-
-
-def refuse_other_kernels(kernel: Kernel) -> None:
-    """Raise for a kernel that has no fixed point."""
-    if not isinstance(kernel, RBF):
-        raise DeclarationError(
-            f"the fixed point of a pre-image is that of an RBF kernel, received {kernel!r}; use pre_image='ridge'"
-        )
-
-
-def follow_fixed_point(kernel: Kernel, points: Array, coefficients: Array, start: Array) -> Array:
-    r"""Return points near features :math:`\sum_i c_i \varphi(x_i)`, one for each row of ``coefficients``.
-
-    The nearest point maximises :math:`f(x) = \sum_i c_i k(x, x_i)`, and where its gradient vanishes
-
-    .. math:: x = \frac{\sum_i c_i k(x, x_i)\, x_i}{\sum_i c_i k(x, x_i)}
-
-    for the kernel :math:`\exp(-\|x - z\|^2/\sigma^2)` ([Mika1999]_). A step is taken only where f increases and
-    halved where it does not, so that the answer is never worse than the start.
-
-    :place [Mika1999]_ fixed-point iteration: the fixed point of a pre-image, with steps that are improvements only
-    """
-    refuse_other_kernels(kernel)
-    enough = _ENOUGH * float(np.sqrt(np.mean(points.var(axis=0))))
-    x, share = np.array(start, dtype=np.float64), np.ones(start.shape[0])
-    weighted = coefficients * kernel(x, points)
-    for _ in range(_STEPS):
-        heights = weighted.sum(axis=1)
-        usable = heights > 1e-12 * np.abs(weighted).sum(axis=1)
-        step = np.where(usable[:, None], weighted @ points / np.where(usable, heights, 1.0)[:, None] - x, 0.0)
-        tried = x + share[:, None] * step
-        values = coefficients * kernel(tried, points)
-        better = values.sum(axis=1) > heights
-        x, weighted = np.where(better[:, None], tried, x), np.where(better[:, None], values, weighted)
-        share = np.where(better, 1.0, 0.5 * share)
-        if not (usable & (share >= _SHORTEST) & (np.abs(step).max(axis=1) > enough)).any():
-            break
-    return x
-
-
 # ---- clusters ----------------------------------------------------------------------------------------------------
 
 
@@ -692,7 +609,9 @@ def signs_of(scores: Array) -> Array:
     return np.where(np.asarray(scores) < 0.0, -1.0, 1.0)
 
 
-def balanced_line_fit(scores: Array, degrees: Array, labels: Array, clusters: int, line_weight: float) -> float:
+def balanced_line_fit(
+    scores: Array, degrees: Array, labels: Array, clusters: int, line_weight: float = _LINES
+) -> float:
     r"""Return the criterion of left-out rows, which is one for lines and clusters of one size.
 
     Where clusters do not touch, the scores of a cluster lie on a line through the origin. With :math:`\zeta^{(p)}` the

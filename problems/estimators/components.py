@@ -7,16 +7,17 @@ r"""Kernel principal components and kernel spectral clustering: eigenproblems of
 :mod:`problems.kernel_spectral_clustering` for the problems and :mod:`substrate.spectral` for what is proved.
 """
 
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, validate_data
 
+from problems.estimators.chosen.selection import LSSVMRegressorCV
 from problems.estimators.shared.absent import Absent
 from problems.estimators.shared.base import KernelEstimator, Uses
 from problems.estimators.shared.checked_again import StoredFit
@@ -24,9 +25,8 @@ from problems.estimators.shared.model import Model
 from substrate.arrays import Array, is_sparse, refuse_disguised
 from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels import Kernel, as_kernel
+from substrate.kernels import RBF, Kernel
 from substrate.least_squares.kernel_products import expansion_values
-from substrate.least_squares.robust_weights import check_choice
 from substrate.namespaces import check_finite, device_numbers, is_device_array, on_device_of, to_numpy
 from substrate.reduced import Basis
 from substrate.reduced.choice import MOST, chosen_basis
@@ -42,10 +42,7 @@ from substrate.spectral import (
     centre_by_degrees,
     features_of,
     find_components,
-    fit_pre_images,
-    follow_fixed_point,
     orient,
-    refuse_other_kernels,
     signs_of,
     spanning_rows,
     state_components,
@@ -61,6 +58,8 @@ __all__ = [
     "check_points",
 ]
 
+#: Widths of the machine from scores to rows, in units of the median distance of the scores.
+_WIDTHS = (1.0, 2.0, 4.0)
 #: Weights, and their inverses, from which squares and products with kernel values cannot leave the range of doubles.
 _LEAST_WEIGHT = 1e-100
 
@@ -206,10 +205,8 @@ class LSSVMKernelPCA(KernelComponents):
         :class:`~problems.LSSVMRegressor`; rows are then read block by block, and may be a Dask collection, or
         an iterable of blocks that can be iterated again.
     fit_inverse_transform : bool, default=False
-        Whether :meth:`inverse_transform` and :meth:`denoise` are to be used: training scores are kept, and the function
-        from scores to rows is fitted, which takes a few eigendecompositions of the order of the rows.
-    pre_image : {"ridge", "fixed_point"}, default="ridge"
-        How a point is found for scores: by regression, or by the fixed point of an RBF kernel, which starts there.
+        Whether :meth:`inverse_transform` and :meth:`denoise` are to be used: an LS-SVM from scores to rows is fitted,
+        with the width and gamma of the smallest exact leave-one-out error [Bakir2004]_.
 
     Attributes
     ----------
@@ -221,6 +218,8 @@ class LSSVMKernelPCA(KernelComponents):
         Coefficients of the expansion; on a basis, of its vectors.
     bias_ : array of shape (n_components,)
         What is added, so that the scores of the training rows have the mean zero.
+    pre_images_ : LSSVMRegressorCV
+        The machine from scores to rows.
     certificate_ : Certificate
         What is proved of the eigenvalues and of the subspace.
 
@@ -237,7 +236,6 @@ class LSSVMKernelPCA(KernelComponents):
     _: KW_ONLY
     basis: Any = None
     fit_inverse_transform: bool = False
-    pre_image: Literal["ridge", "fixed_point"] = "ridge"
     _readers: ClassVar[Mapping[str, Callable[[Any], Any]]] = {**KernelEstimator._readers, "basis": Basis.of}
     _page: ClassVar[str] = "kernel_pca"
     _title: ClassVar[str] = "Kernel PCA"
@@ -251,7 +249,6 @@ class LSSVMKernelPCA(KernelComponents):
         """
         self._begin_fit()
         count = check_count(self.n_components, "n_components")
-        check_choice(self.pre_image, ("ridge", "fixed_point"), "pre_image")
         if self.basis is not None:
             return self._fit_on_basis(X, Basis.of(self.basis), count, sample_weight)
         if streams(X):
@@ -271,30 +268,22 @@ class LSSVMKernelPCA(KernelComponents):
         alpha, bias, scores = centred.expand(found)
         self._keep_values(found, _facts(kernel, n), _all_equal(rows.X))
         if self.fit_inverse_transform:
-            pre_images = fit_pre_images(scores, rows.X)
-            self.preimage_kernel_, self.preimage_scores_ = pre_images.kernel, scores
-            self.preimage_values_, self.preimage_bias_ = pre_images.coefficients, pre_images.bias
-            self.preimage_error_ = pre_images.left_out
-            self.mean_coefficients_ = np.square(centred.root) / np.square(centred.root).sum()
+            width = RBF("median").resolved(scores).sigma
+            kernels = [RBF(factor * (width if isinstance(width, float) else 1.0)) for factor in _WIDTHS]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # its certificate is in it
+                self.pre_images_ = LSSVMRegressorCV(kernels=kernels).fit(scores, rows.X)
         self._keep_expansion(rows.X, rows.numbers, kernel, on_device_of(rows.X, alpha), on_device_of(rows.X, bias))
         return self
 
     def inverse_transform(self, Z: Any) -> Array:
-        """Return a point for every row of scores, as ``pre_image`` says; needs ``fit_inverse_transform=True``."""
+        """Return a point for every row of scores; needs ``fit_inverse_transform=True``."""
         check_is_fitted(self)
-        if not hasattr(self, "preimage_values_"):
+        if not hasattr(self, "pre_images_"):
             raise DeclarationError("inverse_transform needs a fit with fit_inverse_transform=True")
-        check_choice(self.pre_image, ("ridge", "fixed_point"), "pre_image")
-        refuse_disguised(Z, "Z")
         scores = check_array(Z, dtype=np.float64, input_name="Z")
-        if scores.shape[1] != self._n_features_out:
-            raise DataError(f"Z has {scores.shape[1]} columns, this model has {self._n_features_out} components")
-        values, bias = self.preimage_values_, self.preimage_bias_
-        points = expansion_values(self.preimage_kernel_, self.preimage_scores_, values, bias, scores)
-        if self.pre_image == "ridge":
-            return points
-        coefficients = scores @ self.support_values_.T + self.mean_coefficients_
-        return follow_fixed_point(self.kernel_, self.support_vectors_, coefficients, points)
+        points: Array = self.pre_images_.predict(scores)
+        return points[:, None] if points.ndim == 1 else points
 
     def denoise(self, X: Any) -> Array:
         """Return the points nearest to the components of rows: the pre-images of their scores."""
@@ -392,26 +381,12 @@ class LSSVMKernelPCA(KernelComponents):
             self.feature_names_in_ = np.array(source.feature_names, dtype=object)
         return source, None, np.arange(source.n_rows)
 
-    def _stored_shapes(self) -> dict[str, tuple[int, ...]]:
-        shapes = super()._stored_shapes()
-        if hasattr(self, "preimage_values_"):
-            n, count = self.support_values_.shape
-            shapes |= {
-                "preimage_values_": (n, self.n_features_in_),
-                "preimage_scores_": (n, count),
-                "preimage_bias_": (self.n_features_in_,),
-                "mean_coefficients_": (n,),
-            }
-        return shapes
-
     def _refuse_inverse(self, kernel: Kernel, X: Any) -> None:
         """Refuse before any work what pre-images cannot be found for."""
         if is_sparse(X) or is_device_array(X) or kernel.pairwise:
             raise DeclarationError(
                 "pre-images are points of numpy: fit_inverse_transform=True needs dense rows, and no precomputed kernel"
             )
-        if self.pre_image == "fixed_point":
-            refuse_other_kernels(kernel)
 
 
 @dataclass(eq=False, repr=False)
@@ -422,18 +397,10 @@ class KernelSpectralClustering(ClusterMixin, KernelComponents):
     ----------
     kernel : Kernel, str or callable, default="rbf"
         A kernel without negative values: rows are weighted by the inverses of their sums of kernel values.
-    n_clusters : int or list of int, default=2
-        Number of clusters; of several, the one with the largest balanced line fit of rows left out.
+    n_clusters : int, default=2
+        Number of clusters; :meth:`score` of rows that were not in the fit says how well it, and the kernel, fit.
     tol : float, default=1e-6
         Distance of the eigenvalues from exact ones, as a share of the largest, up to which the certificate holds.
-    kernels : list of kernels, default=None
-        Kernels to choose from by the same criterion; None: ``kernel`` only.
-    line_weight : float, default=0.75
-        Share of the line fit in the criterion, from 0 to 1; the rest is the balance of the sizes of clusters.
-    validation_fraction : float, default=0.3
-        Share of the rows that are left out to choose; the components are those of all rows afterwards.
-    random_state : int, RandomState or None, default=0
-        Which rows are left out.
 
     Attributes
     ----------
@@ -445,8 +412,6 @@ class KernelSpectralClustering(ClusterMixin, KernelComponents):
         The number of clusters: fewer than asked for where fewer patterns of signs occur.
     eigenvalues_, support_values_, bias_ : arrays
         The components, as of :class:`~problems.LSSVMKernelPCA`.
-    criterion_ : float
-        The largest balanced line fit, where there was a choice.
     certificate_ : Certificate
         What is proved of the eigenvalues and of the subspace.
 
@@ -462,31 +427,22 @@ class KernelSpectralClustering(ClusterMixin, KernelComponents):
     """
 
     n_components: Any = field(default=None, init=False)
-    n_clusters: Any = 2
+    n_clusters: int = 2
     _: KW_ONLY
-    kernels: Any = None
-    line_weight: float = 0.75
-    validation_fraction: float = 0.3
-    random_state: Any = 0
     _page: ClassVar[str] = "kernel_spectral_clustering"
     _title: ClassVar[str] = "Kernel spectral clustering"
-    _typical: ClassVar[Uses] = ({"n_clusters": 3}, {"n_clusters": [2, 3, 4]})
+    _typical: ClassVar[Uses] = ({"n_clusters": 3},)
     _takes_weights: ClassVar[bool] = False
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the clusters of the rows of X; ``y`` is ignored."""
         self._begin_fit()
-        counts = self._counts()
-        _check_share(self.line_weight, "line_weight")
-        _check_share(self.validation_fraction, "validation_fraction")
+        clusters = check_count(self.n_clusters, "n_clusters")
         rows = check_points(self, X)
         n = int(rows.X.shape[0])
-        if max(counts) > n:
-            raise DataError(f"n_clusters={max(counts)} exceeds the {n} rows; use at most {n}")
-        if self.kernels is None and len(counts) == 1:
-            kernel, clusters = self._resolved_kernel(rows.X), counts[0]
-        else:
-            kernel, clusters = self._choose(rows.X, counts)
+        if clusters > n:
+            raise DataError(f"n_clusters={clusters} exceeds the {n} rows; use at most {n}")
+        kernel = self._resolved_kernel(rows.X)
         count = max(clusters - 1, 1)  # one cluster has one code too
         centred = centre_by_degrees(kernel, rows.X)
         found = find_components(centred.matrix, centred.error, count)
@@ -507,56 +463,23 @@ class KernelSpectralClustering(ClusterMixin, KernelComponents):
         """Return the signs of the scores of rows, 1.0 or -1.0."""
         return signs_of(self._expansion(X))
 
-    def _counts(self) -> list[int]:
-        given = self.n_clusters
-        if isinstance(given, (list, tuple, range, np.ndarray)) and len(given):
-            return [check_count(count, "n_clusters", 2) for count in given]
-        return [check_count(given, "n_clusters")]
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the balanced line fit of rows, one for clusters on lines and of one size; ``y`` is ignored.
 
-    def _choose(self, X: Any, counts: list[int]) -> tuple[Kernel, int]:
-        """Return the kernel and the number of clusters with the largest balanced line fit of rows left out."""
-        if is_sparse(X):
-            raise DataError("a choice by rows left out needs dense rows; pass X.toarray(), or one n_clusters")
-        given = [self.kernel] if self.kernels is None else list(self.kernels)
-        if not given:
-            raise DeclarationError("kernels is empty; give at least one, or None")
-        kernels = [as_kernel(kernel) for kernel in given]
-        if any(kernel.pairwise for kernel in kernels):
-            raise DeclarationError(
-                "a choice by rows left out needs points; with a precomputed kernel give one n_clusters"
-            )
-        n = int(X.shape[0])
-        left_out = min(max(round(self.validation_fraction * n), 1), n - 2)
-        order = check_random_state(self.random_state).permutation(n)
-        held, train = X[np.sort(order[:left_out])], X[np.sort(order[left_out:])]
-        if max(counts) > train.shape[0]:
-            raise DataError(f"n_clusters={max(counts)} exceeds the {train.shape[0]} rows that are not left out")
-        tried = []
-        for kernel in (kernel.resolved(X) for kernel in kernels):
-            centred = centre_by_degrees(kernel, train)
-            alpha, bias, scores = centred.expand(find_components(centred.matrix, centred.error, max(counts) - 1))
-            outside = expansion_values(kernel, train, alpha, bias, held)
-            degrees = expansion_values(kernel, train, np.ones(train.shape[0]), 0.0, held)
-            for clusters in counts:
-                inside, new = scores[:, : clusters - 1], outside[:, : clusters - 1]
-                labels = CodeBook.of(inside, clusters).assign(new)
-                fit = balanced_line_fit(new, degrees, labels, clusters, self.line_weight)
-                tried.append((kernel, clusters, fit))
-        self.candidate_kernels_ = [kernel for kernel, _, _ in tried]
-        self.candidate_clusters_ = np.array([clusters for _, clusters, _ in tried])
-        self.candidate_criteria_ = np.array([fit for _, _, fit in tried])
-        kernel, clusters, self.criterion_ = tried[int(self.candidate_criteria_.argmax())]
-        return kernel, clusters
+        Of rows that were not in the fit it chooses the number of clusters and the kernel, by ``GridSearchCV`` too
+        [Alzate2010]_.
+        """
+        check_is_fitted(self)
+        rows = self._new_points(X)
+        scores, points = self._evaluate(rows), None if self.kernel_.pairwise else self.support_vectors_
+        degrees = expansion_values(self.kernel_, points, np.ones(self.support_.size), 0.0, rows, self.support_)
+        return balanced_line_fit(scores, degrees, CodeBook(self.code_book_).assign(scores), max(self.n_clusters_, 2))
 
     def _facts(self, kernel: Kernel, clusters: int) -> Facts:
         found, signs = self.code_book_.shape
         facts = [("kernel", repr(kernel)), ("clusters", f"{found} codes of {signs} signs")]
         if found < clusters:
             facts.append(("fewer clusters", f"{clusters} were asked for, and no other pattern of signs occurs"))
-        if hasattr(self, "criterion_"):
-            facts.append(
-                ("balanced line fit", f"{self.criterion_:.4f}, the largest of {self.candidate_criteria_.size}")
-            )
         return tuple(facts)
 
     def _stored_shapes(self) -> dict[str, tuple[int, ...]]:
@@ -572,12 +495,6 @@ class KernelSpectralClustering(ClusterMixin, KernelComponents):
         others = float(np.sum(CodeBook(self.code_book_).assign(scores) != self.labels_))
         formula = "labels that differ from the codes"
         return certificate.extended(Row(name="labels", value=others, scale=1.0, tolerance=0.0, formula=formula))
-
-
-def _check_share(value: Any, name: str) -> None:
-    number = float(value) if isinstance(value, (int, float, np.floating)) and not isinstance(value, bool) else np.nan
-    if not 0.0 < number <= 1.0 or (name == "validation_fraction" and number >= 1.0):
-        raise DeclarationError(f"{name} must be a number above 0 and at most 1, received {value!r}")
 
 
 def _all_equal(X: Any) -> bool:

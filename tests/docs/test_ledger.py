@@ -74,7 +74,6 @@ def test_the_papers_have_this_many_equations():
         "Morozov1984": 0,
         "Ivanov1976": 0,
         "Alzate2010": 0,
-        "Mika1999": 0,
         "Mika1999b": 0,
         "Suykens2003": 0,
         "Barber2021": 0,

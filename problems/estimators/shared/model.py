@@ -32,7 +32,7 @@ from substrate.namespaces import namespace_of, on_device_of, row_blocks
 if TYPE_CHECKING:
     from substrate.kernels.nodes import Node
 
-__all__ = ["Model", "has_part", "part_types"]
+__all__ = ["Model"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -168,18 +168,3 @@ class Model:
     def check_loaded(self) -> None:
         """Refuse inconsistent attributes of a fitted model read from a file."""
         check_state(self.estimator)
-
-
-def part_types(estimator: Any) -> tuple[type, ...]:
-    """Return the kinds of the parts of an estimator: model, intervals or calibration, selector."""
-    parts = [estimator._machine()]
-    if hasattr(estimator, "_intervals"):
-        parts.append(type(estimator._intervals))
-    if hasattr(estimator, "_calibration"):
-        parts.append(type(estimator._calibration))
-    return tuple(parts) if estimator._selector_type is None else (*parts, estimator._selector_type)
-
-
-def has_part(estimator: Any, *kinds: type) -> bool:
-    """Return whether an estimator has a part of some kind."""
-    return hasattr(estimator, "_machine") and any(issubclass(kind, kinds) for kind in part_types(estimator))
