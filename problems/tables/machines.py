@@ -176,6 +176,8 @@ class Search:
         further: dict[str, Any] = {"random_state": self.random_state, "verbose": self.verbose}
         if self.model == "sparse":
             further["basis"] = Basis(min(self.n_basis, n_rows), random_state=self.random_state)
+        if parameters.get("cv") == "blocks":
+            further["reach"] = round(n_rows ** (1.0 / 3.0))
         if self.class_weight is not None:
             further["class_weight"] = self.class_weight
         known = estimator().get_params(deep=False)

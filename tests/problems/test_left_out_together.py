@@ -35,10 +35,9 @@ def test_correlated_noise_is_not_followed():
         X, truth, y = correlated(90, 0.7, seed)
         error = {}
         for cv in ("loo", "blocks"):
-            model = LSSVMRegressorCV(kernels=WIDTHS, cv=cv).fit(X, y)
+            model = LSSVMRegressorCV(kernels=WIDTHS, cv=cv, reach=4 if cv == "blocks" else None).fit(X, y)
             error[cv] = float(np.sqrt(np.mean((model.predict(X) - truth) ** 2)))
             assert model.certificate_.holds
-        assert model.reach_ == 4, "the cube root of 90 rows"
         ratios.append(error["blocks"] / error["loo"])
     assert max(ratios) < 1.0
     assert np.mean(ratios) < 0.85
@@ -105,7 +104,7 @@ def test_rows_of_weight_zero_are_in_no_block():
 
 def test_a_file_keeps_the_rule(tmp_path):
     X, _, y = correlated(40, 0.6, 3)
-    model = LSSVMRegressorCV(RBF(0.2), cv="blocks").fit(X, y)
+    model = LSSVMRegressorCV(RBF(0.2), cv="blocks", reach=3).fit(X, y)
     model.save(tmp_path / "model.npz")
     loaded = load(tmp_path / "model.npz")
     assert loaded.cv == "blocks"
@@ -126,6 +125,8 @@ def test_refusals_name_the_next_step():
     with pytest.raises(DeclarationError, match="received cv='loo'"):
         LSSVMRegressorCV(reach=2).fit(X, y)
     with pytest.raises(DeclarationError, match="widths='shared'"):
-        LSSVMRegressorCV(cv="blocks", search="gradient", widths="auto").fit(X, y)
+        LSSVMRegressorCV(cv="blocks", reach=1, search="gradient", widths="auto").fit(X, y)
+    with pytest.raises(DeclarationError, match="needs reach, the number of neighbours"):
+        LSSVMRegressorCV(cv="blocks").fit(X, y)
     with pytest.raises(DeclarationError, match="not by groups or blocks"):
         LSSVMRegressorCV(cv="blocks", monotone={0: 1}).fit(X, y)

@@ -21,7 +21,7 @@ BLOCKS = ("blocks", "groups")
 
 
 def check_blocks(model: Any) -> None:
-    """Refuse a reach that is none, or that is not used, and a rule of widths that needs independent rows."""
+    """Refuse a reach that is none, not used or not given, and a rule of widths that needs independent rows."""
     reach = getattr(model, "reach", None)
     if reach is not None:
         whole_number(reach, "reach", 0)
@@ -29,6 +29,11 @@ def check_blocks(model: Any) -> None:
             raise DeclarationError(
                 f"reach is the number of neighbours that cv='blocks' leaves out, received cv={model.cv!r}"
             )
+    if isinstance(model.cv, str) and model.cv == "blocks" and reach is None:
+        raise DeclarationError(
+            "cv='blocks' needs reach, the number of neighbours on each side that share their errors with a row: reach=20"
+            " for errors that are correlated over 20 rows; the rows alone do not tell such errors from the function"
+        )
     if isinstance(model.cv, str) and model.cv in BLOCKS and model.widths == "auto":
         raise DeclarationError(
             f"widths='auto' compares halves of the rows, which share what cv={model.cv!r} leaves out together; use "
@@ -62,8 +67,7 @@ def blocks_of(model: Any, n: int, groups: Any) -> LeftOutBlocks | None:
         return None
     if model.cv == "groups":
         return LeftOutBlocks.of_groups(groups)
-    shortest = n if groups is None else int(np.unique(np.asarray(groups), return_counts=True)[1].min())
-    model.reach_ = round(shortest ** (1.0 / 3.0)) if model.reach is None else int(model.reach)
+    model.reach_ = int(model.reach)
     return LeftOutBlocks.centred(n, model.reach_, groups)
 
 
@@ -71,5 +75,4 @@ def describe_blocks(model: Any, blocks: LeftOutBlocks) -> str:
     """Return what is left out, for a certificate."""
     if model.cv == "groups":
         return blocks.describe()
-    rule = "the cube root of the rows" if model.reach is None else "given"
-    return f"{blocks.describe()}: reach {model.reach_}, {rule}; only the row itself counts"
+    return f"{blocks.describe()}: reach {model.reach_}; only the row itself counts"

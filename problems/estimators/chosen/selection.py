@@ -229,7 +229,7 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
         Whether a bar on the terminal shows the progress.
     reach : int, default=None
         With ``cv="blocks"``: the number of neighbours on each side that are left out with a row, as many as share
-        their errors with it; zero is leave-one-out. None: the cube root of the number of rows of the shortest series.
+        their errors with it; zero is leave-one-out. It has to be given.
     noise : float, default=None
         With ``cv="noise"``: the standard deviation of the noise, in the units of y. A value that no gamma reaches is
         refused with those that some gamma has.

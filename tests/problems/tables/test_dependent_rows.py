@@ -87,7 +87,7 @@ def test_classes_in_time_are_judged_by_folds_of_neighbours_that_hold_every_row_o
     assert sorted(np.concatenate([test for _, test in folds])) == list(range(13))
     columns = without("site", "y")
     model = TabularClassifier(time="day", **RBF).fit(columns, np.where(columns["x"] > 0.0, "up", "down"))
-    assert model.estimator_.cv == "blocks"
+    assert (model.estimator_.cv, model.estimator_.reach) == ("blocks", 4)
 
 
 @pytest.mark.parametrize("model", ["lssvm", "sparse"])
