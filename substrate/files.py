@@ -392,7 +392,7 @@ def _limit(source: Path, max_bytes: float | None) -> float:
     try:
         status = source.stat()
     except FileNotFoundError as error:
-        raise DataError(f"there is no file {source}; save() writes one") from error
+        raise DataError(f"there is no file {source}; substrate fit --out, or save() in Python, writes one") from error
     if stat.S_ISDIR(status.st_mode):
         raise DataError(f"{source} is a folder; name the model file in it")
     if not stat.S_ISREG(status.st_mode):
