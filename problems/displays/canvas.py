@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from substrate.arrays import is_sparse
+from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError, DeclarationError
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "component_columns",
     "demand",
     "distinct",
+    "one_of",
     "pyplot",
     "training_rows",
     "unit_of",
@@ -90,6 +91,14 @@ def column_names(estimator: Any, names: Any = None) -> list[str]:
     if isinstance(given_names, str) or len(given_names) != count:
         raise DeclarationError(f"names must be a list of one name per input, {count} of them; received {given_names!r}")
     return [str(name) for name in given_names]
+
+
+def one_of(values: Array, number: int, what: str, ndim: int, axis: int = 1) -> Array:
+    """Return the output or the machine of this number, ``what`` in messages; the only one has no axis of its own."""
+    count = 1 if values.ndim == ndim else values.shape[axis]
+    if not 0 <= number < count:
+        raise DeclarationError(f"the model has {what}s 0 to {count - 1}; received {what}={number!r}")
+    return values if values.ndim == ndim else np.take(values, number, axis=axis)
 
 
 def with_unit(name: str) -> str:

@@ -20,6 +20,7 @@ from problems.displays.canvas import (
     column_names,
     component_columns,
     demand,
+    one_of,
     unit_of,
     with_unit,
 )
@@ -91,7 +92,7 @@ class ComponentFunctionsDisplay:
         """
         usable = "additive models: componentwise LS-SVMs, maximal variation, fused or not"
         demand(estimator, "component_functions", cls.__name__, usable)
-        values = _of_machine(estimator.component_functions(X), machine)
+        values = one_of(estimator.component_functions(X), machine, "machine", 2, axis=2)
         X = np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
         chosen = _choose_components(estimator, components, machine)
         residuals = None
@@ -112,7 +113,7 @@ class ComponentFunctionsDisplay:
                 points[:, columns[0]] = grid
                 with warnings.catch_warnings():  # a grid has no column names, whatever the fit had
                     warnings.filterwarnings("ignore", "X does not have valid feature names")
-                    curve = _of_machine(estimator.component_functions(points), machine)[:, number]
+                    curve = one_of(estimator.component_functions(points), machine, "machine", 2, axis=2)[:, number]
             else:
                 places, grid = component_values, np.array([component_values.min(), component_values.max()])
                 curve = grid
@@ -159,16 +160,6 @@ class ComponentFunctionsDisplay:
         # outside, where it hides no row
         self.axes_[columns - 1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), **LEGEND)
         return self
-
-
-def _of_machine(values: Array, machine: int) -> Array:
-    if values.ndim == 2:
-        if machine != 0:
-            raise DeclarationError(f"the model has one machine, number 0; received machine={machine!r}")
-        return values
-    if not 0 <= machine < values.shape[2]:
-        raise DeclarationError(f"the model has machines 0 to {values.shape[2] - 1}; received machine={machine!r}")
-    return np.asarray(values[:, :, machine])
 
 
 def _choose_components(estimator: Any, components: Any, machine: int) -> list[int]:

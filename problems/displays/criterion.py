@@ -15,9 +15,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from problems.displays.canvas import ACCENT, LEGEND, axes_for, demand
+from problems.displays.canvas import ACCENT, LEGEND, axes_for, demand, one_of
 from substrate.arrays import Array
-from substrate.errors import DataError, DeclarationError
+from substrate.errors import DataError
 
 __all__ = ["CriterionDisplay"]
 
@@ -65,12 +65,9 @@ class CriterionDisplay:
         demand(estimator, "gamma_", cls.__name__, "machines that chose their gamma, as LSSVMRegressorCV")
         if not np.isfinite(estimator.criterion_lower_bound_).all():
             raise DataError(f"loss {estimator.loss!r} has no lower bound; choose gamma by loss='squared'")
-        outputs = np.size(estimator.gamma_)
-        if not 0 <= output < outputs:
-            raise DeclarationError(f"the model has outputs 0 to {outputs - 1}; received output={output!r}")
         gammas, values = (np.asarray(estimator.path_[name]) for name in ("values", "criterion"))
         numbers = (estimator.gamma_, estimator.criterion_, estimator.criterion_lower_bound_)
-        gamma, value, bound = (float(np.atleast_1d(number)[output]) for number in numbers)
+        gamma, value, bound = (float(one_of(np.asarray(number), output, "output", 0, axis=0)) for number in numbers)
         name = _NAMES.get(estimator.cv, "folds") if isinstance(estimator.cv, str | None) else "folds"
         curve = values if values.ndim == 1 else values[:, output]
         return cls(gammas=gammas, values=curve, best_gamma=gamma, best_value=value, lower_bound=bound, name=name).plot(

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from problems.displays.canvas import ACCENT, GREY, LEGEND, axes_for, column_names, demand, unit_of, with_unit
+from problems.displays.canvas import ACCENT, GREY, LEGEND, axes_for, column_names, demand, one_of, unit_of, with_unit
 from substrate.arrays import Array, is_sparse, real_array
 from substrate.errors import DataError, DeclarationError
 
@@ -79,18 +79,20 @@ class IntervalDisplay:
             raise DeclarationError("IntervalDisplay draws over inputs, which a precomputed kernel does not have")
         options = {} if rows is None else {"rows": rows}
         X = np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
-        targets = _column(real_array(y, "y", ndim=(1, 2)), output)
-        fitted = _column(np.asarray(estimator.predict(X)), output)
+        targets = one_of(real_array(y, "y", ndim=(1, 2)), output, "output", 1)
+        fitted = one_of(np.asarray(estimator.predict(X)), output, "output", 1)
         if fitted.shape != targets.shape:
             raise DataError(f"y must have one entry per row of X: expected {fitted.size}, received {targets.size}")
-        ends = _column(np.asarray(estimator.predict_interval(X, coverage, method, **options)), output, 2)
+        ends = one_of(np.asarray(estimator.predict_interval(X, coverage, method, **options)), output, "output", 2)
         places, band = None, None
         if X.shape[1] == 1:
             places = X[:, 0]
             reach = _BEYOND * float(np.ptp(places))
             grid = np.linspace(places.min() - reach, places.max() + reach, _POINTS)[:, None]
-            around = _column(np.asarray(estimator.predict_interval(grid, coverage, method, **options)), output, 2)
-            band = np.column_stack([grid, _column(np.asarray(estimator.predict(grid)), output), around])
+            around = one_of(
+                np.asarray(estimator.predict_interval(grid, coverage, method, **options)), output, "output", 2
+            )
+            band = np.column_stack([grid, one_of(np.asarray(estimator.predict(grid)), output, "output", 1), around])
         statement = str(estimator.interval_guarantee(coverage, method))
         name = column_names(estimator, names)[0]
         return cls(
@@ -154,14 +156,3 @@ class IntervalDisplay:
         values = values[np.isfinite(values)]
         margin = 0.06 * max(float(np.ptp(values)), 1e-12 * float(np.abs(values).max()), np.finfo(np.float64).tiny)
         return float(values.min()) - margin, float(values.max()) + margin
-
-
-def _column(values: Any, output: int, least: int = 1) -> Any:
-    """Return one output of several: of targets and predictions the last axis, of intervals the one before."""
-    if values.ndim == least:
-        if output != 0:
-            raise DeclarationError(f"the model has one output, 0; received output={output!r}")
-        return values
-    if not 0 <= output < values.shape[1]:
-        raise DeclarationError(f"the model has outputs 0 to {values.shape[1] - 1}; received output={output!r}")
-    return values[:, output]

@@ -85,7 +85,7 @@ def test_refusals(plt, model):
         ComponentFunctionsDisplay.from_estimator(componentwise_machine(), X)
     with pytest.raises(DeclarationError, match="numbers from 0 to 3"):
         ComponentFunctionsDisplay.from_estimator(model, X, components=[4])
-    with pytest.raises(DeclarationError, match="one machine, number 0"):
+    with pytest.raises(DeclarationError, match="machines 0 to 0"):
         ComponentFunctionsDisplay.from_estimator(model, X, machine=1)
     with pytest.raises(DataError, match=r"expected 30, received shape \(29,\)"):
         ComponentFunctionsDisplay.from_estimator(model, X, Y[:-1])
