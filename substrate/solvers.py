@@ -3,6 +3,9 @@
 A solver that reports "optimal" with a large residual is rejected and the next one tried; one that reports
 "optimal_inaccurate" with a small residual is accepted and the status noted. One that reaches a time limit is judged by
 the point it returns, if any. Every attempt is on the record.
+
+SCS, OSQP and ECOS handle an interrupt themselves: they stop and report a failure, and Python is not notified. Here an
+interrupt always raises ``KeyboardInterrupt``.
 """
 
 import importlib.util
@@ -14,11 +17,11 @@ from typing import Any
 
 from substrate.arrays import positive
 from substrate.errors import DeclarationError, SolverError
-from substrate.solver_call import METHOD, OUT_OF_TIME, Attempt, SolverRecord, heard_interrupts, solve_through_cvxpy
 
 __all__ = [
     "FURTHER",
     "ORDER",
+    "OUT_OF_TIME",
     "SEMIDEFINITE",
     "Attempt",
     "SolverRecord",
@@ -38,7 +41,7 @@ class _Solver:
     options: Mapping[str, Any]
     #: Relative residual at which its point is accepted.
     tolerance: float = 1e-6
-    #: Its own option for a time limit in seconds, which may return a point; PIQP and ECOS have none.
+    #: Its own option for a time limit in seconds, which may return a point; PIQP and ECOS end by their iterations.
     clock: str | None = None
     #: Whether it solves problems with second-order or exponential cones, beside linear and quadratic programs.
     has_cones: bool = False
@@ -91,9 +94,6 @@ _SOLVERS: dict[str, _Solver] = {
 #: Relative residual at which a point is taken without trying the problem in other units.
 GOAL = 1e-6
 
-#: Seconds after its limit in which a solver with a time limit of its own may still return its point.
-_GRACE = 1.0
-
 #: Seconds of a solver that is tried behind others without a time limit, and how many times theirs are added: some
 #: never end on what the others could not solve.
 _BEHIND, _TIMES = 20.0, 10.0
@@ -120,6 +120,74 @@ FURTHER: tuple[str, ...] = tuple(_FURTHER)
 
 #: Those that have the cone of semidefinite matrices.
 SEMIDEFINITE: tuple[str, ...] = ("CLARABEL", "SCS")
+
+#: The options of solvers that do not list them.
+_OPTIONS: dict[str, tuple[str, ...]] = {
+    "ECOS": ("abstol", "reltol", "feastol", "abstol_inacc", "reltol_inacc", "feastol_inacc", "max_iters"),
+    "SCS": (
+        "eps_abs",
+        "eps_rel",
+        "eps_infeas",
+        "max_iters",
+        "alpha",
+        "rho_x",
+        "scale",
+        "adaptive_scale",
+        "normalize",
+        "time_limit_secs",
+        "acceleration_lookback",
+        "acceleration_interval",
+        "use_indirect",
+    ),
+}
+
+#: How the status of an attempt begins that the time limit ended.
+OUT_OF_TIME = "time limit"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt of a solver: its status, the largest ``relative/tolerance`` of our rows, and our verdict.
+
+    The status is cvxpy's, ``failed (...)`` or ``time limit 60 s``.
+    """
+
+    solver: str
+    status: str
+    unit: float
+    worst: float
+    accepted: bool
+    seconds: float
+
+    def __str__(self) -> str:
+        outcome = "accepted" if self.accepted else "rejected"
+        units = "" if self.unit == 1.0 else f" in units of {self.unit:.3g}"
+        word = f": {self.status}" if self.out_of_time else f" reports {self.status}"
+        description = (
+            f"{outcome} at {self.worst:.1e} of its tolerance" if self.worst < float("inf") else "without a point"
+        )
+        return f"{self.solver}{units}{word}, {description}"
+
+    @property
+    def out_of_time(self) -> bool:
+        """Return whether the time limit ended it."""
+        return self.status.startswith(OUT_OF_TIME)
+
+
+@dataclass(frozen=True, slots=True)
+class SolverRecord:
+    """All attempts at one problem, in order."""
+
+    attempts: tuple[Attempt, ...]
+
+    @property
+    def accepted(self) -> bool:
+        """Return whether an attempt was accepted."""
+        return any(attempt.accepted for attempt in self.attempts)
+
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """Return the attempts as lines of a certificate."""
+        return tuple(("solver", str(attempt)) for attempt in self.attempts)
 
 
 def installed_solvers() -> tuple[str, ...]:
@@ -148,9 +216,12 @@ def is_made_for(name: str, problem: Any) -> bool:
 
 
 def capable_solvers(problem: Any) -> tuple[str, ...]:
-    """Return the installed solvers for a cvxpy problem: with cones beside those of a quadratic program, not all."""
-    names = installed_solvers()
-    return names if problem.is_qp() else tuple(name for name in names if _SOLVERS[name].has_cones)
+    """Return the installed solvers for a cvxpy problem: with cones beside those of a quadratic program, not all.
+
+    HiGHS has corrupted memory on quadratic programs with tiny weights; for these it is called by name only.
+    """
+    names = [name for name in installed_solvers() if is_made_for(name, problem)]
+    return tuple(name for name in names if name != "HIGHS" or problem.objective.expr.is_pwl())
 
 
 def canonical_name(name: str) -> str:
@@ -173,41 +244,28 @@ def valid_options(name: str) -> tuple[str, ...]:
     upper = canonical_name(name)
     if upper in _FURTHER:
         raise DeclarationError(f"the options of {upper} are known to that solver alone; its documentation lists them")
+    if upper in _OPTIONS:
+        return _OPTIONS[upper]
+    settings: Any
+    more: tuple[str, ...] = ()
     if upper == "CLARABEL":
         import clarabel
 
-        names = [option for option in dir(clarabel.DefaultSettings()) if not option.startswith("_")]
-        return tuple(option for option in names if option not in ("default", "validate"))
-    if upper == "PIQP":
+        settings = clarabel.DefaultSettings()
+    elif upper == "PIQP":
         import piqp
 
-        settings = [option for option in dir(piqp.DenseSolver().settings) if not option.startswith("_")]
-        return ("backend", *settings)
-    if upper == "OSQP":
+        settings, more = piqp.DenseSolver().settings, ("backend",)
+    elif upper == "OSQP":
         import osqp
 
-        return tuple(option for option in dir(osqp.OSQP().ext.OSQPSettings()) if not option.startswith("_"))
-    if upper == "HIGHS":
+        settings = osqp.OSQP().ext.OSQPSettings()
+    else:
         import highspy
 
-        return tuple(option for option in dir(highspy.HighsOptions()) if not option.startswith("_"))
-    if upper == "ECOS":
-        return ("abstol", "reltol", "feastol", "abstol_inacc", "reltol_inacc", "feastol_inacc", "max_iters")
-    return (
-        "eps_abs",
-        "eps_rel",
-        "eps_infeas",
-        "max_iters",
-        "alpha",
-        "rho_x",
-        "scale",
-        "adaptive_scale",
-        "normalize",
-        "time_limit_secs",
-        "acceleration_lookback",
-        "acceleration_interval",
-        "use_indirect",
-    )
+        settings = highspy.HighsOptions()
+    methods = ("default", "validate")
+    return (*more, *(option for option in dir(settings) if not option.startswith("_") and option not in methods))
 
 
 def tolerance_of(name: str) -> float:
@@ -228,9 +286,6 @@ def solve_problem(
 ) -> SolverRecord:
     """Solve a cvxpy problem in place and return the record of all attempts.
 
-    An interrupt (Ctrl-C) always raises ``KeyboardInterrupt``: at once within a time limit,
-    otherwise when the solver returns.
-
     Parameters
     ----------
     problem
@@ -244,11 +299,11 @@ def solve_problem(
         Builds the same problem in other units: a twin whose variables and multipliers, times the unit, solve this one.
         Tried with a solver that failed on the problem as given, but not with one that ran out of time.
     time_limit
-        Seconds for all solvers together; each runs in a child process that is ended when they are over, and none is
-        called after that. Compiling counts but is not interrupted, and the first start of a child process takes a
-        second or two that do not count. A call that reaches the limit counts as a rejected attempt, unless the solver
-        returns a point that our rows accept. ``None``: no limit, and no child process; but a solver that is tried
-        behind others, which could not solve the problem, has some times the seconds that these took.
+        Seconds for all solvers together: each has what is left of them as its own limit, and none is called after
+        that. PIQP and ECOS have no limit of their own, and end by their number of iterations. A call that reaches the
+        limit counts as a rejected attempt, unless the solver returns a point that our rows accept. ``None``: no limit;
+        but a solver that is tried behind others, which could not solve the problem, has some times the seconds that
+        these took.
     warn
         Whether to warn where no point is accepted; an estimator has a certificate of its own, and warns by that.
     options
@@ -266,26 +321,32 @@ def solve_problem(
         raise SolverError(f"no solver is installed; run `pip install clarabel`, or any of {packages}")
     _check_options(solver, options)
     limit = None if time_limit is None else positive(time_limit, "time_limit")
-    clock = _TimeLeft(limit)
+    start = time.monotonic()
     attempts: list[Attempt] = []
     best: tuple[float, list[Any]] | None = None
+
+    def left() -> float | None:
+        if limit is not None:
+            return max(limit - (time.monotonic() - start), 1e-3)
+        return _BEHIND + _TIMES * sum(attempt.seconds for attempt in attempts) if attempts else None
+
+    def is_over() -> bool:
+        return limit is not None and time.monotonic() - start >= limit
+
     for name in names:
-        if clock.is_over:
+        if is_over():
             break
         tolerance = tolerance_of(name)
         tries: list[tuple[float, list[Any], Attempt]] = []
         for twin in (None,) if rescaled is None else (None, rescaled):
-            start = time.perf_counter()
-            limited = clock
-            if limit is None and attempts:
-                limited = _TimeLeft(_BEHIND + _TIMES * sum(attempt.seconds for attempt in attempts))
-            status, unit = _run_scaled(problem, twin, name, verbose, options, limited)
-            seconds = time.perf_counter() - start
+            begun = time.perf_counter()
+            status, unit = _run_scaled(problem, twin, name, verbose, options, left())
+            seconds = time.perf_counter() - begun
             distance = worst(tolerance) if _has_point(problem) else float("inf")
             attempt = Attempt(solver=name, status=status, unit=unit, worst=distance, accepted=False, seconds=seconds)
             tries.append((distance, _values(problem), attempt))
             # good enough, or too slow, to try other units
-            if distance * tolerance <= GOAL or attempt.out_of_time or clock.is_over:
+            if distance * tolerance <= GOAL or attempt.out_of_time or is_over():
                 break
         distance, values, attempt = min(tries, key=lambda entry: entry[0])
         chosen = replace(attempt, accepted=distance <= 1.0)
@@ -298,7 +359,7 @@ def solve_problem(
     if best is None:
         tried = "; ".join(f"{attempt.solver}: {attempt.status}" for attempt in attempts)
         tried = tried or f"the time limit of {limit:g} s was over before a solver was called"
-        late = clock.is_over or any(attempt.out_of_time for attempt in attempts)
+        late = is_over() or any(attempt.out_of_time for attempt in attempts)
         longer = ", or allow a longer time_limit" if late else ""
         error = SolverError(f"no solver returned a point ({tried}); rescale the data or try another solver{longer}")
         error.attempts = tuple(attempts)
@@ -334,61 +395,55 @@ def _run_scaled(
     name: str,
     verbose: bool,
     options: Mapping[str, Any],
-    clock: "_TimeLeft",
+    limit: float | None,
 ) -> tuple[str, float]:
     if twin is None:
-        return _run(problem, name, verbose, options, clock), 1.0
+        return _run(problem, name, verbose, options, limit), 1.0
     scaled_problem, unit = twin()
-    status = _run(scaled_problem, name, verbose, options, clock)
+    status = _run(scaled_problem, name, verbose, options, limit)
     scaled = [None if value is None else unit * value for value in _values(scaled_problem)]
     _restore(problem, scaled)
     return status, unit
 
 
-class _TimeLeft:
-    """The time that is left of a limit for all solvers together."""
-
-    def __init__(self, limit: float | None) -> None:
-        self.limit = limit
-        self._end = None if limit is None else time.monotonic() + limit
-
-    @property
-    def remaining(self) -> float | None:
-        """Return seconds, a moment at least; None without a limit."""
-        return None if self._end is None else max(self._end - time.monotonic(), 1e-3)
-
-    @property
-    def is_over(self) -> bool:
-        """Return whether no time is left."""
-        return self._end is not None and time.monotonic() >= self._end
-
-
-def _run(problem: Any, name: str, verbose: bool, options: Mapping[str, Any], time_left: "_TimeLeft") -> str:
+def _run(problem: Any, name: str, verbose: bool, options: Mapping[str, Any], limit: float | None) -> str:
+    """Compile the problem, call the solver, and assign the values of variables and multipliers; return its status."""
     import cvxpy as cp
 
-    limit = time_left.remaining
+    missing = [parameter.name() for parameter in problem.parameters() if parameter.value is None]
+    if missing:
+        raise cp.error.ParameterError(f"parameters {missing} have no value; assign it before solving")
     settings = _settings_of(name)
-    chosen, wait, clock = dict(options or settings.options), limit, settings.clock
-    if limit is not None and clock is not None:
-        chosen.setdefault(clock, limit)
-        wait = limit + _GRACE
-    cp.Problem.register_solve(METHOD, solve_through_cvxpy)
-    with heard_interrupts(), warnings.catch_warnings():
+    chosen = dict(options or settings.options)
+    if limit is not None and settings.clock is not None:
+        chosen.setdefault(settings.clock, limit)
+    with warnings.catch_warnings():
         # cvxpy warns of inaccurate solutions; our own rows judge them
         warnings.simplefilter("ignore")
+        _restore(problem, [None for _ in _leaves(problem)])  # no old value may be taken for an answer
         try:
-            seconds = problem.solve(method=METHOD, solver=name, verbose=verbose, options=chosen, limit=wait)
+            data, chain, inverse = problem.get_problem_data(name, verbose=verbose, solver_opts=chosen)
+            start = time.perf_counter()
+            answer = chain.solve_via_data(problem, data, False, verbose, chosen)
+            seconds = time.perf_counter() - start
+            if _was_interrupted(answer):
+                raise KeyboardInterrupt
+            problem.unpack_results(answer, chain, inverse)
         except cp.error.SolverError as error:
-            _restore(problem, [None for _ in _leaves(problem)])  # no old value may be taken for an answer
             return f"failed ({str(error).splitlines()[0]})"
-        except TimeoutError:
-            if limit is None:
-                raise
-            _restore(problem, [None for _ in _leaves(problem)])
-            return f"{OUT_OF_TIME} {time_left.limit:g} s"
     if limit is not None and seconds >= limit and problem.status != "optimal":
-        return f"{OUT_OF_TIME} {time_left.limit:g} s"  # by its own clock, with a point
+        return f"{OUT_OF_TIME} {limit:.3g} s"  # by its own clock, perhaps with a point
     return str(problem.status)
+
+
+def _was_interrupted(answer: Any) -> bool:
+    """Return whether the solver reports that an interrupt ended it, which cvxpy counts as a failure."""
+    if isinstance(answer, dict):
+        info = answer.get("info")
+        if isinstance(info, dict):
+            return info.get("status_val") == -5 or info.get("exitFlag") == -4  # SCS_SIGINT, ECOS_SIGINT
+        return False
+    return "interrupted" in str(getattr(getattr(answer, "info", None), "status", "")).lower()  # OSQP
 
 
 def _has_point(problem: Any) -> bool:

@@ -23,13 +23,11 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "substrate.namespaces",
         "substrate.operators",
         "substrate.threads",
-        "substrate.child_process",
         "substrate.whole_file",
         "substrate.progress",
         "substrate.values",
     ),
     ("substrate.certificates",),
-    ("substrate.solver_call",),
     ("substrate.solvers",),
     ("substrate.kernels",),
     (

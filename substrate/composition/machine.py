@@ -36,8 +36,7 @@ from substrate.composition.row_method import ROWS, RowMethod, RowSolution
 from substrate.composition.shaped_machine import Shapes
 from substrate.composition.span import penalises
 from substrate.errors import CertificateError, DeclarationError, SolverError
-from substrate.solver_call import OUT_OF_TIME
-from substrate.solvers import Attempt, SolverRecord, solve_problem, tolerance_of
+from substrate.solvers import OUT_OF_TIME, Attempt, SolverRecord, solve_problem, tolerance_of
 
 __all__ = ["Machine", "Trials"]
 

@@ -14,7 +14,6 @@ from substrate.composition.level import Substrate
 from substrate.composition.linear_operators import Functional, LinearOperator
 from substrate.composition.outputs import Outputs
 from substrate.composition.place_holders import PlaceHolder
-from substrate.composition.power import bound_power
 from substrate.composition.reading import Reading, inner_products, reading_of
 from substrate.composition.squares import SquaredRows
 from substrate.composition.terms import FittedPart, FittedTerm, LinearPart, One, Term, WeightedTerm
@@ -113,15 +112,6 @@ class KernelExpansion:
     def integral(self, boxes: Any) -> Array:
         """Return the integral of f over boxes, one of shape (d, 2) or several, (m, d, 2), or against measures."""
         return self._read(*self.substrate.resolve_integral(boxes))
-
-    def power(self, X: Any) -> Array:
-        """Return an upper bound of the power function of the observations at the rows of X.
-
-        Where ``s.e == 0`` holds and ``s.squared_norm`` is least, every function
-        of norm at most R with these observations is within ``power(X) * sqrt(R**2 - squared_norm)``; see
-        :mod:`substrate.composition.power`.
-        """
-        return bound_power(self.substrate, X)
 
     def _read(self, functional: Functional, points: Array) -> Array:
         constant = functional.apply_to_constant(points)
@@ -268,10 +258,6 @@ class Result:
             )
         objective, constraints = self.declared
         return SquaredRows.of(expansion.substrate, objective, self.parameters, constraints > 0)
-
-    def power(self, X: Any) -> Array:
-        """Return the power function of the observations at the rows of X, of a machine with one substrate."""
-        return self._only("power").power(X)
 
     def _only(self, name: str) -> KernelExpansion:
         if len(self.expansions) != 1:

@@ -22,7 +22,7 @@ from substrate.fits.row_newton import GramRows, RowPoint, solve_rows
 from substrate.ingredients import zero_sum_row
 from substrate.least_squares.border import NO_BORDER, ONES
 from substrate.losses import PieceLoss
-from substrate.solver_call import OUT_OF_TIME
+from substrate.solvers import OUT_OF_TIME
 
 __all__ = ["ROWS", "RowMethod", "RowSolution"]
 

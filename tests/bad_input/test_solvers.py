@@ -8,7 +8,7 @@ from every_model import MODULES, WITH_SOLVER, arguments_of, assert_unfitted, mak
 from sklearn.exceptions import ConvergenceWarning
 
 from substrate.errors import DeclarationError, SolverError
-from substrate.solvers import ORDER, capable_solvers, installed_solvers
+from substrate.solvers import ORDER, capable_solvers, installed_solvers, is_made_for
 
 
 def hide(monkeypatch, *modules):
@@ -85,7 +85,7 @@ def test_solvers_options_limits_and_silence(module, solver, capfd):
         pytest.skip(f"{solver} is not installed")
     K, y, parameters = arguments_of(module)
     declared = module.declare(K, y, **parameters)
-    if solver not in capable_solvers(declared.problem):
+    if not is_made_for(solver, declared.problem):
         with pytest.raises(SolverError, match=f"{solver} cannot solve this problem.*has other cones; use one of"):
             declared.solve(solver)
         return
