@@ -169,6 +169,9 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
         The kernel, as for :class:`LSSVMRegressor`; where ``kernels`` are given, those are used.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+    basis
+        As for :class:`LSSVMRegressor`; every kernel has a basis of its own. ``search`` then goes by at most 1,000 of
+        the rows, and every kernel is judged by all of them.
     linear_columns
         As for :class:`LSSVMRegressor`; kernels are those of the other columns, and ``search`` is
         None. They must not depend on each other on the training rows of any fold.
@@ -286,6 +289,8 @@ class LSSVMClassifierCV(GammaChoice, LSSVMClassifier):  # type: ignore[misc]
         As for :class:`LSSVMRegressorCV`; errors are those of the labels -1 and +1, averaged over the machines.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+    basis
+        As for :class:`LSSVMRegressorCV`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`LSSVMClassifier`; ``one_vs_one`` with more than two classes supports ``loss="squared"`` only.
     calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
