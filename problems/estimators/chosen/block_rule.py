@@ -31,7 +31,7 @@ def check_blocks(model: Any) -> None:
             )
     if isinstance(model.cv, str) and model.cv == "blocks" and reach is None:
         raise DeclarationError(
-            "cv='blocks' needs reach, the number of neighbours on each side that share their errors with a row, such as "
+            "cv='blocks' needs reach, the number of neighbours on each side that share their errors with a row, as "
             "reach=20 for errors that are correlated over 20 rows; the rows alone do not tell these from the function"
         )
     if isinstance(model.cv, str) and model.cv in BLOCKS and model.widths == "auto":
