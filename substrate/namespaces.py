@@ -173,9 +173,14 @@ def diagonal_of(matrix: Any) -> Any:
 
 
 def diagonal_set(matrix: Any, values: Any) -> None:
-    """Write the diagonal of a square, contiguous matrix in place."""
-    flat = namespace_of(matrix).reshape(matrix, (-1,))
-    flat[:: matrix.shape[0] + 1] = values
+    """Write the diagonal of a square matrix in place, whether it is stored by rows or by columns."""
+    xp = namespace_of(matrix)
+    if _library(matrix) == "array_api_strict":  # no index by two arrays; its matrices are stored by rows
+        flat = xp.reshape(matrix, (-1,))
+        flat[:: matrix.shape[0] + 1] = values
+        return
+    places = xp.arange(matrix.shape[0])
+    matrix[places, places] = values
 
 
 def paired_sums(left: Any, right: Any, axis: int) -> Any:

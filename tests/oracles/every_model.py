@@ -136,7 +136,8 @@ def make_estimator(estimator, **parameters):
 def in_units(estimator, factor):
     """Return the parameters that are measured in the units of the target, for a target multiplied by the factor."""
     parameters = parameters_of(estimator)
-    return {name: abs(factor) * parameters[name] for name in ("zeta", "c", "rho") if name in parameters}
+    weights = {name: parameters[name] for name in ("zeta", "c", "rho") if parameters.get(name) is not None}
+    return {name: abs(factor) * value for name, value in weights.items()}
 
 
 def first_rows(parameters, rows):

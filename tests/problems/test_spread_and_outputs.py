@@ -36,8 +36,8 @@ def exact_spread(y, weights):
 def weights_of_machine(model, X, y, weights):
     """The weights of the fitted machine: of its rows only, and times those that it found itself."""
     n = weights.size
-    if type(model).__name__.startswith("Robust"):
-        return weights * (model.weights_ if hasattr(model, "weights_") else model.row_weights(X, y))
+    if getattr(model, "robust", None) is not None:
+        return weights * model.weights_
     some = type(model).__name__.startswith(("Pruned", "Fused"))  # pruned, or held out to choose a parameter
     rows = getattr(model, "training_rows_", model.support_) if some else None
     kept = np.zeros(n)

@@ -334,7 +334,7 @@ def test_raw_messages_are_sentences(tmp_path, capsys):
     """A model file that is not there, and a table with one row: what is wrong, and what to do."""
     table = write(tmp_path / "t.csv", u=[1.0], y=[2.0])
     assert run("predict", tmp_path / "no.npz", table) == 2
-    assert "there is no model file" in (said := capsys.readouterr().err)
+    assert "there is no file" in (said := capsys.readouterr().err)
     assert "--out" in said
     for more in ((), ("--validation", "0")):
         assert run("fit", table, "--target", "y", *more) == 2
