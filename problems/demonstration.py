@@ -117,11 +117,3 @@ class Demonstration:
 
     equations: str
     cases: tuple[Case, ...]
-
-    @property
-    def own_build(self) -> Callable[[Kernel, Array, Array], Mapping[str, Any]] | None:
-        """Return how an estimator gets the arguments of ``declare`` besides the parameters; None where ``K`` and ``y``
-        do.
-        """
-        build = self.cases[0].build
-        return None if build is training else build

@@ -24,7 +24,7 @@ from substrate.errors import (
     user_level,
 )
 from substrate.kernels import Kernel
-from substrate.kernels.base import mirror_square, symmetric_matrix
+from substrate.kernels.base import symmetric_matrix
 from substrate.namespaces import (
     blocks_beside,
     cholesky,
@@ -130,7 +130,8 @@ def mirror_lower(K: Array) -> None:
     n = K.shape[0]
     for rows in row_blocks(n, n):
         K[rows, rows.stop :] = K[rows.stop :, rows].T
-        mirror_square(K[rows, rows], upper=False)
+        square = K[rows, rows]
+        K[rows, rows] = np.tril(square) + np.tril(square, k=-1).T
 
 
 def _warn_if_degenerate(matrix: Any, X: Any) -> None:

@@ -7,7 +7,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
-from functools import cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -40,7 +39,6 @@ __all__ = [
     "Formula",
     "Number",
     "SumOfProducts",
-    "mirror_square",
     "paired_values",
     "refuse_overflow",
     "symmetric_matrix",
@@ -264,17 +262,6 @@ def paired_values(kernel: BaseKernel, X: Any, Z: Any) -> Any:
     xp = namespace_of(X)
     blocks = (kernel.evaluate(X[rows, :], Z[rows, :], xp.float64) for rows in strips(X.shape[0], 64))
     return xp.concat([xp.linalg.diagonal(block) for block in blocks])
-
-
-@cache
-def _strict_lower(order: int) -> Any:
-    return np.tri(order, k=-1, dtype=bool)
-
-
-def mirror_square(square: Array, upper: bool) -> None:
-    """Make a small square block symmetric from its upper or its lower triangle, in place."""
-    lower = _strict_lower(square.shape[0])
-    np.copyto(square, square.T.copy(), where=lower if upper else lower.T)
 
 
 def symmetric_matrix(kernel: BaseKernel, X: Any) -> Any:
