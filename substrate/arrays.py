@@ -33,7 +33,6 @@ __all__ = [
     "real_targets",
     "refuse_disguised",
     "row_weights",
-    "stated_memory",
     "whole_number",
 ]
 
@@ -255,11 +254,6 @@ def memory_limit(n_bytes: float) -> Iterator[None]:
         yield
     finally:
         _memory_limit.reset(token)
-
-
-def stated_memory() -> float | None:
-    """Return what :func:`memory_limit` states at present; None outside of it."""
-    return _memory_limit.get()
 
 
 def check_memory(n_bytes: float, what: str, advice: str) -> None:

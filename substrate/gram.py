@@ -28,7 +28,6 @@ from substrate.kernels.base import symmetric_matrix
 from substrate.namespaces import (
     blocks_beside,
     cholesky,
-    column_squares,
     device_points,
     diagonal_of,
     diagonal_set,
@@ -38,12 +37,14 @@ from substrate.namespaces import (
     namespace_of,
     on_device_of,
     own_copy,
+    paired_sums,
     room_on_device,
     row_blocks,
     solve_triangular,
     take_rows,
     to_numpy,
     where_it_lives,
+    zeros_beside,
 )
 from substrate.operators import KernelOperator
 from substrate.threads import blas_threads
@@ -207,7 +208,6 @@ class Gram(KernelOperator):
         self.kernel = kernel
         self.alterations = alterations
         self._diagonal: Array = diagonal_of(matrix)
-        self.jitter = 0.0
         #: K + negative I is positive semi-definite: zero by the kernel's formula, or what :meth:`check_definite` found.
         self.negative = 0.0
         #: A bound on the eigenvalues of the error of K where the kernel is what cancellation leaves, zero elsewhere.
@@ -238,8 +238,10 @@ class Gram(KernelOperator):
                 "reduced set of rows.",
             )
         if kernel.pairwise:
-            matrix, alterations = _symmetric(X.toarray() if is_sparse(X) else X, "the precomputed kernel matrix")
-            return cls(symmetric_matrix(kernel, matrix), kernel, alterations)
+            given, alterations = _symmetric(X.toarray() if is_sparse(X) else X, "the precomputed kernel matrix")
+            matrix = zeros_beside(given, given.shape)
+            matrix[:, :] = symmetric_matrix(kernel, given)
+            return cls(matrix, kernel, alterations)
         gram = cls(symmetric_matrix(kernel, X), kernel)
         gram.points = X
         if (envelope := kernel.envelope) is not kernel:
@@ -347,27 +349,16 @@ class Gram(KernelOperator):
         return np.asarray(X)
 
     def inverse(self) -> Array:
-        """Return (K + diag(ridge))^{-1} with the present factor: a third of the work of :meth:`solve` on all unit
-        vectors.
-        """
-        from scipy.linalg.lapack import dpotri
-
-        if self._on_device:
-            root = self.inverse_factor()
-            inverse_there: Array = root.T @ root
-            return inverse_there
-        diagonal = self._present_factor()
-        if self._pivots is not None:
+        """Return (K + diag(ridge))^{-1} with the present factor."""
+        root = self.inverse_factor()
+        if root is None:
             return np.ascontiguousarray(self.solve(np.eye(self.n, order="F")))
-        with blas_threads(self.n), self._factor_in_place(diagonal):
-            inverse, info = dpotri(self._store.T, lower=1)
-        if info != 0:
-            raise SolverError(f"LAPACK refused the inverse (info = {info})")
-        mirror_lower(inverse)
-        return np.asarray(inverse.T)
+        with blas_threads(self.n):
+            inverse: Array = root.T @ root
+        return inverse
 
     def inverse_factor(self) -> Any:
-        """Return W with (K + diag(ridge))^{-1} = W'W in the lower triangle, anything above; None if indefinite."""
+        """Return a lower triangle W with (K + diag(ridge))^{-1} = W'W; None if indefinite."""
         from scipy.linalg.lapack import dtrtri
 
         diagonal = self._present_factor()
@@ -379,12 +370,13 @@ class Gram(KernelOperator):
             factor, info = dtrtri(self._store.T, lower=1)
         if info != 0:
             raise SolverError(f"LAPACK refused the inverse of the factor (info = {info})")
-        return np.asarray(factor)
+        return np.tril(factor)
 
     def inverse_diagonal(self) -> Array:
         """Return the diagonal of (K + diag(ridge))^{-1}: column sums of squares of the inverse factor."""
         factor = self.inverse_factor()
-        return np.array(self.inverse().diagonal()) if factor is None else column_squares(factor)
+        diagonal: Array = np.array(self.inverse().diagonal()) if factor is None else paired_sums(factor, factor, 0)
+        return diagonal
 
     def _present_factor(self) -> Any:
         """Return the factor on a device, or the diagonal of the factor in place."""
@@ -428,10 +420,10 @@ class Gram(KernelOperator):
         self._restore()
 
     def record(self) -> tuple[tuple[str, str], ...]:
-        """Return facts for a certificate: kernel, size, ranks kept, jitter, alterations."""
+        """Return facts for a certificate: kernel, size, ranks kept, alterations."""
         facts = [("kernel", "a given matrix" if self.kernel is None else repr(self.kernel))]
         ranks = "".join(f", rank {c.rank} kept at cut-off {c.cutoff:.1e}" for c in self._coordinates.values())
-        facts.append(("Gram matrix", f"{self.n} x {self.n}{ranks}, jitter {self.jitter:g}"))
+        facts.append(("Gram matrix", f"{self.n} x {self.n}{ranks}"))
         facts += [("alteration", str(alteration)) for alteration in self.alterations]
         facts += [("computed by", where_it_lives(self._store))] if self._on_device else []
         return tuple(facts)

@@ -23,7 +23,6 @@ __all__ = [
     "blocks_beside",
     "check_finite",
     "cholesky",
-    "column_squares",
     "device_blocks",
     "device_numbers",
     "device_points",
@@ -33,20 +32,16 @@ __all__ = [
     "has_room",
     "invert_triangle",
     "is_device_array",
-    "multiply_rows",
     "namespace_of",
     "on_device_of",
-    "ones_beside",
     "own_copy",
     "paired_sums",
     "partition",
-    "reduce_columns",
     "room_on_device",
     "row_blocks",
     "same_home",
     "solve_triangular",
     "strips",
-    "sum_squares",
     "take_columns",
     "take_rows",
     "to_numpy",
@@ -114,11 +109,6 @@ def zeros_beside(array: Any, shape: Any) -> Any:
     """Return zeros of double precision in the library and on the device of ``array``."""
     xp = namespace_of(array)
     return np.zeros(shape) if xp is np else xp.zeros(shape, dtype=xp.float64, device=array.device)
-
-
-def ones_beside(array: Any, shape: Any) -> Any:
-    """Return ones of double precision in the library and on the device of ``array``."""
-    return zeros_beside(array, shape) + 1.0
 
 
 def own_copy(array: Any) -> Any:
@@ -193,25 +183,6 @@ def paired_sums(left: Any, right: Any, axis: int) -> Any:
     return xp.sum(left * right, axis=axis)
 
 
-def sum_squares(array: Any) -> Any:
-    """Return the sum of the squares of all entries; numpy's without an array of squares."""
-    xp = namespace_of(array)
-    return np.vdot(array, array) if xp is np else xp.sum(array * array)
-
-
-def column_squares(factor: Any) -> Any:
-    """Return the squared lengths of the columns of a lower triangle, which numpy makes one on the diagonal blocks."""
-    xp, n = namespace_of(factor), factor.shape[0]
-    if xp is not np:
-        return xp.sum(factor * factor, axis=0)
-    squares = np.zeros(n)
-    for rows in row_blocks(n, n):
-        block = factor[rows, : rows.stop]
-        np.copyto(block[:, rows], np.tril(block[:, rows]))
-        squares[: rows.stop] += np.einsum("ij,ij->j", block, block)
-    return squares
-
-
 def partition(values: Any, k: int) -> Any:
     """Return every line in an order in which the smallest k entries come first, and the next one after them."""
     xp = namespace_of(values)
@@ -260,25 +231,6 @@ def invert_triangle(L: Any) -> Any:
     if status != 0:
         raise np.linalg.LinAlgError("a triangle with a zero on its diagonal has no inverse")
     return np.asarray(inverse)
-
-
-def multiply_rows(rows: Any, L: Any, *, transposed: bool = False) -> Any:
-    """Return rows times a lower triangle L, stored by columns, or times L'; in numpy in the memory of the rows."""
-    if is_device_array(rows):
-        return rows @ (L.T if transposed else L)
-    from scipy.linalg.blas import dtrmm
-
-    return np.asarray(dtrmm(1.0, L, rows.T, lower=1, trans_a=int(not transposed), overwrite_b=1)).T
-
-
-def reduce_columns(columns: Any, vector: Any) -> tuple[Any, Any]:
-    """Return R and Q'b of the columns Q R and a vector b."""
-    xp = namespace_of(columns)
-    if xp is np:
-        triangle = np.asarray(np.linalg.qr(np.column_stack([columns, vector]), mode="r"))  # without Q
-        return np.ascontiguousarray(triangle[:, :-1]), triangle[:, -1].copy()
-    Q, R = xp.linalg.qr(columns)
-    return own_copy(R), Q.T @ vector
 
 
 def room_on_device(array: Any, n_bytes: float, what: str, advice: str) -> None:

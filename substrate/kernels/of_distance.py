@@ -29,7 +29,7 @@ from substrate.kernels.distances import (
 )
 from substrate.kernels.integrals import integrate_differences
 from substrate.kernels.widths import Width, checked_width, distinct_rows, each_distance, median_distance
-from substrate.namespaces import namespace_of, ones_beside
+from substrate.namespaces import namespace_of, zeros_beside
 
 __all__ = ["NUMPY", "RBF", "Categorical", "Functions", "KernelOfDistance", "Laplacian", "PowerExponential"]
 
@@ -108,7 +108,8 @@ class KernelOfDistance(Kernel, ABC):
     def diag(self, X: Any) -> Any:
         """Return ones."""
         self._widths(X.shape[1])
-        return ones_beside(X, X.shape[0])
+        ones: Array = zeros_beside(X, X.shape[0]) + 1.0
+        return ones
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
         """Return f of the sum."""

@@ -222,7 +222,7 @@ class Border:
 
     def totals(self, alpha: Array) -> Array:
         """Return Z'alpha, one row per column of the border."""
-        if self.plain:
+        if self.plain:  # by pairs, which loses less
             return namespace_of(alpha).sum(alpha, axis=0)[None, :]  # type: ignore[no-any-return]
         totals_of_border: Array = self.matrix(alpha).T @ alpha
         return totals_of_border
@@ -253,8 +253,7 @@ class Border:
 
     def size(self, c: Array) -> Array:
         """Return the norm of Z c over its rows of norm one, one number per output; for the bias alone its size."""
-        xp = namespace_of(c)
-        return xp.abs(c[0, :]) if self.plain else xp.linalg.vector_norm(c, axis=0)  # type: ignore[no-any-return]
+        return namespace_of(c).linalg.vector_norm(c, axis=0)  # type: ignore[no-any-return]
 
     def split(self, c: Array) -> tuple[Array, Array]:
         """Return the bias, zero without one, and the slopes in the units of z, one column per output."""
@@ -284,14 +283,6 @@ class Border:
 
     def eliminate(self, solved: Array) -> "BorderElimination":
         """Prepare the elimination of c, from H = A^-1 Z; refuse a singular S."""
-        if self.plain:
-            xp = namespace_of(solved)
-            total = float(xp.sum(solved[:, 0]))
-            if not np.isfinite(total) or total == 0.0:
-                raise SolverError(
-                    "1'(K + D)^{-1} 1 vanishes, so the bias is not determined; use a positive definite kernel"
-                )
-            return BorderElimination(self, solved, np.array([[total]]))
         schur = to_numpy(self.matrix(solved).T @ solved)
         schur = (schur + schur.T) / 2.0
         sizes = np.sqrt(np.abs(np.diagonal(schur)))
@@ -299,8 +290,8 @@ class Border:
         is_known = np.isfinite(schur).all() and (sizes > 0.0).all()
         if not is_known or (schur.size and is_singular(np.linalg.cond(schur / sizes / sizes[:, None]))):
             raise SolverError(
-                "Z'(K + D)^{-1} Z is singular, so the coefficients of the linear part are not determined; use a "
-                "positive definite kernel"
+                "Z'(K + D)^{-1} Z is singular, so the bias, and the coefficients of a linear part, are not determined; "
+                "use a positive definite kernel"
             )
         return BorderElimination(self, solved, schur)
 
@@ -424,18 +415,16 @@ class BorderElimination:
     def __call__(self, nu: Array, wanted: Array, *, is_repeated: bool = True) -> tuple[Array, Array]:
         """Return nu - H c, so that Z' times it is ``wanted``, and c; ``again`` removes the rounding of sums."""
         c = self._coefficients(self.border.totals(nu) - wanted)
-        alpha = nu - self._take(c)
+        alpha = nu - self.solved @ c
         if not is_repeated:
             return alpha, c
         # The difference may cancel, and the rounding of the sum then matters: subtract it once more.
         correction = self._coefficients(self.border.totals(alpha) - wanted)
-        return alpha - self._take(correction), c + correction
+        return alpha - self.solved @ correction, c + correction
 
     @property
     def share(self) -> Array:
         """H S^-1, one column per column of the border."""
-        if self.border.plain:
-            return self.solved / float(self.schur[0, 0])
         share: Array = self.solved @ on_device_of(self.solved, self.inverse)
         return share
 
@@ -448,25 +437,14 @@ class BorderElimination:
     @property
     def diagonal(self) -> Array:
         """The diagonal of H S^-1 H', which is subtracted from that of A^-1."""
-        if self.border.plain:
-            eta = self.solved[:, 0]
-            return eta**2 / namespace_of(eta).sum(eta)  # type: ignore[no-any-return]
         return namespace_of(self.solved).sum(self.share * self.solved, axis=1)  # type: ignore[no-any-return]
 
     def balance(self, alpha: Array) -> Array:
         """Return alpha less H S^-1 Z'alpha, so that nothing is left of Z'alpha."""
-        totals, share = self.border.totals(alpha), self.share
-        return alpha - (share * totals if self.border.plain else share @ totals)
+        return alpha - self.share @ self.border.totals(alpha)
 
     def _coefficients(self, totals: Array) -> Array:
-        if self.border.plain:
-            return totals / float(self.schur[0, 0])
         return on_device_of(totals, self.inverse) @ totals  # type: ignore[no-any-return]
-
-    def _take(self, c: Array) -> Array:
-        if self.border.plain:
-            return self.solved * c
-        return self.solved @ c
 
 
 #: The border of most machines: a bias.

@@ -5,26 +5,22 @@ variation is the machine in the directions of its coordinates, whose values at t
 precision computed them; the stored expansion in exact kernel values is compared with what ``predict`` returned.
 """
 
-import math
 from collections.abc import Sequence
 from functools import reduce
 from operator import add
 from typing import Any
-
-import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates.balls import Balls
 from substrate.certificates.tolerance import Tolerance
 from substrate.kernels import Kernel
 from substrate.penalties import BallColumns, OneNorm, VariationMachine, bound_distance
-from substrate.proof import Proof, precision
-from substrate.proof.least_squares import ball_matrix, proof_of
+from substrate.proof import Proof
+from substrate.proof.least_squares import ball_matrix, prove_bound
 
 __all__ = ["prove_l1", "prove_variation"]
 
 _BITS = 160
-_NOT_FINITE = "the model holds numbers that are not finite"
 
 
 def prove_l1(
@@ -43,19 +39,14 @@ def prove_l1(
 
     ``points`` are those of the expansion, or the numbers of columns of a given matrix.
     """
-    if not (np.isfinite(a).all() and np.isfinite(fitted).all()):
-        return Proof.of(math.inf, tolerance, _BITS, _NOT_FINITE)
-    proofs: list[Proof] = []
-    for bits in (_BITS, 4 * _BITS):
-        with precision(bits):
-            basis = X[points] if kernel.pairwise else points
-            energy = ball_matrix(kernel, basis, points) if ridge > 0.0 else None
-            columns = BallColumns(ball_matrix(kernel, X, points), weights, True, ridge, energy)
-            bound = bound_distance(columns, penalty, y, a, fitted).value
-            proofs.append(proof_of(bound, tolerance, bits))
-        if proofs[-1].proved:
-            break
-    return min(proofs, key=lambda proof: proof.accuracy)
+    basis = X[points] if kernel.pairwise else points
+
+    def bound() -> Any:
+        energy = ball_matrix(kernel, basis, points) if ridge > 0.0 else None
+        columns = BallColumns(ball_matrix(kernel, X, points), weights, True, ridge, energy)
+        return bound_distance(columns, penalty, y, a, fitted)
+
+    return prove_bound(bound, tolerance, _BITS)
 
 
 def prove_variation(
@@ -70,12 +61,13 @@ def prove_variation(
     tolerance: Tolerance,
 ) -> Proof:
     """Return the proof for one machine of maximal variation, with the stored coefficients of every component."""
-    if not all(np.isfinite(numbers).all() for numbers in (fitted, machine.v, *coefficients)):
-        return Proof.of(math.inf, tolerance, _BITS, _NOT_FINITE)
-    with precision(_BITS):
+
+    def enclosed() -> Any:
         parts, W = [Balls.exact(component) for component in machine.components], Balls.exact(machine.root)
         columns = BallColumns(reduce(add, parts), machine.weights, machine.bias, machine.ridge, W.T @ W)
         bound = bound_distance(columns, machine.penalty(parts), y, machine.v, fitted)
         expansions = [ball_matrix(kernel, X, points) @ a for kernel, a in zip(kernels, coefficients, strict=True)]
         stored = reduce(add, expansions) + bias
-        return proof_of((bound + (stored - fitted).bound_norm(machine.weights)).value, tolerance, _BITS)
+        return bound + (stored - fitted).bound_norm(machine.weights)
+
+    return prove_bound(enclosed, tolerance, _BITS)

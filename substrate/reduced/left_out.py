@@ -28,11 +28,10 @@ from substrate.arrays import Array
 from substrate.errors import SolverError
 from substrate.least_squares.criteria import LeftOutCriterion, Samples
 from substrate.namespaces import (
-    multiply_rows,
     namespace_of,
     on_device_of,
+    own_copy,
     paired_sums,
-    reduce_columns,
     to_numpy,
     zeros_beside,
 )
@@ -49,7 +48,7 @@ __all__ = ["LeftOutRows", "LeverageFactor", "OutputsOfBlock", "ReducedLeaveOneOu
 
 @dataclass(frozen=True, slots=True)
 class LeverageFactor:
-    """R and r with :math:`h(x) = v (1/m + \\|R k_S(x) - r\\|^2)`; R is upper triangular where the rank is full.
+    """R and r with :math:`h(x) = v (1/m + \\|R k_S(x) - r\\|^2)`; R is upper triangular.
 
     ``mass`` is m, the weight of all rows: their number where they have none.
     """
@@ -67,9 +66,7 @@ class LeverageFactor:
 
     def leverages(self, block: Array, weights: Array | None = None) -> Array:
         """Return h of rows of kernel values; the block is overwritten where that saves a copy."""
-        square = self.matrix.shape[0] == self.matrix.shape[1] > 0
-        product = multiply_rows(block, self.matrix.T) if square else block @ self.matrix.T
-        product -= self.offset
+        product = block @ self.matrix.T - self.offset
         leverages: Array = 1.0 / self.mass + paired_sums(product, product, 1)
         return leverages if weights is None else weights * leverages
 
@@ -81,7 +78,8 @@ def leverage_factor(spectrum: ReducedSpectrum, lam: float) -> LeverageFactor:
     W = (spectrum.directions * scale).T
     offset = scale * (spectrum.rotation.T @ spectrum.full_mean)
     with blas_threads(W.shape[1]):
-        return LeverageFactor(*reduce_columns(W, offset), spectrum.mass)
+        Q, R = xp.linalg.qr(W)
+    return LeverageFactor(own_copy(R), Q.T @ offset, spectrum.mass)
 
 
 @dataclass(frozen=True, slots=True)

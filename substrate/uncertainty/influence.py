@@ -38,9 +38,7 @@ from substrate.gram import Gram, mirror_lower
 from substrate.least_squares.border import ONES, Border
 from substrate.namespaces import (
     blocks_beside,
-    column_squares,
     is_device_array,
-    multiply_rows,
     namespace_of,
     on_device_of,
     paired_sums,
@@ -114,7 +112,7 @@ class KernelInfluence:
         half = self._half(rows)
         p = _not_negative(diagonal - paired_sums(half, half, 1) - 2.0 * b)
         with blas_threads(self.share.shape[0]):
-            return multiply_rows(half, self.root), p
+            return half @ self.root, p
 
     def own(self, which: Any, rows: Array) -> Array:
         """Return products of rows of the inverse, as many operations as kernel values."""
@@ -165,7 +163,7 @@ class KernelInfluence:
     def _half(self, rows: Array) -> Array:
         """Return W (k - b 1), one line per point."""
         with blas_threads(self.share.shape[0]):
-            half: Array = multiply_rows(rows, self.root, transposed=True)
+            half: Array = rows @ self.root.T
             return half
 
 
@@ -233,7 +231,7 @@ def kernel_influence(
     factor = None if entries else gram.inverse_factor()
     root = gram.inverse() if factor is None else factor
     triangular = factor is not None
-    inverse_diagonal = column_squares(root) if triangular else namespace_of(root).linalg.diagonal(root)
+    inverse_diagonal = paired_sums(root, root, 0) if triangular else namespace_of(root).linalg.diagonal(root)
     return KernelInfluence(
         represent=represent,
         root=root,

@@ -15,24 +15,20 @@ from substrate.namespaces import (
     HOST,
     check_finite,
     cholesky,
-    column_squares,
     device_blocks,
     device_points,
     device_vector,
     diagonal_set,
     invert_triangle,
     is_device_array,
-    multiply_rows,
     namespace_of,
     on_device_of,
     own_copy,
     paired_sums,
     partition,
-    reduce_columns,
     room_on_device,
     same_home,
     solve_triangular,
-    sum_squares,
     take_columns,
     take_rows,
     to_numpy,
@@ -171,22 +167,14 @@ def test_values_of_a_device_stay_on_it():
 
 
 @pytest.mark.parametrize("home", ["numpy", *HOMES])
-def test_triangles_are_multiplied_and_inverted_everywhere(home):
+def test_triangles_are_inverted_everywhere(home):
     send = np.asfortranarray if home == "numpy" else sender(home)
     rng = np.random.default_rng(5)
-    L, B, rows = np.tril(rng.normal(size=(5, 5))) + 3.0 * np.eye(5), rng.normal(size=(5, 3)), rng.normal(size=(7, 5))
-    assert_allclose(
-        to_numpy(multiply_rows(np.array(rows) if home == "numpy" else send(rows), send(L))), rows @ L, atol=1e-14
-    )
+    L, B = np.tril(rng.normal(size=(5, 5))) + 3.0 * np.eye(5), rng.normal(size=(5, 3))
     assert_allclose(to_numpy(invert_triangle(send(L))) @ L, np.eye(5), atol=1e-14)
-    assert_allclose(float(sum_squares(send(B))), np.square(B).sum(), rtol=1e-14)
-    assert_allclose(to_numpy(column_squares(send(L))), np.square(L).sum(axis=0), rtol=1e-14)
     assert_array_equal(to_numpy(take_columns(send(B), (2, 0))), B[:, [2, 0]])
     for k in range(3):  # which entries come first, whatever their order
         assert_array_equal(to_numpy(partition(send(B), k))[:, k], np.sort(B, axis=1)[:, k])
-    R, c = (to_numpy(part) for part in reduce_columns(send(B), send(L[:, 0].copy())))
-    assert_allclose(R.T @ R, B.T @ B, atol=1e-13)
-    assert_allclose(R.T @ c, B.T @ L[:, 0], atol=1e-13)
 
 
 def test_a_triangle_without_an_inverse_is_refused():
