@@ -290,10 +290,12 @@ def _solution(
 def sides_of(net: Array, rho: Weights) -> tuple[Array, Array]:
     """Return xi^- and xi^+ from net multipliers (d x N): those of a component sum to its weight.
 
-    The remainder is divided between both sides, which costs nothing where t = 0; elsewhere it is the solver's
-    rounding, and the products show its cost.
+    Multipliers that a solver's rounding takes beyond the weight are shrunk to it. What is left of the weight is divided
+    between both sides, which costs nothing where t = 0; elsewhere it is rounding too, and the products show its cost.
     """
-    spare = (np.maximum(rho - np.abs(net).sum(axis=1), 0.0) / (2.0 * net.shape[1]))[:, None]
+    sums = np.abs(net).sum(axis=1)
+    net = net * np.where(sums > rho, rho / np.where(sums > 0.0, sums, 1.0), 1.0)[:, None]
+    spare = (np.maximum(rho - sums, 0.0) / (2.0 * net.shape[1]))[:, None]
     return np.maximum(-net, 0.0) + spare, np.maximum(net, 0.0) + spare
 
 
