@@ -20,7 +20,6 @@ from substrate.certificates import Certificate
 from substrate.errors import DataError, ModelFileWarning, SubstrateError
 from substrate.files import save
 from substrate.kernels import RBF, Laplacian
-from substrate.reduced import Basis
 
 ESTIMATORS = [getattr(problems, name) for name in problems.ESTIMATORS]
 over_estimators = pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -31,11 +30,7 @@ Y = np.sin(2.0 * X[:, 0]) + X[:, 1] ** 2
 
 def made(estimator, rows=X, **parameters):
     own = estimator().get_params(deep=False)
-    chosen = {
-        key: value
-        for key, value in ({"random_state": 0, "basis": Basis(random_state=0)} | parameters).items()
-        if key in own
-    }
+    chosen = {key: value for key, value in ({"random_state": 0} | parameters).items() if key in own}
     targets = np.where(np.median(Y) < Y, "up", "down") if is_classifier(estimator()) else Y
     return estimator(RBF(1.0), **chosen).fit(rows, targets)
 

@@ -34,7 +34,7 @@ _TOLERANCE = 1e-6
 _UNKNOWN = (
     "rounding",
     "double precision cannot give the answer to this tolerance; scale the columns, centre the inputs, or take a "
-    "larger cutoff",
+    "ridge or a larger cutoff",
 )
 #: Room for what a first-order bound leaves out.
 _ROOM = 4.0
