@@ -8,6 +8,7 @@ lines, the balanced line fit, says how many clusters there are and which kernel 
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import make_blobs, make_moons
+from sklearn.model_selection import GridSearchCV, ShuffleSplit
 
 from problems import KernelSpectralClustering
 from substrate.kernels import RBF
@@ -17,16 +18,19 @@ blob, _ = make_blobs(120, centers=[[0.5, 2.2]], cluster_std=0.15, random_state=0
 X = np.vstack([moons, blob])
 
 widths, counts = (0.15, 0.3, 0.6, 1.2), [2, 3, 4, 5]
-model = KernelSpectralClustering(n_clusters=counts, kernels=[RBF(width) for width in widths]).fit(X)
+grid = {"kernel": [RBF(width) for width in widths], "n_clusters": counts}
+search = GridSearchCV(KernelSpectralClustering(), grid, cv=ShuffleSplit(1, test_size=0.3, random_state=0)).fit(X)
+model = search.best_estimator_
 print(f"{model.n_clusters_} clusters of sizes {np.bincount(model.labels_).tolist()}, kernel {model.kernel_!r}")
 (label,) = model.predict([[0.5, 2.0]])
-print(f"balanced line fit {model.criterion_:.3f}; a new row at (0.5, 2.0) is in cluster {label + 1}\n")
+print(f"balanced line fit {search.best_score_:.3f}; a new row at (0.5, 2.0) is in cluster {label + 1}\n")
 print(model.certify(X))
 
 # %%
 # The criterion of every kernel and number of clusters, and the clusters that it chooses.
 figure, axes = plt.subplots(1, 2, figsize=(10.0, 4.2), layout="constrained")
-for values, width, line in zip(model.candidate_criteria_.reshape(4, 4), widths, ("-", "--", "-.", ":"), strict=True):
+criteria = search.cv_results_["mean_test_score"].reshape(4, 4)
+for values, width, line in zip(criteria, widths, ("-", "--", "-.", ":"), strict=True):
     axes[0].plot(counts, values, line, marker="o", label=f"width {width:g}")
 axes[0].set(xlabel="number of clusters", ylabel="balanced line fit of rows left out", xticks=counts)
 axes[0].set_title("The criterion is largest at three clusters")
