@@ -30,7 +30,6 @@ __all__ = [
     "make_intervals",
     "predictions_csv",
     "safe_cells",
-    "set_guarantee",
 ]
 
 #: The last four are the full-width forms, which some spreadsheets read like the first.
@@ -79,12 +78,6 @@ def interval_guarantee(machine: Any, preparation: Any, coverage: float, method: 
     return _with_breaks(machine.interval_guarantee(coverage, chosen), preparation)
 
 
-def set_guarantee(machine: Any, preparation: Any, coverage: float) -> Guarantee:
-    """Return what label sets guarantee, in the same way."""
-    guarantee: Guarantee = machine.set_guarantee(coverage)
-    return _with_breaks(guarantee, preparation) if guarantee.method == "conformal" else guarantee
-
-
 def _with_breaks(guarantee: Guarantee, preparation: Any) -> Guarantee:
     """Return a guarantee with what the preparation of the table breaks of it.
 
@@ -106,8 +99,7 @@ def guarantee_in_words(model: Any, coverage: float, *, adaptive: bool = False) -
     """Return what the columns of intervals, or of sets, guarantee."""
     machine, preparation = model.estimator_, model.preparation_
     if hasattr(machine, "classes_"):
-        guarantee = set_guarantee(machine, preparation, coverage)
-        return f"label sets by {guarantee.method}: {guarantee}"
+        return f"label sets: {machine.set_guarantee(coverage)}"
     guarantee = interval_guarantee(machine, preparation, coverage, "adaptive" if adaptive else "auto")
     can_be_exact = preparation.refitted and not _depend_by(preparation)
     exact = "; a fit with refit=False keeps intervals by the rows held out, which are exact"
