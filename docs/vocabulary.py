@@ -104,6 +104,12 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ),
     (
         "left_out_importance",
+        ("StackedLSSVMClassifier", "StackedLSSVMRegressor"),
+        "There is no `leave_one_out` either, since the weights would be others without a row; ask the machine of the "
+        "largest weight, `LSSVMRegressor(model.kernel_)`, or scikit-learn's `permutation_importance`.",
+    ),
+    (
+        "left_out_importance",
         ("KernelClassifier", "KernelRegressor"),
         "It moves every row left out, and the pieces of the losses may change at each place that a row is moved to: a "
         "fit for every row and permutation. scikit-learn's `permutation_importance` takes rows that were not fitted.",

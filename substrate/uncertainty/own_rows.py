@@ -10,9 +10,9 @@ with a single entry of c for every copy, by a row of the inverse or by features
 would cost N^3.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -20,14 +20,7 @@ from substrate.arrays import Array
 from substrate.namespaces import own_copy, take_rows, to_numpy
 from substrate.uncertainty.influence import Influence
 
-__all__ = ["ChangedRows", "MachinesWithoutRows", "OwnRows", "StackedOwnRows"]
-
-
-class ChangedRows(Protocol):
-    """Machines that predict changed copies of a row without having seen it."""
-
-    def outputs(self, which: Any, points: Any) -> Array:
-        """Return the outputs at copies ``points`` of the rows ``which``, one column per machine, in numpy."""
+__all__ = ["MachinesWithoutRows", "OwnRows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,22 +81,3 @@ class OwnRows:
             used, change = group.change(which, points, values)
             outputs[np.ix_(used, group.columns)] -= change
         return outputs
-
-
-@dataclass(frozen=True, slots=True)
-class StackedOwnRows:
-    """A stack: its members, and their weights without every row, by outputs, members in the last axis
-    (:mod:`~substrate.uncertainty.left_out_stack`).
-    """
-
-    members: Sequence[OwnRows]
-    weights: Array
-
-    def outputs(self, which: Any, points: Any) -> Array:
-        """Return the weighted means of the members' outputs."""
-        first = self.members[0].outputs(which, points)
-        further = (
-            self.weights[which, :, m] * (self.members[m].outputs(which, points) - first)
-            for m in range(1, len(self.members))
-        )
-        return np.asarray(first + sum(further))

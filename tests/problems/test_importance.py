@@ -8,9 +8,9 @@ from scipy.sparse import csr_matrix
 from sklearn.exceptions import ConvergenceWarning
 
 import problems
-from problems import LSSVMClassifier, LSSVMRegressor, StackedLSSVMRegressor
+from problems import LSSVMClassifier, LSSVMRegressor
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels import RBF, Linear, Polynomial, Precomputed
+from substrate.kernels import RBF, Polynomial, Precomputed
 from tests.oracles.variants import componentwise_machine
 
 _N, _REPEATS = 20, 2
@@ -57,16 +57,6 @@ def test_regressions_without_a_row_are_those_of_a_refit(data, make):
     expected = refitted(make, X, y)
     assert_allclose(found.importances, expected, atol=1e-9 * np.abs(expected).max())
     assert found.score == "mean square error"
-
-
-def test_a_stack_knows_which_input_matters_and_its_rows(data):
-    X, y, _ = data
-    model = StackedLSSVMRegressor(kernels=[RBF(1.5), Linear()]).fit(X, y)
-    found = model.left_out_importance(n_repeats=_REPEATS)
-    assert found.importances.shape == (X.shape[1], _REPEATS)
-    assert found.left_out_score == pytest.approx(model.criterion_)
-    with pytest.raises(DataError, match="does not hold the rows"):
-        model.left_out_importance(X[::-1])
 
 
 @pytest.mark.parametrize("coding", ["one_vs_rest", "one_vs_one"])

@@ -21,14 +21,13 @@ import numpy as np
 from sklearn.base import MultiOutputMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.chosen import families
 from problems.estimators.chosen.over_gamma import RECOMMENDED
 from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV
 from problems.estimators.full.ls_svm import LSSVMRegressor
 from problems.estimators.full.nested import NestedIntervals
-from problems.estimators.full.saddle_machine import has_same_rows, left_out_importance, ridges_of
+from problems.estimators.full.saddle_machine import ridges_of
 from problems.estimators.shared.checked_again import Added, Facts, GivenFit, StoredFit, StoredSaddle, recall_saddle
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import Numbers
@@ -43,13 +42,11 @@ from substrate.certificates.rows import Accuracy, accuracy_of_outputs, root_mean
 from substrate.certificates.tolerance import Tolerance
 from substrate.errors import DataError, DeclarationError
 from substrate.least_squares.simplex_weights import bound_stack, weigh_machines
-from substrate.namespaces import room_on_device
+from substrate.namespaces import blocks_beside, room_on_device
+from substrate.uncertainty.influence import ShiftBlock
 from substrate.uncertainty.intervals import plus_ends
-from substrate.uncertainty.left_out_stack import LeftOutStack
-from substrate.uncertainty.own_rows import StackedOwnRows
 
 if TYPE_CHECKING:
-    from problems.estimators.shared.importance import LeftOutImportance
     from substrate.kernels.nodes import Node
     from substrate.proof import Proof
 
@@ -122,54 +119,10 @@ class StackedModel(Model):
         alpha, ridge, _ = member._model.to_columns()
         return np.asarray(np.reshape(member._evaluate(self.estimator.support_vectors_), alpha.shape) + ridge * alpha)
 
-    def left_out_stacks(self) -> tuple[LeftOutStack, ...]:
-        """Return, for every output, the stacks without each row, their kernels, gammas and weights held."""
-        members, u = self.members(), self.weights()
-        self.refuse_many_rows()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the fit has given those about its kernels
-            machines = [member._intervals.machines(None) for member in members]
-        n = int(self.estimator.support_.size)
-        return tuple(
-            LeftOutStack([outputs[k] for outputs in machines], np.tile(u[:, k], (n, 1))) for k in range(u.shape[1])
-        )
-
     def leave_rows_out(self) -> Array:
         """Return the outputs at every row of the machines without it, one column per output."""
         errors = np.einsum("ikm,mk->ik", left_out_errors(self.members()), self.weights())
         return np.asarray(self.targets() - errors)
-
-    def left_out_importance(
-        self, X: Any, n_repeats: int, random_state: Any, groups: Any, sample_weight: Any, y: Any = None
-    ) -> "LeftOutImportance":
-        """Permute every input of rows that are left out of machines and weights."""
-        from problems.estimators.shared.importance import Losses, importance_of, weights_of  # for few
-
-        model = self.estimator
-        check_is_fitted(model)
-        if X is not None and not has_same_rows(model, X):
-            name = type(model).__name__
-            raise DataError(f"X does not hold the rows that this {name} was fitted to; leave it out, or give those")
-        weights = weights_of(sample_weight, model.support_)
-        members, stacks = self.members(), self.left_out_stacks()
-        u = np.stack([stack.weights for stack in stacks], axis=1)
-        used = np.flatnonzero((u > 0.0).any(axis=(0, 1))).tolist()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the fit has given those about its kernels
-            without = [members[m]._model.own_rows(members[m]._model.training_gram(None))[0] for m in used]
-        targets = np.sign(self.targets()) if model._labels else self.targets()
-        outputs = self.targets() - np.column_stack([stack.residuals for stack in stacks])
-        answer = model.certificate_.answer
-        return importance_of(
-            StackedOwnRows(without, u[:, :, used]),
-            model.support_vectors_,
-            outputs,
-            Losses.of_model(model, targets, weights),
-            n_repeats,
-            random_state,
-            groups,
-            () if answer is None else (answer.plain("accuracy of the fit"),),
-        )
 
     def refuse_many_rows(self) -> None:
         """Refuse to leave each of very many rows out of all members, before any work."""
@@ -418,23 +371,40 @@ class StackIntervals(NestedIntervals):
         return self.left_out_ends(self.estimator._new_points(X), (coverage,))[0]
 
     def left_out_ends(self, points: Any, coverages: Sequence[float]) -> list[Array]:
-        """Return the ends of jackknife+ by the stacks without each row, at new rows that were checked, for every
+        r"""Return the ends of jackknife+ by the stacks without each row, at new rows that were checked, for every
         coverage: by studentised errors where rows have one weight.
+
+        For kernels, gammas and weights that are held, :math:`f^{(-i)} = \sum_m u_m f_m^{(-i)}` ([Barber2021]_), and the
+        deviation of an error is :math:`s_i(x) = \sum_m u_m s_{mi}(x)`, :math:`s_{mi}^2` the variance of that of a
+        machine in units of that of the noise, :math:`\gamma_m / B_{m,ii}` at the row itself.
         """
         machines, u = self.estimator._model, self.estimator._model.weights()
         n_points = int(points.shape[0])
         machines.refuse_many_rows()
         values = machines.member_values(points, range(u.shape[0]))
         fitted, ends = average(values, u), np.empty((len(coverages), n_points, u.shape[1], 2))
-        diagonals = np.column_stack([np.asarray(kernel.diag(points)) for kernel in self.estimator.kernels_])
+        diagonals = [np.asarray(kernel.diag(points)) for kernel in self.estimator.kernels_]
         is_studentised = not self.has_unequal_weights()
-        for k, stack in enumerate(machines.left_out_stacks()):
-            residuals = stack.residuals
-            for shifts in stack.shifts(points, diagonals, values[:, k], fitted[:, k], studentised=is_studentised):
-                count = shifts.fitted.shape[0]
-                here = shifts._replace(block=slice(0, count))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fit has given those about its kernels
+            without = [member._intervals.machines(None) for member in machines.members()]
+        for k in range(u.shape[1]):
+            members = [(float(u[m, k]), without[m][k], diagonals[m], values[:, k, m]) for m in np.flatnonzero(u[:, k])]
+            residuals = np.asarray(sum(weight * member.residuals for weight, member, _, _ in members))
+            # s_i(x) / s_i(x_i) of the stack is a mean of those of its machines, by their share in s_i(x_i)
+            sizes = [weight * np.sqrt(member.gamma / member.diagonal) for weight, member, _, _ in members]
+            for block in blocks_beside(residuals, n_points, residuals.size):
+                count = fitted[block].shape[0]
+                shifts = np.zeros((count, residuals.size))
+                stretches = np.zeros_like(shifts) if is_studentised else None
+                for (weight, member, diagonal, of_member), size in zip(members, sizes, strict=True):
+                    for part in member.shifts(points[block], diagonal[block], of_member[block], is_studentised):
+                        shifts[part.block] += weight * part.shifts
+                        if stretches is not None and part.stretches is not None:
+                            stretches[part.block] += size / sum(sizes) * part.stretches
+                here = ShiftBlock(slice(0, count), fitted[block, k], shifts, stretches)
                 for place, coverage in enumerate(coverages):
-                    ends[place, shifts.block, k] = plus_ends((here,), residuals, count, coverage)
+                    ends[place, block, k] = plus_ends((here,), residuals, count, coverage)
         return [of_coverage if machines.outputs() else of_coverage[:, 0] for of_coverage in ends]
 
     def left_out_rows(self) -> tuple[Array, Array]:
@@ -467,7 +437,6 @@ class StackChoice:
     cv: Any = "loo"
 
     recommended = RECOMMENDED
-    left_out_importance = left_out_importance
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose every gamma, fit every machine, and weigh them; ``sample_weight`` weighs errors everywhere."""

@@ -27,7 +27,7 @@ from substrate.certificates.tolerance import tolerances_of
 from substrate.errors import DataError, DeclarationError
 from substrate.least_squares.saddle_system import target_unit
 from substrate.namespaces import blocks_beside, is_device_array, on_device_of, own_copy, take_rows, to_numpy
-from substrate.uncertainty.own_rows import ChangedRows
+from substrate.uncertainty.own_rows import OwnRows
 from substrate.values import Record
 
 __all__ = ["LeftOutImportance", "Losses", "importance_of", "refuse_matrix", "weights_of"]
@@ -122,7 +122,7 @@ def refuse_matrix(model: Any) -> None:
 
 
 def importance_of(
-    machines: "ChangedRows",
+    machines: "OwnRows",
     X: Any,
     outputs: Array,
     losses: Losses,
@@ -168,7 +168,7 @@ def importance_of(
     )
 
 
-def _certify(machines: "ChangedRows", X: Any, outputs: Array, targets: Array, rests_on: tuple[Row, ...]) -> Certificate:
+def _certify(machines: "OwnRows", X: Any, outputs: Array, targets: Array, rests_on: tuple[Row, ...]) -> Certificate:
     """Check unchanged rows by the formula for changed ones: rounding that would spoil the others is seen here."""
     worst, n = 0.0, int(X.shape[0])
     scales = np.array([tolerance.scale for tolerance in tolerances_of(targets, np.ones(n))])
