@@ -13,7 +13,7 @@ import cvxpy as cp
 import numpy as np
 
 from substrate.arrays import Array, positive
-from substrate.certificates import Certificate, Row
+from substrate.certificates import NO_BOUND, Certificate, Row
 from substrate.composition.accuracy import AnswerCheck, OptimalValue
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.conic import Witness, WitnessedProblem
@@ -229,6 +229,7 @@ class Machine:
         self._trials = Trials()
         self._record: SolverRecord | None = None
         self._objective = objective
+        self._bounded = True
         self._shaped: Result | None = None
         self._row_solution: RowSolution | None = None
         self._row_method = (
@@ -282,21 +283,26 @@ class Machine:
         verbose: bool = False,
         time_limit: float | None = None,
         options: Mapping[str, Any] | None = None,
+        certify: bool = True,
         **parameters: Any,
     ) -> Result:
         """Set parameters by name, solve, and return the solution.
 
         ``time_limit`` is in seconds for all solvers together, as in :func:`~substrate.solvers.solve_problem`.
         ``options`` are those of the solver that is named, instead of our accurate ones; its point is judged by the
-        same rows. Several threads may call it: they wait for each other.
+        same rows. ``certify=False`` leaves the bound on the answer out where the compiled problem is solved; the rows
+        of its optimality stay. Several threads may call it: they wait for each other.
         """
         with self.lock:
+            self._bounded = bool(certify)
             if self._shapes is None:
                 return self._solve(solver, verbose, time_limit, parameters, options or {})
             if options:
                 raise DeclarationError(
                     "options are of one solve, and a shape that holds everywhere takes several: leave them out"
                 )
+            if not certify:
+                raise DeclarationError("a shape that holds everywhere is solved by its bound: leave certify out")
             self._set(parameters)
             self._shaped = self._shapes.solve(self, solver, verbose, time_limit)
             return self._shaped
@@ -357,7 +363,7 @@ class Machine:
         with self.lock:
             self._set(parameters)
             self._trials.begin()
-            self._row_solution = None
+            self._row_solution, self._bounded = None, True
             self.problem.unit = self.problem.cost_unit = 1.0
             data, chain, inverse = self.problem.get_problem_data("CLARABEL", solver_opts={})
             if data["A"].shape != (z.size, x.size):
@@ -501,7 +507,7 @@ class Machine:
         attempts = self._record.attempts if self._record else ()
         made_by = [attempt.solver for attempt in attempts if attempt.accepted]
         facts = [fact for compiled in self._compiled for fact in compiled.record()]
-        answer, remarks = self._answer.row(self.problem, self._trials.witness)
+        answer, remarks = self._bound()
         facts += remarks
         facts += [(f"parameter {p.name()}", f"{p.value}") for p in self.problem.parameters()]
         facts += self._record.facts() if self._record else ()
@@ -607,9 +613,15 @@ class Machine:
         with np.errstate(all="ignore"):  # a divergent point is judged like any other
             rows = self._rows(tolerance)
             if all(row.passes for row in rows):  # then by its answer too
-                answer, _ = self._answer.row(self.problem, self._trials.witness)
+                answer, _ = self._bound()
                 rows = rows if answer is None else (answer, *rows)
             return self._trials.weigh(rows)
+
+    def _bound(self) -> tuple[Row | None, tuple[tuple[str, str], ...]]:
+        """Return the bound on the answer and the facts beside it, unless it was to be left out."""
+        if not self._bounded:
+            return None, ((NO_BOUND, "certify=False leaves it out"),)
+        return self._answer.row(self.problem, self._trials.witness)
 
     def _choose_units(self) -> None:
         """Solve in units of the targets; a penalty alone costs nothing at w = 0."""

@@ -88,6 +88,6 @@ def refuse_parameter_names(parameters: Sequence[Any]) -> None:
     names = [parameter.name() for parameter in parameters]
     if len(set(names)) != len(names):
         raise DeclarationError(f"two parameters share a name: {sorted(names)}; give each cp.Parameter its own name=")
-    for taken in ("solver", "verbose", "time_limit", "options"):
+    for taken in ("solver", "verbose", "time_limit", "options", "certify"):
         if taken in names:
             raise DeclarationError(f"solve() has an argument {taken!r} already; give the parameter another name")

@@ -247,6 +247,18 @@ def test_constraints_without_an_inside_leave_no_bound():
     assert certificate.holds, str(certificate)
 
 
+def test_the_bound_is_left_out_where_it_is_asked_for():
+    X, y = data()
+    s = Substrate(RBF(1.0), X, y)
+    machine = Machine(s, minimize=s.squared_norm + cp.norm_inf(s.e))
+    bounded = machine.solve().certificate
+    certificate = machine.solve(certify=False).certificate
+    assert bounded.answer is not None
+    assert certificate.holds
+    assert certificate.promise.endswith("no bound on the answer: certify=False leaves it out")
+    assert machine.solve().certificate.accuracy == bounded.accuracy
+
+
 def test_equalities_that_repeat_each_other_leave_no_bound():
     X, y = data()
     s = Substrate(RBF(1.0), X, y)
