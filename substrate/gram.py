@@ -44,7 +44,6 @@ from substrate.namespaces import (
     take_rows,
     to_numpy,
     where_it_lives,
-    zeros_beside,
 )
 from substrate.operators import KernelOperator
 from substrate.threads import blas_threads
@@ -239,9 +238,7 @@ class Gram(KernelOperator):
             )
         if kernel.pairwise:
             given, alterations = _symmetric(X.toarray() if is_sparse(X) else X, "the precomputed kernel matrix")
-            matrix = zeros_beside(given, given.shape)
-            matrix[:, :] = symmetric_matrix(kernel, given)
-            return cls(matrix, kernel, alterations)
+            return cls(symmetric_matrix(kernel, given), kernel, alterations)
         gram = cls(symmetric_matrix(kernel, X), kernel)
         gram.points = X
         if (envelope := kernel.envelope) is not kernel:

@@ -141,15 +141,12 @@ def test_the_function_is_even_or_odd_but_for_its_bias(symmetry, kernel):
 
 
 @over_symmetries
-@pytest.mark.parametrize("solver", ["cg", "cvxpy"])
-def test_all_ways_give_the_same_machine(symmetry, solver):
+def test_conjugate_gradients_give_the_same_machine(symmetry):
     X, y = data()
     model = symmetric_machine(RBF(1.0), GAMMA, symmetry=symmetry).fit(X, y)
-    other = symmetric_machine(RBF(1.0), GAMMA, symmetry=symmetry, solver=solver).fit(X, y)
+    other = symmetric_machine(RBF(1.0), GAMMA, symmetry=symmetry, solver="cg").fit(X, y)
     assert other.certificate_.holds, str(other.certificate_)
     assert_allclose(other.predict(X), model.predict(X), atol=1e-5 * np.ptp(y))
-    if solver == "cvxpy":
-        assert "symmetry" in {row.name for row in other.certificate_.rows}
 
 
 def test_an_even_machine_is_the_plain_one_on_mirrored_rows_with_half_the_weight():
