@@ -3,12 +3,10 @@
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import TextIO, TypeVar
+from collections.abc import Callable
+from typing import TextIO
 
-__all__ = ["LateProgress", "Progress", "announce_steps"]
-
-_Thing = TypeVar("_Thing")
+__all__ = ["LateProgress", "Progress"]
 
 _WIDTH = 30
 #: Seconds between two drawings of a line.
@@ -46,17 +44,6 @@ class Progress(_ProgressLine):
             filled = _WIDTH * self._done // self._total
             self._draw(f"[{'#' * filled}{'.' * (_WIDTH - filled)}] {self._done}/{self._total} {label}")
         self._done += 1
-
-
-def announce_steps(things: Sequence[_Thing], shown: bool) -> Iterator[_Thing]:
-    """Yield the things one by one, each announced by the bar as it is taken."""
-    progress = Progress(len(things), shown=shown)
-    try:
-        for thing in things:
-            progress.step(repr(thing))
-            yield thing
-    finally:
-        progress.close()
 
 
 class LateProgress(_ProgressLine):
