@@ -25,12 +25,11 @@ from typing import Protocol
 
 import numpy as np
 from scipy.linalg import lu_factor, lu_solve
-from scipy.linalg.lapack import dpotrs, dpstrf
+from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf
 
 from substrate.arrays import Array
 from substrate.certificates.enclosed import Double
 from substrate.errors import SolverError
-from substrate.fits.definite_factor import factor_definite
 from substrate.gram import Gram
 from substrate.losses import PieceLoss, RowLoss
 
@@ -54,6 +53,8 @@ _STATIONARY = 1e-12
 _GAP, _RESIDUAL, _POOR = 1e-13, 1e-2, 1e-9
 #: Share of the slopes from which on Newton's method has not settled.
 _UNSETTLED = 1e-9
+#: Ridge of a system that is singular to rounding, relative to its diagonal.
+_SINGULAR = 1e-14
 #: Share of the slopes up to which support values are right.
 _SETTLED = 1e-6
 
@@ -115,7 +116,7 @@ class GramRows:
         system = np.array(K if rows.size == D.size else K[:, rows], order="F")
         diagonal = np.arange(rows.size)
         system[diagonal, diagonal] += self.lam / D[rows]
-        factor, Z = factor_definite(system) if rows.size else system, self.Z[rows]
+        factor, Z = _factor_definite(system) if rows.size else system, self.Z[rows]
         of_border = _solve(factor, Z)
         schur = _Border(Z.T @ of_border)
 
@@ -180,7 +181,7 @@ class FeatureRows:
         scaled = self.features * np.sqrt(D)[:, None]
         system = np.asfortranarray(scaled.T @ scaled)
         system[np.diag_indices(self.size)] += self.lam
-        factor, DZ = factor_definite(system), D[:, None] * self.Z
+        factor, DZ = _factor_definite(system), D[:, None] * self.Z
         of_border = _solve(factor, self.features.T @ DZ)
         schur = _Border(self.Z.T @ DZ - DZ.T @ self.features @ of_border)
 
@@ -220,6 +221,18 @@ class _Border:
         if self._factor is None:
             return otherwise
         return np.asarray(lu_solve(self._factor, right / self._sizes) / self._sizes)
+
+
+def _factor_definite(system: Array) -> Array:
+    """Return the lower factor of a symmetric matrix in Fortran's order, with a small ridge where it needs one."""
+    diagonal = np.arange(system.shape[0])
+    kept = system[diagonal, diagonal].copy()
+    for ridge in (0.0, _SINGULAR, 1e3 * _SINGULAR, 1e6 * _SINGULAR):
+        system[diagonal, diagonal] = kept * (1.0 + ridge)
+        factor, info = dpotrf(system, lower=1, clean=0)
+        if info == 0:
+            return np.asarray(factor)
+    raise np.linalg.LinAlgError("the matrix of active rows is singular")
 
 
 def _solve(factor: Array, right: Array) -> Array:

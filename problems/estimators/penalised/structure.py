@@ -55,14 +55,6 @@ class MaximalVariationModel(VariationModel):
         """Return the weight of every group of inputs, where there are some."""
         return GroupWeights.of(self.estimator.rho, self.estimator.groups).facts()
 
-    def by_number(self) -> dict[str, Any]:
-        """Return the groups in numbers of columns, for rows without names."""
-        model = self.estimator
-        if model.groups is None:
-            return {}
-        weights = GroupWeights.of(model.rho, model.groups)
-        return {"groups": weights.columns(model.n_features_in_, getattr(model, "feature_names_in_", None))}
-
     def fit(self, choices: Variation, given: WeightedRows, n_given: int) -> None:
         """Fit to checked rows, and set the fitted attributes, refitting on the relevant components if requested."""
         model, X = self.estimator, given.X
