@@ -33,6 +33,8 @@ from substrate.proof import Proof, tolerance_in_balls
 __all__ = ["prove_shaped"]
 
 _BITS = 128
+#: How often a cell is cut in half whose bound in balls is not enough.
+_HALVINGS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +203,19 @@ def _prove_shape(machine: ShapedLeastSquares, constraint: ShapeConstraint, funct
         least, slack = math.inf, float(shape.values(np.array(shape.minimisers(math.inf, 4))).min()) - constraint.bound
         if slack <= 0.0:
             return slack if slack < 0.0 else -math.inf
-        for lower, upper in shape.final_cells(number, 0.25 * slack / len(plan.groups), constraint.bound):
-            least = min(least, below(_bound_cell(function, kernels, norms, group, plan, term.factor, lower, upper)))
+        # one group alone has to reach what the constant leaves; the bound of a cell is wider than that of the search
+        enough = above(ball(constraint.bound) - total) if len(plan.groups) == 1 else -math.inf
+        cells = list(shape.final_cells(number, 0.25 * slack / len(plan.groups), constraint.bound))
+        depths = [0] * len(cells)
+        while cells:
+            (lower, upper), depth = cells.pop(), depths.pop()
+            value = below(_bound_cell(function, kernels, norms, group, plan, term.factor, lower, upper))
+            if value < enough and depth < _HALVINGS:
+                middle = np.where(np.arange(lower.size) == (upper - lower).argmax(), (lower + upper) / 2.0, upper)
+                cells += [(lower, middle), (np.where(middle < upper, middle, lower), upper)]
+                depths += [depth + 1] * 2
+                continue
+            least = min(least, value)
         total += ball(least)
     return below(total - ball(constraint.bound))
 
