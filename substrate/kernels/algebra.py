@@ -22,7 +22,7 @@ from substrate.certificates.rounding import ROUNDED_ONCE, add_roundings, at_most
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.base import BaseKernel, Formula, Number, SumOfProducts, paired_values, refuse_overflow
 from substrate.kernels.derivatives import Orders, split_orders
-from substrate.kernels.integrals import volumes
+from substrate.kernels.integrals import integrate_by_rule, volumes
 from substrate.namespaces import namespace_of, take_columns, to_numpy
 
 __all__ = [
@@ -43,6 +43,8 @@ __all__ = [
 _SMALL, _LARGE = 1e-290, 1e10
 #: Factors beyond which values may overflow, also in single precision.
 _HUGE = 1e30
+#: Points of the rule of Gauss on a piece as long as the width of an RBF kernel.
+_POINTS = 24
 
 
 @dataclass(frozen=True, repr=False)
@@ -212,15 +214,19 @@ def _differentiate_product(kernels: Sequence[Kernel], X: Array, Z: Array, left: 
 
 def _integrate_product(kernels: Sequence[Kernel], boxes: Array, others: Array, orders: Orders) -> Array:
     """Return the product of the integrals: each is times the lengths of the columns of the others, and of those of
-    none.
+    none; on the same columns products of analytic kernels are integrated by a rule.
     """
     if len(kernels) == 1:
         return kernels[0]._integral(boxes, others, orders)
     columns = [set(getattr(kernel, "columns", ())) for kernel in kernels]
     if not all(columns) or len(set.union(*columns)) < sum(map(len, columns)):
+        units = [kernel.smooth_units(boxes.shape[1]) for kernel in kernels]
+        whole = reduce(operator.mul, kernels)
+        if not any(unit is None for unit in units):
+            return integrate_by_rule(whole, _POINTS, np.min(units, axis=0), boxes, others, orders)
         raise DeclarationError(
-            f"{reduce(operator.mul, kernels)!r} has no integrals over boxes in closed form: a product has them where "
-            "its sides are on different columns, as k.on(0) * m.on(1); sum values in the place of this one, as "
+            f"{whole!r} has no integrals over boxes in closed form: a product has them where its sides are on "
+            "different columns, as k.on(0) * m.on(1), or polynomials and RBF; sum values in the place of this one, as "
             "s.integral(Measure.of_points(points, weights)) of a quadrature rule"
         )
     if not set(orders) <= set.union(*columns):
@@ -388,6 +394,14 @@ class Restricted(Nested):
         """Return the groups of the kernel inside, as columns of the whole input."""
         inside = self.kernel.compared_columns(len(self.columns))
         return tuple(tuple(self.columns[column] for column in group) for group in inside)
+
+    def smooth_units(self, n_features: int) -> Array | None:
+        """Return the distances of the kernel inside on its columns; on the others it is constant."""
+        inside, units = self.kernel.smooth_units(len(self.columns)), np.full(n_features, np.inf)
+        if inside is None:
+            return None
+        units[list(self.columns)] = inside
+        return units
 
     @property
     def no_integral(self) -> str:

@@ -19,11 +19,12 @@ intervals that begin at :math:`l` and :math:`l'` and are :math:`a` and :math:`b`
 and :math:`w = 1` where one of them is a point. Nothing cancels in the integral of a product that is not negative: a
 rule of Gauss with 20 points on pieces that grow with the distance from where :math:`\phi` is largest, cut where
 :math:`w` or :math:`\phi` has a kink, is right to the last places, by the formula of the kernel alone. A polynomial is
-integrated exactly by a rule of Gauss; a sum, a multiple and a kernel on some of the columns have the integrals of their
-parts. A column whose two ends are the same is taken at that point: the measure of the box is a point mass there, and
-lengths in the others.
+integrated exactly by a rule of Gauss, and its product with an RBF kernel by that rule on pieces as long as the width; a
+sum, a multiple and a kernel on some of the columns have the integrals of their parts. A column whose two ends are the
+same is taken at that point: the measure of the box is a point mass there, and lengths in the others.
 """
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -36,7 +37,7 @@ from substrate.arrays import Array, is_sparse, real_array, real_points
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.derivatives import Orders, checked_orders
 
-__all__ = ["Integrals", "box_rule", "checked_boxes", "integrate_differences", "volumes"]
+__all__ = ["Integrals", "checked_boxes", "integrate_by_rule", "integrate_differences", "volumes"]
 
 #: Points of the rule of Gauss for one piece.
 _POINTS = 20
@@ -93,19 +94,35 @@ def integrate_differences(
     return values.reshape(shape)
 
 
-def box_rule(kernel: Any, degree: int, box: Array) -> tuple[Array, Array]:
-    """Return the points and weights of a rule of Gauss that is exact for a kernel of this degree in each input."""
-    count, columns = degree // 2 + 1, box.shape[0]
-    if count**columns > _MOST_POINTS:
+def integrate_by_rule(kernel: Any, count: int, units: Array, boxes: Array, others: Array, orders: Orders) -> Array:
+    """Return the integrals of a kernel by a rule of Gauss with ``count`` points on pieces of at most one unit."""
+    rules = [_box_rule(kernel, count, units, box) for box in others]
+    if (boxes[..., 0] == boxes[..., 1]).all():
+        columns = [kernel._derivative(boxes[..., 0], points, orders, {}) @ masses for points, masses in rules]
+        return np.column_stack(columns)
+    own = [_box_rule(kernel, count, units, box) for box in boxes]
+    return np.array([[m @ kernel.values(x, z) @ masses for z, masses in rules] for x, m in own])
+
+
+def _box_rule(kernel: Any, count: int, units: Array, box: Array) -> tuple[Array, Array]:
+    rules = [_interval_rule(count, low, high, unit) for (low, high), unit in zip(box, units, strict=True)]
+    size = math.prod(points.size for points, _ in rules)
+    if size > _MOST_POINTS:
         raise DeclarationError(
-            f"the integral of {kernel!r} over a box of {columns} columns needs {count}^{columns} points; "
-            "take a smaller degree, or kernels on fewer columns"
+            f"the integral of {kernel!r} over a box of {box.shape[0]} columns needs {size} points; take a smaller "
+            "degree or box, kernels on fewer columns, or another rule, s.integral(Measure.of_points(points, weights))"
         )
+    points = np.array(list(product(*(points for points, _ in rules))))
+    return points, np.array([math.prod(weights) for weights in product(*(weights for _, weights in rules))])
+
+
+def _interval_rule(count: int, low: float, high: float, unit: float) -> tuple[Array, Array]:
+    if low == high:
+        return np.array([low]), np.ones(1)
     nodes, weights = _gauss(count)
-    half = 0.5 * (box[:, 1] - box[:, 0])
-    masses = np.array([np.prod(factors) for factors in product(weights, repeat=columns)])
-    points = box[:, 0] + half * (1.0 + np.array(list(product(nodes, repeat=columns))))
-    return points, masses * float(np.prod(np.where(half > 0.0, half, 0.5)))  # a point has the mass one
+    edges = np.linspace(low, high, max(math.ceil((high - low) / unit), 1) + 1)
+    halves = 0.5 * np.diff(edges)[:, None]
+    return (edges[:-1, None] + halves * (1.0 + nodes)).ravel(), (halves * weights).ravel()
 
 
 @cache
@@ -120,6 +137,10 @@ class Integrals:
     @abstractmethod
     def inside(self) -> tuple[Any, ...]:
         """The kernels that this one is made of."""
+
+    def smooth_units(self, n_features: int) -> Array | None:
+        """Return the distances on which an analytic kernel changes in every column; None where it has kinks."""
+        return None
 
     @property
     def _integrated(self) -> tuple[Any, ...]:

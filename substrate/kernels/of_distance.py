@@ -228,6 +228,10 @@ class RBF(KernelOfDistance):
     not_smooth: ClassVar[str] = ""
     no_integral: ClassVar[str] = ""
 
+    def smooth_units(self, n_features: int) -> Array:
+        """Return the widths."""
+        return self._widths(n_features)
+
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """Return the kernel values as a new array, by one matrix product where nothing cancels in it."""
         xp = namespace_of(X)

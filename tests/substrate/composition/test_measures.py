@@ -125,5 +125,5 @@ def test_what_is_no_measure_is_refused(plane):
         Measure.product()
     with pytest.raises(DataError, match="have no sum"):
         LINES + Measure.of_box([[0.0, 1.0]])
-    with pytest.raises(DeclarationError, match="needs 501"):
+    with pytest.raises(DeclarationError, match="needs 251001 points"):
         Substrate(Polynomial(1000, 1.0), 0.1 * X, y).integral(LINES)
