@@ -220,9 +220,9 @@ def _integrate_product(kernels: Sequence[Kernel], boxes: Array, others: Array, o
         return kernels[0]._integral(boxes, others, orders)
     columns = [set(getattr(kernel, "columns", ())) for kernel in kernels]
     if not all(columns) or len(set.union(*columns)) < sum(map(len, columns)):
-        units = [kernel.smooth_units(boxes.shape[1]) for kernel in kernels]
-        whole = reduce(operator.mul, kernels)
-        if not any(unit is None for unit in units):
+        smooth = (kernel.smooth_units(boxes.shape[1]) for kernel in kernels)
+        units, whole = [unit for unit in smooth if unit is not None], reduce(operator.mul, kernels)
+        if len(units) == len(kernels):
             return integrate_by_rule(whole, _POINTS, np.min(units, axis=0), boxes, others, orders)
         raise DeclarationError(
             f"{whole!r} has no integrals over boxes in closed form: a product has them where its sides are on "
