@@ -124,11 +124,6 @@ class RowLoss(ABC):
         arrays = {field.name: getattr(self, field.name)[rows] for field in fields(self)}  # type: ignore[arg-type]
         return replace(self, **arrays)  # type: ignore[type-var]
 
-    @property
-    def largest_curvature(self) -> Array:
-        """Return the largest second derivative of every row; infinite where there is no bound, as at kinks."""
-        return np.full(self.n, np.inf)
-
     def bound_modulus(self, f: Array, g: Array, reach: Array) -> Array:
         """Bound the curvature from below on all values within ``reach`` of f and of those to which g belongs."""
         return np.zeros(self.n)
@@ -281,11 +276,6 @@ class PieceLoss(RowLoss):
     def has_kinks(self) -> bool:  # type: ignore[override]
         """Return whether the slope jumps somewhere."""
         return bool((self.above > self.below).any())
-
-    @property
-    def largest_curvature(self) -> Array:
-        """Return the largest curvature; infinite at kinks."""
-        return np.where((self.above > self.below).any(axis=1), np.inf, self.curvature.max(axis=1))
 
     @cached_property
     def _level_at(self) -> Array:
@@ -520,11 +510,6 @@ class LogisticRows(SmoothLoss):
     def inverse(self, s: Any, log: Callable[[Any], Any]) -> Any:
         """Return log(s/(1 - s))."""
         return log(s) - log(1.0 - s)
-
-    @property
-    def largest_curvature(self) -> Array:
-        """Return a quarter of the weight in units of f."""
-        return 0.25 * self.weight * self.factor**2
 
 
 class Exponential(SmoothLoss):

@@ -27,12 +27,6 @@ class ComponentFeatures(RowValues):
         """The number of features of a row."""
         return sum(int(transform.shape[1]) for transform in self.transforms)
 
-    @property
-    def slices(self) -> tuple[slice, ...]:
-        """The columns of each component's features."""
-        ranks = [int(transform.shape[1]) for transform in self.transforms]
-        return tuple(slice(int(end) - rank, int(end)) for end, rank in zip(np.cumsum(ranks), ranks, strict=True))
-
     def __call__(self, X: Any) -> Array:
         """Return the features of rows, component by component."""
         pairs = zip(self.components, self.transforms, strict=True)

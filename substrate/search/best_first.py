@@ -237,17 +237,6 @@ class BestFirst(Generic[C]):
         except (SpentError, KeyboardInterrupt, SolverError) as error:
             self.stop = end_by(error, math.isfinite(self.space.best))
 
-    def go_on(self, met: str) -> None:
-        """Search on from the cells that there are, for a target that has become larger."""
-        self.met, self._failed = met, False
-        try:
-            entries = [(self.space.priority(cell), number, cell) for number, cell in enumerate(self.cells)]
-            heapq.heapify(entries)
-            self.open, self.settled, self._number = entries, [], len(entries)
-            self._settle_all()
-        except (SpentError, KeyboardInterrupt, SolverError) as error:
-            self.stop = end_by(error, math.isfinite(self.space.best))
-
     def _settle_all(self) -> None:
         while self.open:
             self._step()

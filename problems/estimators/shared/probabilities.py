@@ -93,12 +93,6 @@ class Calibration:
         self.rule(refused=False)
         self.estimator._kept_calibration = _Held()
 
-    def begin_by(self, X: Any, labels: Any, weights: Any) -> None:
-        """Forget the calibration of the model that this one is a copy of, and keep rows for its own."""
-        self.estimator._kept_calibration = _Held()
-        if self.keeps_rows():
-            self.estimator._kept_calibration.rows = (X, labels, weights)
-
     def move(self, model: Any) -> None:
         """Give ``model``, a copy in numpy of the estimator, what is held of the calibration."""
         model._kept_calibration, state = _Held(), self.state()

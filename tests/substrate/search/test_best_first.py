@@ -144,23 +144,6 @@ def test_a_cell_that_has_collapsed_is_left_as_it_is():
     assert_covered(search)
 
 
-def test_a_search_goes_on_for_a_smaller_gap():
-    space, search = searched()
-    before, solves = search.lower_bound, space.solves
-    space.gap = 0.1 * space.gap
-    search.go_on("met again")
-    assert search.stop == "met again"
-    assert before < search.lower_bound <= space.best
-    assert search.lower_bound >= space.target()
-    assert space.solves > solves
-    assert_covered(search)
-    space.gap, space.limits.budget, lower_bound = 0.1 * space.gap, space.solves, search.lower_bound
-    search.go_on("met once more")
-    assert search.stop == f"the budget of {space.solves} solves is spent"
-    assert search.lower_bound >= lower_bound
-    assert_covered(search)
-
-
 def test_other_errors_are_not_ends():
     with pytest.raises(ZeroDivisionError):
         searched(fails_at=9, error=ZeroDivisionError())
