@@ -25,7 +25,7 @@ __all__ = [
     "__version__",
     "check_proof",
     "fuse",
-    "load_result",
+    "load",
 ]
 
 __version__ = "0.9.0"
@@ -47,7 +47,7 @@ def __getattr__(name: str) -> Any:
         "Measure",
         "Result",
         "Substrate",
-        "load_result",
+        "load",
     ):
         from substrate import composition
 

@@ -11,7 +11,7 @@ from substrate.composition.linear_operators import KernelAction, LinearOperator
 from substrate.composition.machine import Machine
 from substrate.composition.measures import Measure
 from substrate.composition.result import Result
-from substrate.composition.result_file import load_result
+from substrate.composition.result_file import load
 from substrate.composition.terms import Column, LinearPart
 
 __all__ = [
@@ -24,5 +24,5 @@ __all__ = [
     "Measure",
     "Result",
     "Substrate",
-    "load_result",
+    "load",
 ]

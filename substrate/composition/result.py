@@ -265,7 +265,7 @@ class Result:
         return self.expansions[0]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the solution to a file that :func:`substrate.load_result` reads back; no pickle, nothing executed.
+        """Write the solution to a file that :func:`substrate.load` reads back; no pickle, nothing executed.
 
         The expansions, the outputs, the parameters and the certificate are saved; the machine, its terms and its
         constraints, is not, nor is any function: kernels, features and operators that are functions are refused.

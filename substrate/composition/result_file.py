@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from substrate import files
 from substrate.arrays import Array, is_sparse
 from substrate.certificates import Certificate
 from substrate.composition.level import Substrate
@@ -21,11 +22,11 @@ from substrate.composition.outputs import Outputs
 from substrate.composition.result import Further, KernelExpansion, Result
 from substrate.composition.terms import Column, FittedPart, FittedTerm, LinearPart, One, WeightedTerm, take_ones
 from substrate.errors import DataError
-from substrate.files import load, store_as, stored
+from substrate.files import store_as, stored
 from substrate.kernels import Kernel
 from substrate.solvers import Attempt, SolverRecord
 
-__all__ = ["load_result"]
+__all__ = ["load"]
 
 for _kind in (Attempt, BoxIntegral, Column, Further, LinearOperator, Measure, MeasureIntegral, One, OperatorTerm):
     stored(_kind)
@@ -242,7 +243,7 @@ store_as(FittedTerm, StoredTerm)
 store_as(Result, StoredResult)
 
 
-def load_result(path: str | os.PathLike[str], max_bytes: float | None = None) -> Result:
+def load(path: str | os.PathLike[str], max_bytes: float | None = None) -> Result:
     """Read a result back; a damaged, foreign or hostile file is refused and nothing of it is executed.
 
     Parameters
@@ -254,7 +255,7 @@ def load_result(path: str | os.PathLike[str], max_bytes: float | None = None) ->
         The memory that it may use, added up before anything is allocated; None is 1 GiB, or four times the size of
         the file if that is more.
     """
-    result, _ = load(path, _refuse_estimators, max_bytes)
+    result, _ = files.load(path, _refuse_estimators, max_bytes)
     if not isinstance(result, Result):
         raise DataError(f"{path} is no result of a machine; a model is read by problems.load")
     return result

@@ -14,8 +14,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import substrate
 from problems import MachineClassifier, MachineRegressor, load
-from substrate import Machine, Substrate, load_result
+from substrate import Machine, Substrate
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF
 
@@ -123,7 +124,7 @@ def test_a_file_has_the_expansion_and_not_the_function(model, y, tmp_path):
     with pytest.raises(ValueError, match="features"):
         loaded.predict(X[:, :1])
     with pytest.raises(DataError, match=r"problems\.load"):
-        load_result(path)
+        substrate.load(path)
 
 
 def test_what_cannot_be_fitted_is_refused_with_the_next_step():

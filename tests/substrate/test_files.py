@@ -13,7 +13,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import problems
-from substrate import files, load_result
+import substrate
+from substrate import files
 from substrate.errors import DataError, DeclarationError, ModelFileWarning
 from substrate.files import FORMAT, VERSION, load, save
 
@@ -418,7 +419,7 @@ def test_an_npz_of_numpy_is_not_a_model(tmp_path):
         load(tmp_path / "m.npz")
 
 
-@pytest.mark.parametrize("read", [problems.load, load_result])
+@pytest.mark.parametrize("read", [problems.load, substrate.load])
 def test_a_folder_and_a_file_that_is_not_there_are_refused_in_words(tmp_path, read):
     with pytest.raises(DataError, match=r"there is no (model )?file .*absent\.npz"):
         read(tmp_path / "absent.npz")

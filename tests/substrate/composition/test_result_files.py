@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
-from substrate import Column, LinearOperator, LinearPart, Machine, Measure, Result, Substrate, load_result
+from substrate import Column, LinearOperator, LinearPart, Machine, Measure, Result, Substrate, load
 from substrate.errors import DataError, DeclarationError, ModelFileWarning
 from substrate.kernels import RBF, Componentwise, Linear
 
@@ -101,7 +101,7 @@ def test_a_file_has_all_that_predicts_and_certifies(build, tmp_path):
     result = build().solve()
     path = tmp_path / "result.npz"
     result.save(path)
-    loaded = load_result(path)
+    loaded = load(path)
     assert isinstance(loaded, Result)
     assert_same(loaded.predict(NEW), result.predict(NEW))
     assert str(loaded.certificate) == str(result.certificate)
@@ -142,7 +142,7 @@ def test_measures_and_weighted_outputs_are_saved(tmp_path):
     ):
         result = machine.solve()
         result.save(path)
-        assert_array_equal(load_result(path).predict(NEW), result.predict(NEW))
+        assert_array_equal(load(path).predict(NEW), result.predict(NEW))
     machine = Machine(s, minimize=squares, predict=s * (lambda rows: rows[:, 0]))
     with pytest.raises(DataError, match="Column"):
         machine.solve().save(path)
@@ -166,7 +166,7 @@ def test_a_measure_that_does_not_fit_its_machine_is_refused(tmp_path):
 
     rewritten(path, spoil)
     with pytest.raises(DataError, match=r"boxes|belong to nothing"):
-        load_result(path)
+        load(path)
 
 
 def _entries(tree):
@@ -210,7 +210,7 @@ def test_a_changed_file_does_not_hold(tmp_path):
     by_rows().solve().save(path)
     rewritten(path, lambda header: header["content"]["value"]["fields"].update(objective=0.0))
     with pytest.warns(ModelFileWarning, match="changed after it was written"):
-        loaded = load_result(path)
+        loaded = load(path)
     assert not loaded.certificate.holds
 
 
@@ -238,7 +238,7 @@ def test_a_file_that_is_no_result_is_refused(change, tmp_path):
     by_rows().solve().save(path)
     rewritten(path, lambda header: change(header["content"]["value"]["fields"]))
     with pytest.raises(DataError):
-        load_result(path)
+        load(path)
 
 
 def test_a_model_is_no_result(tmp_path):
@@ -247,7 +247,7 @@ def test_a_model_is_no_result(tmp_path):
     path = tmp_path / "model.npz"
     LSSVMRegressor().fit(X, Y).save(path)
     with pytest.raises(DataError, match=r"problems\.load"):
-        load_result(path)
+        load(path)
 
 
 def test_several_threads_solve_machines_and_predict():
