@@ -35,7 +35,6 @@ NUMERICAL = (
     "substrate/least_squares/test_spectrum.py",
     "substrate/least_squares/test_stacked_least_squares.py",
     "substrate/composition/test_machines.py",
-    "substrate/composition/test_nearness.py",
     "substrate/composition/test_pivoted_features.py",
     "substrate/composition/test_span.py",
     "substrate/kernels/test_distances.py",

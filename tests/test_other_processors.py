@@ -103,7 +103,7 @@ def test_every_case_is_in_one_share_and_every_test_in_all(request):
     kept, deselected = [], []
     for part in (1, 2):
         hook = SimpleNamespace(pytest_deselected=lambda items: deselected.append(len(items)))
-        config = SimpleNamespace(getoption=lambda name, part=part: f"{part}/2", hook=hook)
+        config = SimpleNamespace(getoption=lambda name, part=part: f"{part}/2" if name == "share" else None, hook=hook)
         share = list(items)
         _conftest(request).pytest_collection_modifyitems(config, share)
         kept.append([item.nodeid for item in share])

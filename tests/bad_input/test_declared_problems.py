@@ -105,7 +105,7 @@ def test_bad_parameters_are_refused_by_name(function, value):
     K, y, parameters = arguments_of(module)
     numbers = [name for name, given in parameters.items() if isinstance(given, float)]
     numbers += [name for name in inspect.signature(call).parameters if name == "cutoff"]
-    assert numbers
+    assert numbers or function == "confined_fusion.declare", "which has points and columns only"
     for name in numbers:
         if name in OF_ANY_SIGN and not isinstance(value, bool) and value in (0, -1.0):
             continue

@@ -184,12 +184,12 @@ def test_a_time_limit_is_for_all_solvers_together(data, monkeypatch, cones):
     machine = Machine(s, minimize=s.squared_norm + cp.norm1(s.e), subject_to=rules)
     called = []
 
-    def asked(problem, *, solver, limit, **_):
-        called.append((solver, limit))
-        raise TimeoutError
+    def asked(problem, name, verbose, options, limit):
+        called.append((name, limit))
+        return "out of time"
 
     ticks = iter(range(0, 10_000, 4))  # four seconds pass between two looks at the clock
-    monkeypatch.setattr(solvers, "solve_through_cvxpy", asked)
+    monkeypatch.setattr(solvers, "_run", asked)
     monkeypatch.setattr(solvers.time, "monotonic", lambda: float(next(ticks)))
     with pytest.raises(SolverError, match="or allow a longer time_limit"):
         machine.solve(time_limit=10.0)

@@ -291,5 +291,4 @@ def test_a_fusion_validates_what_the_whole_expansion_predicts(plane):
     rules = [s.f(new[:3] + 1.0) <= 1.0, s.gradient(new[3:5], 0) >= 0.0]
     machine = Machine(s, minimize=ridge(s, 1.0) + rho * cp.norm1(s.e), subject_to=rules)
     fused = fuse(machine, over=rho, validation=(new, np.sin(new[:, 0]) + new[:, 1] ** 2))
-    assert fused.certificate["knot and machine agree"].passes
     assert {further.column for further in fused.result.further} == {None, 0}

@@ -160,7 +160,7 @@ def test_values_without_a_solution_are_left_out_and_named():
     assert_allclose(high, 0.5, atol=1e-5)
     assert "nothing is said about other values" in dict(best.certificate.record)["range"]
     assert best.certificate.holds, str(best.certificate)
-    with pytest.raises(DeclarationError, match="have no solution for 'least'"):
+    with pytest.raises(DeclarationError, match="have no solution for values from 1 to 3"):
         fuse(machine, least, validation=(V, w), box={least: (1.0, 3.0)})
 
 
