@@ -594,6 +594,10 @@ def _bind(
             places, M = term.places(form.columns, column), sp.csr_array(term.matrix(output.rows))
             own = M @ point.x[places]
             own_radius = abs(M) @ (point.radius[places] + relative_rounding(M.shape[1] + 4.0) * np.abs(point.x[places]))
+            if (alone[places] > 0.0).all():
+                columns = M.toarray()
+                columns = columns - columns.mean(axis=0) if centred else columns
+                squares.append(np.square(weights[:, None] * columns) @ (1.0 / alone[places]))
         else:
             start = next((form.columns[v.id] for h, v in term.defined if h.role == "f" and h.points is None), None)
             in_columns = in_columns and start is not None
