@@ -132,7 +132,8 @@ class Table:
         """Return the table less some columns, each of which must be there."""
         for name in names:
             self.column(name)
-        left = {name: cells for name, cells in self.columns.items() if name not in set(names)}
+        gone = set(names)
+        left = {name: cells for name, cells in self.columns.items() if name not in gone}
         if not left:
             raise DataError(f"drop={list(names)} leaves no column of {self.source}")
         return replace(self, columns=left)

@@ -23,7 +23,7 @@ Two arithmetics have the same verbs:
     Ball arithmetic in as many bits as the verdict needs: a proof is the formula of the certificate in balls.
 
 Radii are sums, products and quotients of numbers that are not negative, so that their own rounding is a relative one:
-a thousand times the number of terms times u at most, and :meth:`Enclosed.upper` allows for a hundredth.
+a thousand times the number of terms times u at most, and :meth:`Double.upper` allows for a hundredth.
 """
 
 import math

@@ -587,17 +587,19 @@ def _bind(
     values, radius, F = np.zeros(n), np.zeros(n), sp.csr_array((n, point.x.size))
     in_columns, squares = True, list[Array]()
     terms = [term for _, term in output.terms if isinstance(term, CompiledSubstrate)]
-    centred = any(term.substrate.bias for term in terms)
+    constant = all((weights == weights[0]).all() for weights, _ in output.terms)
+    has_linear = len(terms) < len(output.terms)
+    centred = any(term.substrate.bias for term in terms) or (output.y is None and has_linear and constant)
     alone = program.alone(program.P[0])
     for weights, term in output.terms:
         if isinstance(term, LinearPart):
             places, M = term.places(form.columns, column), sp.csr_array(term.matrix(output.rows))
             own = M @ point.x[places]
             own_radius = abs(M) @ (point.radius[places] + relative_rounding(M.shape[1] + 4.0) * np.abs(point.x[places]))
-            if (alone[places] > 0.0).all():
-                columns = M.toarray()
-                columns = columns - columns.mean(axis=0) if centred else columns
-                squares.append(np.square(weights[:, None] * columns) @ (1.0 / alone[places]))
+            columns, squared = M.toarray(), alone[places] > 0.0
+            columns = columns - columns.mean(axis=0) if centred else columns
+            if not columns[:, ~squared].any():  # nothing in them but constants, which are left out
+                squares.append(np.square(weights[:, None] * columns[:, squared]) @ (1.0 / alone[places][squared]))
         else:
             start = next((form.columns[v.id] for h, v in term.defined if h.role == "f" and h.points is None), None)
             in_columns = in_columns and start is not None
@@ -626,7 +628,6 @@ def _bind(
     tie = _loss_weights(program, F, np.concatenate([np.zeros(0, np.intp), *(f.z for f in functions)]))
     if in_columns and tie is not None:
         return _Bound(output, tie[0], 1.0 + 1e-9, tie[1], False, values, radius)
-    constant = all((weights == weights[0]).all() for weights, _ in output.terms)
     if len(squares) < len(output.terms) or (centred and not constant):
         return None
     # by Cauchy-Schwarz, the squares of the terms add up

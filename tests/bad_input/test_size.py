@@ -33,8 +33,10 @@ def refuse_a_matrix_too_large(model, X, y):
     held_out = own.get("validation_fraction", 0.0) if own.get("cv") is None else 0.0
     rows = 3000 - int(np.ceil(3000 * held_out))  # the others validate
     entries = Basis().n_candidates * Basis().n_scoring if own.get("basis") is not None else rows**2  # never all pairs
+    # where the matrix of all rows has no room, conjugate gradients are tried, whose preconditioner has none either
+    size = "bytes" if own.get("solver") == "auto" and own["basis"] is None else f"{8 * entries} bytes"
     for pattern in (
-        f"{8 * entries} bytes",
+        size,
         "1000000 bytes",
         "available",
         "reduced set",

@@ -88,7 +88,8 @@ def test_the_smallest_contradictory_set_is_named(case, unit):
     machine = Machine(s, minimize=s.squared_norm + cp.sum_squares(s.e), subject_to=constraints)
     with pytest.raises(SolverError, match="that the machine is infeasible") as caught:
         machine.solve()
-    found = find_contradiction(machine._own, machine._constraint_names(), [], unit)
+    structure = [each for compiled in machine._compiled for each in (*compiled.constraints, *compiled.definitions())]
+    found = find_contradiction(machine._own, machine._constraint_names(), structure, unit)
     assert {strip_entries(name) for name in found.names} == expected
     assert all(strip_entries(name) in str(caught.value) for name in found.names)
     others = {name for name in machine._constraint_names() if name not in expected}
@@ -98,7 +99,7 @@ def test_the_smallest_contradictory_set_is_named(case, unit):
     numbers = [machine._constraint_names().index(name) for name in expected]
     for left_out in numbers:
         kept = [machine._own[k] for k in numbers if k != left_out]
-        assert find_contradiction(kept, ["rest"] * len(kept), [], unit).names == ()
+        assert find_contradiction(kept, ["rest"] * len(kept), structure, unit).names == ()
 
 
 def test_the_entries_that_take_part_are_named():
