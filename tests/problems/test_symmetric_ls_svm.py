@@ -99,9 +99,9 @@ def test_a_machine_of_the_other_symmetry_does_not_agree():
 def test_verify_sees_a_sign_that_is_wrong(monkeypatch):
     assert all(line.passes for line in verify("symmetric_ls_svm", "CLARABEL"))
     source = inspect.getsource(symmetric_ls_svm)
-    assert source.count("symmetry=R - s * L") == 1
+    assert source.count("R, R - s * L)") == 1
     space = {"__name__": symmetric_ls_svm.__name__}
-    exec(source.replace("symmetry=R - s * L", "symmetry=R + s * L"), space)
+    exec(source.replace("R, R - s * L)", "R, R + s * L)"), space)
     monkeypatch.setattr(symmetric_ls_svm, "declare", space["declare"])
     assert not any(line.passes for line in verify("symmetric_ls_svm", "CLARABEL"))
 
