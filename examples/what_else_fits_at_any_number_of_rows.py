@@ -10,7 +10,7 @@ values of all rows with the basis in memory. Each certificate covers all rows.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from problems import L1SubstrateRegressor, LSSVMRegressor, MaximalVariationRegressor, Robust
+from problems import L1SubstrateRegressor, LSSVMRegressor, MaximalVariationRegressor
 from substrate.kernels import RBF
 from substrate.reduced import Basis
 
@@ -31,10 +31,10 @@ def describe_distance(name, model) -> str:
 distances: dict[str, float] = {}
 common = {"basis": Basis(60, random_state=0)}
 plain = LSSVMRegressor(RBF(2.5), gamma=10.0, **common).fit(X, y)
-robust = LSSVMRegressor(RBF(2.5), gamma=10.0, robust=Robust(max_reweightings=3), **common).fit(X, y)
+robust = LSSVMRegressor(RBF(2.5), gamma=10.0, robust="hampel", **common).fit(X, y)
 print(f"least squares: {describe_distance('least squares', plain)}")
 distance = describe_distance("robust weights", robust)
-print(f"robust, {len(robust.history_) - 1} reweightings: {distance}, scale {robust.scale_:.3f}")
+print(f"robust weights: {distance}, scale {robust.scale_:.3f}")
 share = (robust.weights_[wrong] < 0.01).mean()
 print(f"  wrong targets with a small weight: {share:.0%}")
 
