@@ -312,6 +312,8 @@ def matches(value: Any, annotation: Any) -> bool:
         return False
     if annotation is float:
         return isinstance(value, (int, float))
+    if hasattr(origin, "__value__"):  # an alias of a type, as numpy's NDArray is from its release 2.5 on
+        return matches(value, origin.__value__)
     return isinstance(value, origin or annotation)
 
 
