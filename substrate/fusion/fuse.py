@@ -42,6 +42,8 @@ _AGREES = 1e-6
 _OPTIMAL = 1e-6
 #: An error below this share of the largest one counts as none, for a problem.
 _NOTHING = 1e-6
+#: By how much the gap of chords is widened where points are not known well enough for a smaller one.
+_WIDER = 10.0
 #: The assumption behind the bound, for the record.
 _RADIUS = (
     "where no square determines a variable, its optimum is taken to be within 1000 times the largest size that it has "
@@ -154,9 +156,17 @@ def fuse(
         options: dict[str, Any] = {"gap": target, "progress": shown, "floor": task.floor, "least": least}
         search = minimise(family, ends, limits=first, **options)
         if bound == "chord" and (search.stop == NOT_KNOWN or (most < budget and family.solves >= most)):
+            while search.stop == NOT_KNOWN and options["gap"] < 1.0:  # how far chords reach: vertices are solved once
+                options["gap"] *= _WIDER
+                search = minimise(family, ends, limits=first, **options)
             limits.spent += family.solves
-            bound, family = "universal", families["universal"]
-            search = minimise(family, ends, limits=limits, start=(search.best,), **options)
+            other = minimise(
+                families["universal"], ends, limits=limits, start=(search.best,), **(options | {"gap": target})
+            )
+            proved = max(search.lower_bound, other.lower_bound)
+            if other.error - other.lower_bound < search.error - search.lower_bound:
+                bound, family, search = "universal", families["universal"], other
+            search = replace(search, lower_bound=min(proved, search.error), stop=other.stop)
         return _fusion(task, ends, cut_off, bound, family, search, target, least)
 
 

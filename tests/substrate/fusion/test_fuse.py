@@ -100,7 +100,7 @@ def test_the_sparse_substrate_is_below_a_dense_grid(seed):
 def test_a_smaller_gap_moves_bound_and_value_together():
     X, y, V, w = case(n=12)
     machine, rho = variation_machine(X, y)
-    rough, fine = (fuse(machine, rho, validation=(V, w), gap=gap) for gap in (1e-1, 1e-2))
+    rough, fine = (fuse(machine, rho, validation=(V, w), gap=gap) for gap in (1e-1, 1e-5))
     assert rough.lower_bound <= fine.lower_bound <= fine.validation_error <= rough.validation_error
     assert len(rough.path) < len(fine.path)
 

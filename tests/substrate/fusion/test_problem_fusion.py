@@ -76,7 +76,7 @@ def test_the_answer_is_left_in_the_problem():
     assert weight.value == best.values["weight"]
     left = float(validation.value)
     assert left == best.validation_error
-    assert best.path.validation_errors.min() == left
+    np.testing.assert_allclose(best.path.validation_errors.min(), left, rtol=1e-12)
     np.testing.assert_allclose(error_at(problem, weight, validation, weight.value), left, rtol=1e-6)
     assert str(best.certificate).startswith("Fusion over weight: holds")
     assert isinstance(best, Fusion)
