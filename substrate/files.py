@@ -357,11 +357,14 @@ def save(
 
 
 def _classes_in(value: Any) -> dict[str, type]:
-    """Return the classes of an estimator and of those that are parts of it."""
-    parts = [*_parameters(value).values(), *vars(value).values()] if hasattr(value, "get_params") else []
-    inside = [part for part in parts if hasattr(part, "get_params") and not isinstance(part, (type, Value))]
-    classes = {name: kind for part in inside for name, kind in _classes_in(part).items()}
-    return classes | {type(value).__name__: type(value)}
+    """Return the classes of the estimators in a value: its own, and those of its parts."""
+    classes, parts = dict[str, type](), list[Any]()
+    if isinstance(value, (list, tuple, Mapping)):
+        parts = list(value.values() if isinstance(value, Mapping) else value)
+    elif hasattr(value, "get_params") and not isinstance(value, (type, Value)):
+        classes = {type(value).__name__: type(value)}
+        parts = [*_parameters(value).values(), *vars(value).values()]
+    return classes | {name: kind for part in parts for name, kind in _classes_in(part).items()}
 
 
 def load(

@@ -188,12 +188,9 @@ def _fitted(model: Any) -> str:
     if model.quality_.confusion is not None:
         elements.append(paragraph("Classes are coded as y = -1 and +1; of more than two, each has such a machine."))
     if search.model == "stack":
-        u, gammas = (
-            np.reshape(values, (len(machine.kernels_), -1))[:, 0]
-            for values in (machine.stack_weights_, machine.gammas_)
-        )
+        u, members = machine.stack_weights_, machine.estimators_
         order = [int(m) for m in np.argsort(-u, kind="stable") if u[m] > 0.0]
-        rows = [[kernel_name(machine.kernels_[m]), f"{gammas[m]:.3g}", f"{u[m]:.3g}"] for m in order]
+        rows = [[kernel_name(members[m].kernel_), f"{members[m].gamma:.3g}", f"{u[m]:.3g}"] for m in order]
         elements.append(table(("kernel", "gamma", "weight"), rows))
         return section("What was fitted", *elements)
     gamma = float(np.ravel(getattr(machine, "gamma_", machine.gamma))[0])

@@ -58,7 +58,7 @@ def importance(model: Any) -> Any:
         return None
     repeats = _REPEATS if X.shape[0] <= _MANY_ROWS else 1
     work = float(X.size) * machine.support_values_.shape[0] * len(groups) * repeats
-    if work * len(getattr(machine, "kernels_", (None,))) > _MOST_WORK:
+    if work * len(getattr(machine, "estimators_", (None,))) > _MOST_WORK:
         return None
     rows = (X, model.judged_.y) if hasattr(machine, "basis_indices_") else ()  # a basis does not keep them
     with warnings.catch_warnings():
@@ -168,9 +168,9 @@ def _matter(model: Any, importances: Any) -> list[str]:
 def _choice(model: Any) -> str:
     machine, search = model.judged_.machine, model.judged_.search
     if search.model == "stack":
-        u = np.reshape(machine.stack_weights_, (len(machine.kernels_), -1))[:, 0]
+        u = machine.stack_weights_
         order = [int(m) for m in np.argsort(-u, kind="stable") if u[m] > 0.0]
-        named = "; ".join(f"{u[m]:.0%} {kernel_name(machine.kernels_[m])}" for m in order[:_MOST_MACHINES])
+        named = "; ".join(f"{u[m]:.0%} {kernel_name(machine.estimators_[m].kernel_)}" for m in order[:_MOST_MACHINES])
         more = f"; and {len(order) - _MOST_MACHINES} more" if len(order) > _MOST_MACHINES else ""
         return f"model: a stack, weights by leave-one-out error: {named}{more}"
     kernel = f"kernel {kernel_name(machine.kernel_)}"

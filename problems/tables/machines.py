@@ -164,8 +164,8 @@ class Search:
         if self.model != "stack":
             gamma = float(getattr(machine, "gamma_", machine.gamma))
             return self._new("", X.shape[0], kernel=machine.kernel_, gamma=gamma).fit(X, y)
-        numbers = np.flatnonzero(np.reshape(machine.stack_weights_, (len(machine.kernels_), -1)).any(axis=1))
-        kernels = [machine.kernels_[number] for number in numbers]
+        weighed = zip(machine.estimators_, machine.stack_weights_, strict=True)
+        kernels = [member.kernel_ for member, weights in weighed if np.any(weights)]
         return self._quiet(self._new("CV", X.shape[0], kernels=kernels).fit(X, y))
 
     def _new(self, searches: str, n_rows: int, **parameters: Any) -> Any:

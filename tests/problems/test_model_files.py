@@ -95,6 +95,13 @@ def assert_same_value(found, expected, name):
         assert list(found) == list(expected), name
         for key, value in expected.items():
             assert_same_value(found[key], value, f"{name}[{key!r}]")
+    elif isinstance(expected, list):
+        assert len(found) == len(expected), name
+        for place, value in enumerate(expected):
+            assert_same_value(found[place], value, f"{name}[{place}]")
+    elif hasattr(expected, "get_params"):
+        assert str(found) == str(expected), name
+        assert_same_value(vars(found), vars(expected), name)
     else:
         assert type(found) is type(expected), name
         assert found == expected, name

@@ -5,8 +5,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from problems import LSSVMRegressor, StackedLSSVMRegressor, load
-from problems.estimators.chosen import stacked
-from substrate.errors import DataError
 from substrate.kernels import RBF, Laplacian, Linear
 from substrate.uncertainty.intervals import rank
 
@@ -28,8 +26,8 @@ def refit_without_rows(model, points, targets, weights):
     predicted, errors = np.zeros((len(NEW), len(targets))), targets.copy()
     for i in range(len(targets)):
         others = np.arange(len(targets)) != i
-        for u, kernel, gamma in zip(model.stack_weights_, model.kernels_, model.gammas_, strict=True):
-            machine = LSSVMRegressor(kernel, gamma=float(gamma))
+        for u, member in zip(model.stack_weights_, model.estimators_, strict=True):
+            machine = LSSVMRegressor(member.kernel_, gamma=member.gamma)
             machine.fit(points[others], targets[others], sample_weight=weights[others])
             predicted[:, i] += u * machine.predict(NEW)
             errors[i] -= u * machine.predict(points[[i]])[0]
@@ -68,7 +66,8 @@ def test_studentised_scores_are_deviations_of_refits():
         others = np.arange(N) != i
         at = np.concatenate([NEW, X[[i]]])
         deviations = np.zeros(len(at))
-        for weight, kernel, gamma in zip(model.stack_weights_, model.kernels_, model.gammas_, strict=True):
+        for weight, member in zip(model.stack_weights_, model.estimators_, strict=True):
+            kernel, gamma = member.kernel_, member.gamma
             M = np.zeros((N, N))
             M[0, 1:] = M[1:, 0] = 1.0
             M[1:, 1:] = kernel(X[others]) + np.eye(N - 1) / gamma
@@ -96,12 +95,3 @@ def test_the_guarantee_names_what_was_chosen():
     assert nested.method == "nested"
     assert nested.holds
     assert stack().fit(X, Y).calibrate(NEW, np.zeros(5)).interval_guarantee(0.9, "split").level == 0.9
-
-
-def test_many_rows_are_refused_before_any_work(monkeypatch):
-    model = stack().fit(X, Y)
-    monkeypatch.setattr(stacked, "MOST_LEFT_OUT", N - 1)
-    with pytest.raises(
-        DataError, match=r"up to 16 rows, and this one has 17; keep rows for calibrate.*method='nested'"
-    ):
-        model.predict_interval(NEW, method="jackknife+")

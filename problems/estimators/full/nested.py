@@ -56,11 +56,8 @@ _PARTS = (
     "linear_bias_",
     "linear_center_",
     "linear_columns_",
-    "kernels_",
-    "gammas_",
+    "estimators_",
     "stack_weights_",
-    "biases_",
-    "row_weights_",
 )
 #: Seconds that all folds may take before a warning says how long they will.
 _LONG = 60.0

@@ -34,7 +34,7 @@ def test_the_fit_is_that_of_python_and_its_refit_holds_the_machines():
     stack = judged.machine
     assert_array_equal(stack.predict(judged.X_val), by_hand.predict(judged.X_val))
     used = [number for number, weight in enumerate(stack.stack_weights_) if weight > 0.0]
-    assert saved.kernels == [stack.kernels_[number] for number in used]
+    assert saved.kernels == [stack.estimators_[number].kernel_ for number in used]
     assert saved.support_.size == N
     assert saved.certificate_.holds
     assert model.preparation_.refitted
