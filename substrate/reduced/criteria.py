@@ -75,24 +75,16 @@ class RowSizes(Tally):
     rounding: float
 
 
-@dataclass(frozen=True, slots=True)
-class SizesOfBlock:
-    """The sizes of the rows of a block; no kernel value is computed."""
-
-    values: KernelValues
-
-    def __call__(self, block: Block) -> RowSizes:
-        """Return the sizes of a block."""
-        diagonal = self.values.diagonal(block)
-        xp = namespace_of(diagonal)
-        diagonal = xp.clip(diagonal, min=0.0)
-        weighted = diagonal if block.weights is None else block.weights * diagonal
-        return RowSizes(float(xp.sum(weighted)), self.values.rounding(block.X))
+def sizes_of_block(values: KernelValues, block: Block) -> RowSizes:
+    """Return the sizes of the rows of a block; no kernel value is computed."""
+    diagonal = values.diagonal(block)
+    xp = namespace_of(diagonal)
+    return RowSizes(float(block.row_weights() @ xp.clip(diagonal, min=0.0)), values.rounding(block.X))
 
 
 def sizes_of_rows(rows: KernelRows) -> RowSizes:
     """Return the sizes of all rows, in one inexpensive pass."""
-    sizes: RowSizes = rows.sums(SizesOfBlock(rows.values))
+    sizes: RowSizes = rows.sums(sizes_of_block)
     return sizes
 
 

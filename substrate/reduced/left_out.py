@@ -36,14 +36,20 @@ from substrate.namespaces import (
     zeros_beside,
 )
 from substrate.reduced.criteria import SpectrumRadius, less_rounding
-from substrate.reduced.features import LinearFeatures
 from substrate.reduced.rows import KernelRows, KernelValues, RowValues
 from substrate.reduced.spectrum import ReducedSpectrum
 from substrate.streaming.passes import Tally
 from substrate.streaming.rows import Block
 from substrate.threads import blas_threads
 
-__all__ = ["LeftOutRows", "LeverageFactor", "OutputsOfBlock", "ReducedLeaveOneOut", "left_out_rows", "leverage_factor"]
+__all__ = [
+    "LeftOutRows",
+    "LeverageFactor",
+    "ReducedLeaveOneOut",
+    "left_out_rows",
+    "leverage_factor",
+    "outputs_of_block",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,22 +117,15 @@ class LeftOutRows:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOutOfBlock:
-    """Fitted values, leverages and targets of a block, one row per row of data."""
-
-    values: KernelValues
-    coefficients: Array
-    bias: Array
-    factor: LeverageFactor
-
-    def __call__(self, block: Block) -> LeftOutRows:
-        """Compute tile by tile."""
-        fitted, leverages = zeros_beside(self.bias, block.Y.shape), zeros_beside(self.bias, block.Y.shape[0])
-        for rows, tile in self.values.tiles(block.X):
-            fitted[rows, :] = tile @ self.coefficients + self.bias
-            leverages[rows] = self.factor.leverages(tile, None if block.weights is None else block.weights[rows])
-        return LeftOutRows(start=block.start, Y=block.Y, fitted=fitted, leverages=leverages, weights=block.weights)
+def leave_out_of_block(
+    values: KernelValues, coefficients: Array, bias: Array, factor: LeverageFactor, block: Block
+) -> LeftOutRows:
+    """Return fitted values, leverages and targets of a block, one row per row of data."""
+    fitted, leverages = zeros_beside(bias, block.Y.shape), zeros_beside(bias, block.Y.shape[0])
+    for rows, tile in values.tiles(block.X):
+        fitted[rows, :] = tile @ coefficients + bias
+        leverages[rows] = factor.leverages(tile, None if block.weights is None else block.weights[rows])
+    return LeftOutRows(start=block.start, Y=block.Y, fitted=fitted, leverages=leverages, weights=block.weights)
 
 
 def left_out_rows(rows: KernelRows, coefficients: Array, bias: Array, factor: LeverageFactor) -> Iterator[LeftOutRows]:
@@ -134,20 +133,12 @@ def left_out_rows(rows: KernelRows, coefficients: Array, bias: Array, factor: Le
 
     :place [Cawley2004]_ section 2.6: e/(1 - h) in one pass, for a reduced basis
     """
-    return rows.each(LeftOutOfBlock(rows.values, coefficients, bias, factor))
+    return rows.each(leave_out_of_block, coefficients, bias, factor)
 
 
-@dataclass(frozen=True, slots=True)
-class OutputsOfBlock:
-    """Outputs of a micro-block, one column per machine."""
-
-    values: RowValues
-    coefficients: Array
-    bias: Array
-
-    def __call__(self, block: Block) -> Array:
-        """Compute tile by tile."""
-        return self.values.product(block.X, self.coefficients) + self.bias
+def outputs_of_block(values: RowValues, coefficients: Array, bias: Array, block: Block) -> Array:
+    """Return the outputs of the rows of a block, one column per machine."""
+    return values.product(block.X, coefficients) + bias
 
 
 #: Least 1 - h_ii of a weighted row: of one that outweighs all others it is rounding, and its residual must stay finite.
@@ -165,39 +156,26 @@ class ResidualSums(Tally):
     smallest: Array
 
 
-@dataclass(frozen=True, slots=True)
-class ResidualsOfBlock:
-    """Leave-one-out at many lambdas: two matrix products per tile, with the weights and, squared, with 1/(a + lambda).
-
-    ``features`` are centred, in eigen-coordinates.
+def sum_left_out(values: KernelValues, spectrum: ReducedSpectrum, inverses: Array, block: Block) -> ResidualSums:
+    """Leave rows out at many lambdas: two matrix products per tile, with the weights and, squared, with
+    1/(a + lambda), the ``inverses``.
     """
-
-    features: RowValues
-    inverses: Array
-    coordinates: Array
-    unit: float
-    centre: Array
-    mass: float
-
-    def __call__(self, block: Block) -> ResidualSums:
-        """Add up tile by tile."""
-        c, xp = self.coordinates, namespace_of(self.coordinates)
-        g = on_device_of(c, self.inverses)
-        squares, reciprocal = zeros_beside(c, (g.shape[1], c.shape[1])), zeros_beside(c, g.shape[1])
-        smallest = xp.ones_like(reciprocal)
-        for numbers, rows in self.features.tiles(block.X):
-            Y = block.Y[numbers, :]
-            weights = xp.ones_like(Y[:, 0]) if block.weights is None else block.weights[numbers]
-            spare = xp.clip(1.0 - weights[:, None] * (1.0 / self.mass + (rows * rows) @ g), min=_OUTWEIGHED)
-            targets_of_rows, roots = Y / self.unit - self.centre, xp.sqrt(weights)[:, None]
-            with np.errstate(over="ignore", invalid="ignore"):  # of a row that is the machine nothing is known
-                reciprocal += xp.sum(1.0 / spare, axis=0)
-                for k in range(c.shape[1]):
-                    errors = targets_of_rows[:, k][:, None] - rows @ (g * c[:, k][:, None])
-                    residuals = errors * roots / spare
-                    squares[:, k] += paired_sums(residuals, residuals, 0)
-            smallest = xp.minimum(smallest, xp.min(spare, axis=0))
-        return ResidualSums(*(to_numpy(array) for array in (squares, reciprocal, smallest)))
+    c, xp = spectrum.cross, namespace_of(spectrum.cross)
+    g, centre = on_device_of(c, inverses), spectrum.origin.targets + spectrum.target_mean
+    squares, reciprocal = zeros_beside(c, (g.shape[1], c.shape[1])), zeros_beside(c, g.shape[1])
+    smallest = xp.ones_like(reciprocal)
+    for part, rows in spectrum.feature_values(values).of_block(block):
+        weights = part.row_weights()
+        spare = xp.clip(1.0 - weights[:, None] * (1.0 / spectrum.mass + (rows * rows) @ g), min=_OUTWEIGHED)
+        targets_of_rows, roots = part.Y / spectrum.origin.unit - centre, xp.sqrt(weights)[:, None]
+        with np.errstate(over="ignore", invalid="ignore"):  # of a row that is the machine nothing is known
+            reciprocal += xp.sum(1.0 / spare, axis=0)
+            for k in range(c.shape[1]):
+                errors = targets_of_rows[:, k][:, None] - rows @ (g * c[:, k][:, None])
+                residuals = errors * roots / spare
+                squares[:, k] += paired_sums(residuals, residuals, 0)
+        smallest = xp.minimum(smallest, xp.min(spare, axis=0))
+    return ResidualSums(*(to_numpy(array) for array in (squares, reciprocal, smallest)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,16 +207,7 @@ class ReducedLeaveOneOut(LeftOutCriterion):
     def _sample_left_out(self, g: Array, t: Array) -> tuple[Samples, Array]:
         """Return a pass over the rows."""
         spectrum, n = self.there, self.spectrum.n
-        mean: Array = spectrum.mean @ spectrum.rotation
-        function = ResidualsOfBlock(
-            features=LinearFeatures(self.rows.values, spectrum.origin.kernel_values, spectrum.directions, mean),
-            inverses=g,
-            coordinates=spectrum.cross,
-            unit=self.unit,
-            centre=spectrum.origin.targets + spectrum.target_mean,
-            mass=spectrum.mass,
-        )
-        sums: ResidualSums = self.rows.sums(function)
+        sums: ResidualSums = self.rows.sums(sum_left_out, spectrum, g)
         means, spare = self._shape(sums.squares / n, t), sums.smallest.reshape(t.shape)
         # the relative error of 1 - h_ii is that of a sum of so many terms, divided by it
         terms = spectrum.values.shape[0] / (self.size + 16.0)

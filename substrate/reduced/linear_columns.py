@@ -17,6 +17,7 @@ weights; factors about two centers are moved to one and stacked, and factored ag
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -112,27 +113,20 @@ class LinearColumnFactor:
         return shifted
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnFactorOfBlock:
-    """The factor of the linear columns of a block."""
-
-    numbers: tuple[int, ...]
-    kernel: Kernel
-
-    def __call__(self, block: Block) -> LinearColumnFactor:
-        """Factor the columns of a block."""
-        z = to_numpy(columns_of(block.X, self.numbers))
-        v = np.ones(block.n_rows) if block.weights is None else to_numpy(block.weights)
-        center = weighted_center(z, v)
-        return LinearColumnFactor(
-            count=v.size,
-            mass=float(v.sum()),
-            low=z.min(axis=0),
-            high=z.max(axis=0),
-            diagonal=float(v @ np.maximum(to_numpy(self.kernel.diag(block.X)), 0.0)),
-            center=center,
-            factor=column_factor(z - center, v),
-        )
+def factor_columns(numbers: tuple[int, ...], kernel: Kernel, block: Block) -> LinearColumnFactor:
+    """Return the factor of the linear columns of a block."""
+    z = to_numpy(columns_of(block.X, numbers))
+    v = np.ones(block.n_rows) if block.weights is None else to_numpy(block.weights)
+    center = weighted_center(z, v)
+    return LinearColumnFactor(
+        count=v.size,
+        mass=float(v.sum()),
+        low=z.min(axis=0),
+        high=z.max(axis=0),
+        diagonal=float(v @ np.maximum(to_numpy(kernel.diag(block.X)), 0.0)),
+        center=center,
+        factor=column_factor(z - center, v),
+    )
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what overflows is refused by the name of its column
@@ -152,7 +146,7 @@ def survey_linear_columns(
             f"{len(numbers)} linear columns and the bias fit all {source.n_rows} rows, which leaves none to the "
             "kernel; use fewer linear columns or more rows"
         )
-    surveyed: LinearColumnFactor = sum_blocks(source, ColumnFactorOfBlock(numbers, kernel))
+    surveyed: LinearColumnFactor = sum_blocks(source, partial(factor_columns, numbers, kernel))
     middle = np.clip(surveyed.center, surveyed.low, surveyed.high) if center is None else center
     units = column_units(np.maximum(np.abs(surveyed.low - middle), np.abs(surveyed.high - middle)), names)
     factor = surveyed.shift_to(middle)

@@ -38,7 +38,7 @@ from substrate.streaming.rows import Block
 from substrate.streaming.survey import TargetSummary
 from substrate.threads import blas_threads
 
-__all__ = ["Moments", "MomentsOfBlock", "Origin", "Statistic", "accumulate", "origin_of"]
+__all__ = ["Moments", "Origin", "Statistic", "accumulate", "origin_of", "sum_moments"]
 
 #: Estimated relative error up to which the sums of kernel values are transformed afterwards.
 _LARGEST_ERROR = 1e-8
@@ -152,33 +152,25 @@ class FoldMoments(Tally):
         return sum(parts[1:], start=parts[0]), tuple(parts[1:])
 
 
-@dataclass(frozen=True, slots=True)
-class MomentsOfBlock:
-    """Sums over a block of kernel values about an origin, or of features of them where a transform is given."""
-
-    values: RowValues
-    origin: Origin
-    transform: Array | None = None
-    folds: GivenFolds | None = None
-
-    def __call__(self, block: Block) -> FoldMoments:
-        """Add up tile by tile."""
-        origin, parts = self.origin, dict[int, Moments]()
-        for rows, tile in self.values.tiles(block.X):
-            tile -= origin.kernel_values
-            features = tile if self.transform is None else tile @ self.transform
-            targets = block.Y[rows, :] / origin.unit - origin.targets
-            weights = None if block.weights is None else block.weights[rows]
-            nothing = Moments.of_rows(features[:0, :], targets[:0, :], None)
-            labels = None if self.folds is None else self.folds.labels[block.rows][rows]
-            for number in (-1,) if labels is None else np.unique(labels):
-                part: tuple[Any, ...] = features, targets, weights
-                if labels is not None:
-                    members = np.flatnonzero(labels == number)
-                    part = tuple(None if values is None else take_rows(values, members) for values in part)
-                parts[number] = parts.get(number, nothing) + Moments.of_rows(*part)
-        count = 0 if self.folds is None else self.folds.count
-        return FoldMoments(tuple(parts.get(number, nothing) for number in range(-1, count)))
+def sum_moments(
+    values: RowValues, origin: Origin, transform: Array | None, folds: GivenFolds | None, block: Block
+) -> FoldMoments:
+    """Return sums over a block of kernel values about an origin, or of features of them where a transform is given."""
+    parts = dict[int, Moments]()
+    for part, tile in values.of_block(block):
+        tile -= origin.kernel_values
+        features = tile if transform is None else tile @ transform
+        targets = part.Y / origin.unit - origin.targets
+        nothing = Moments.of_rows(features[:0, :], targets[:0, :], None)
+        labels = None if folds is None else folds.labels[part.rows]
+        for number in (-1,) if labels is None else np.unique(labels):
+            members: tuple[Any, ...] = features, targets, part.weights
+            if labels is not None:
+                of_fold = np.flatnonzero(labels == number)
+                members = tuple(None if array is None else take_rows(array, of_fold) for array in members)
+            parts[number] = parts.get(number, nothing) + Moments.of_rows(*members)
+    count = 0 if folds is None else folds.count
+    return FoldMoments(tuple(parts.get(number, nothing) for number in range(-1, count)))
 
 
 def _mirrored(upper: Array) -> Array:
@@ -213,8 +205,7 @@ def accumulate(
     """
     # on a device the estimate takes longer than it saves
     if rows.on_device or _expected_error(K, features.of_kernel, rows.n_rows, lam) <= _LARGEST_ERROR:
-        function = MomentsOfBlock(rows.values, origin, folds=folds)
-        total, of_folds = rows.sums(function).moments()
+        total, of_folds = rows.sums(sum_moments, origin, None, folds).moments()
         T = features.transform
         with blas_threads(features.n_basis):
             transformed = total.transform(T)
@@ -224,8 +215,7 @@ def accumulate(
                 parts = tuple(fold.transform(T) for fold in of_folds)
                 lengths = _lengths(total) @ np.abs(to_numpy(T))
                 return Statistic(features, origin, transformed, parts, "accumulated", error, lengths)
-    function = MomentsOfBlock(rows.values, origin, features.transform, folds)
-    total, of_folds = rows.sums(function).moments()
+    total, of_folds = rows.sums(sum_moments, origin, features.transform, folds).moments()
     return Statistic(features, origin, total, of_folds, "row-wise", ROUNDED_ONCE, _lengths(total))
 
 

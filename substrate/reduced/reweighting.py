@@ -10,31 +10,26 @@ r"""Robust reweighting on a reduced basis, in passes over the rows.
 of the previous fit are one number per row, as weights are, and in memory; the rows need not be.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from substrate.arrays import Array
 from substrate.namespaces import to_numpy
-from substrate.reduced.left_out import OutputsOfBlock
-from substrate.reduced.rows import KernelRows
+from substrate.reduced.left_out import outputs_of_block
+from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.streaming.rows import ArraySource, Block, ReadSource
 
 __all__ = ["errors_of_rows", "reweigh"]
 
 
-@dataclass(frozen=True, slots=True)
-class _ErrorsOfBlock:
-    outputs: OutputsOfBlock
-
-    def __call__(self, block: Block) -> Array:
-        return np.asarray(block.Y[:, 0] - self.outputs(block)[:, 0])
-
-
 def errors_of_rows(rows: KernelRows, beta: Array, bias: float) -> Array:
     """Return the error of every row, in one pass."""
-    outputs = OutputsOfBlock(rows.values, beta[:, None], np.array([bias]))
-    return np.concatenate(list(rows.each(_ErrorsOfBlock(outputs))))
+    return np.concatenate(list(rows.each(_errors_of_block, beta[:, None], np.array([bias]))))
+
+
+def _errors_of_block(values: KernelValues, beta: Array, bias: Array, block: Block) -> Array:
+    return np.asarray((block.Y - outputs_of_block(values, beta, bias, block))[:, 0])
 
 
 def reweigh(rows: KernelRows, weights: Array) -> KernelRows:

@@ -7,6 +7,7 @@ do, so everything that is computed from it is computed block by block, in memory
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -62,6 +63,11 @@ class RowValues(ABC):
         n = int(X.shape[0])
         for rows in device_blocks(n, self.n_basis) if is_device_array(X) else strips(n, self.step):
             yield rows, self(X[rows, :])
+
+    def of_block(self, block: Block) -> Iterator[tuple[Block, Array]]:
+        """Yield the rows of a block one tile at a time, with their values."""
+        for rows, tile in self.tiles(block.X):
+            yield block.cut(rows.start, rows.stop), tile
 
     def matrix(self, X: Any) -> Array:
         """Return the values of given rows."""
@@ -210,13 +216,13 @@ class KernelRows:
         step = self.values.step
         return min(self.n_rows, step) + BLOCK_ROWS // step + longest_sum(self.n_rows)
 
-    def sums(self, function: Callable[[Block], Any]) -> Any:
-        """Compute a sum over all rows."""
-        return sum_blocks(self.source, function, self.n_basis)
+    def sums(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Compute a sum over all rows of a function of the values, of arguments and of a block."""
+        return sum_blocks(self.source, partial(function, self.values, *arguments), self.n_basis)
 
-    def each(self, function: Callable[[Block], Any]) -> Iterator[Any]:
-        """Evaluate a function of every block."""
-        return each_block(self.source, function, self.n_basis)
+    def each(self, function: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
+        """Evaluate the function of every block."""
+        return each_block(self.source, partial(function, self.values, *arguments), self.n_basis)
 
     def drop_row(self, row: int) -> "KernelRows":
         """Return the rows but for one."""

@@ -43,7 +43,7 @@ from substrate.least_squares.saddle_system import target_unit
 from substrate.namespaces import to_numpy
 from substrate.operators import KernelOperator
 from substrate.reduced.features import basis_features
-from substrate.reduced.moments import MomentsOfBlock, origin_of
+from substrate.reduced.moments import origin_of, sum_moments
 from substrate.reduced.rows import KernelRows
 from substrate.threads import blas_threads
 
@@ -240,7 +240,7 @@ def select_by_pruning(candidates: Candidates, every: KernelRows, count: int, lam
     K = (K + K.T) / 2.0
     summary = every.target_summary()
     origin = origin_of(every.source.beside(K), summary, target_unit(summary.extremes))
-    total, _ = every.sums(MomentsOfBlock(every.values, origin)).moments()
+    total, _ = every.sums(sum_moments, origin, None, None).moments()
     centred = total.shift_to(total.first / total.mass, total.targets / total.mass)
     second, cross = to_numpy(centred.second), to_numpy(centred.cross)
     kept, steps = np.arange(n), 0

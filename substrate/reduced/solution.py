@@ -100,34 +100,23 @@ class Residuals(Tally):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ResidualsOfBlock:
-    """The errors e = t - f of the rows of a block, as sums: with kernel values, alone, and squared."""
-
-    values: KernelValues
-    unit: float
-    coefficients: Array
-    bias: Array
-    centre: Array
-
-    def __call__(self, block: Block) -> Residuals:
-        """Add up tile by tile."""
-        slope = zeros_beside(self.bias, self.coefficients.shape)
-        sums, lengths = [zeros_beside(self.bias, self.bias.shape[0])] * 5, self.values.diagonal(block)
-        diagonal = mass = 0.0
-        for rows, tile in self.values.tiles(block.X):
-            targets = block.Y[rows, :] / self.unit
-            xp = namespace_of(targets)
-            v = xp.ones_like(targets[:, 0]) if block.weights is None else block.weights[rows]
-            errors, about = targets - (tile @ self.coefficients + self.bias), targets - self.centre
-            slope += _sum_products(tile, v[:, None] * errors)
-            parts = (v @ errors, v @ (errors * errors), v @ (targets * targets), v @ about, v @ (about * about))
-            sums = [total + part for total, part in zip(sums, parts, strict=True)]
-            diagonal += float(v @ xp.clip(lengths[rows], min=0.0))
-            mass += float(xp.sum(v))
-        total, squares, of_targets, shifts, spreads = (to_numpy(part) for part in sums)
-        rounding = self.values.rounding(block.X)
-        return Residuals(block.n_rows, mass, slope, total, squares, of_targets, shifts, spreads, diagonal, rounding)
+def sum_residuals(
+    values: KernelValues, unit: float, coefficients: Array, bias: Array, centre: Array, block: Block
+) -> Residuals:
+    """Return the errors e = t - f of the rows of a block, as sums: with kernel values, alone, and squared."""
+    slope, xp = zeros_beside(bias, coefficients.shape), namespace_of(bias)
+    sums, v = [zeros_beside(bias, bias.shape[0])] * 5, block.row_weights()
+    for part, tile in values.of_block(block):
+        targets, weights = part.Y / unit, part.row_weights()
+        errors, about = targets - (tile @ coefficients + bias), targets - centre
+        slope += _sum_products(tile, weights[:, None] * errors)
+        squares = (weights @ (each * each) for each in (errors, targets, about))
+        parts = (weights @ errors, weights @ about, *squares)
+        sums = [total + part for total, part in zip(sums, parts, strict=True)]
+    total, shifts, errors, of_targets, spreads = (to_numpy(part) for part in sums)
+    diagonal, mass = float(v @ xp.clip(values.diagonal(block), min=0.0)), float(xp.sum(v))
+    rounding = values.rounding(block.X)
+    return Residuals(block.n_rows, mass, slope, total, errors, of_targets, shifts, spreads, diagonal, rounding)
 
 
 def _sum_products(tile: Array, errors: Array) -> Array:
@@ -145,8 +134,7 @@ def _sum_products(tile: Array, errors: Array) -> Array:
 
 def residual_pass(rows: KernelRows, unit: float, coefficients: Array, bias: Array, centre: Array) -> Residuals:
     """Return sums over the errors of all rows; ``centre`` is a centre of the targets, in their unit."""
-    function = ResidualsOfBlock(rows.values, unit, coefficients, bias, on_device_of(bias, centre))
-    sums: Residuals = rows.sums(function)
+    sums: Residuals = rows.sums(sum_residuals, unit, coefficients, bias, on_device_of(bias, centre))
     return sums
 
 

@@ -33,19 +33,27 @@ from substrate.certificates.rounding import matrix_noise, relative_rounding
 from substrate.least_squares.coordinates import LeastSquares
 from substrate.least_squares.spectrum import Targets
 from substrate.namespaces import (
-    diagonal_of,
     is_device_array,
     namespace_of,
     to_numpy,
     zeros_beside,
 )
-from substrate.reduced.features import Features
+from substrate.reduced.features import Features, LinearFeatures
 from substrate.reduced.moments import Moments, Origin, Statistic
-from substrate.reduced.rows import KernelRows
-from substrate.reduced.squared_weights import SquaredWeights, SquaredWeightsOfBlock
+from substrate.reduced.rows import KernelRows, RowValues
+from substrate.streaming.passes import Tally
+from substrate.streaming.rows import Block
 from substrate.threads import blas_threads
 
 __all__ = ["ReducedSpectrum", "reduced_spectrum"]
+
+
+@dataclass(frozen=True, slots=True)
+class SquaredWeights(Tally):
+    r"""The sums of :math:`v_i^2` and, for every feature, of :math:`v_i^2 g_{ik}^2`."""
+
+    total: float
+    features: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +86,11 @@ class ReducedSpectrum:
         """
         if rows.weights is None:
             return self
-        leaf = SquaredWeightsOfBlock(rows.values, self.origin, self.directions, self.mean @ self.rotation)
-        return replace(self, heavy=rows.sums(leaf))
+        return replace(self, heavy=rows.sums(sum_squared_weights, self))
+
+    def feature_values(self, values: RowValues) -> LinearFeatures:
+        """Return the features of rows in eigen-coordinates, about their mean."""
+        return LinearFeatures(values, self.origin.kernel_values, self.directions, self.mean @ self.rotation)
 
     def on_host(self) -> "ReducedSpectrum":
         """Return the same in numpy, for a search: everything in it is small relative to the rows."""
@@ -90,7 +101,8 @@ class ReducedSpectrum:
         origin = Origin(to_numpy(self.origin.kernel_values), to_numpy(self.origin.targets), self.origin.unit)
         names = ("values", "rotation", "mean", "cross", "target_mean", "squares")
         arrays: dict[str, Any] = {name: to_numpy(getattr(self, name)) for name in names}
-        heavy = None if self.heavy is None else self.heavy.on_host()
+        heavy = self.heavy
+        heavy = None if heavy is None else SquaredWeights(heavy.total, to_numpy(heavy.features))
         return replace(self, features=features, origin=origin, heavy=heavy, **arrays)
 
     @property
@@ -137,7 +149,7 @@ class ReducedSpectrum:
         heavy = mass = None
         if weighted and self.heavy is not None:
             unit = self.n / self.mass
-            heavy = unit * to_numpy(diagonal_of(self.heavy.second))
+            heavy = unit * to_numpy(self.heavy.features)
             mass = self.n - unit * self.heavy.total / self.mass
         free = self.features.free
         if free:  # what the free columns explain is not among the directions
@@ -200,6 +212,14 @@ class ReducedSpectrum:
     def decomposition_error(self, lam: float) -> float:
         """Bound the relative effect of rounding in statistic and decomposition on the results."""
         return float(10.0 * matrix_noise(max(self.values.shape[0], 1)) * self.norm / lam + self.error)
+
+
+def sum_squared_weights(values: RowValues, spectrum: ReducedSpectrum, block: Block) -> SquaredWeights:
+    """Return the sums over the rows of a block, which have weights."""
+    squares = zeros_beside(spectrum.values, spectrum.values.shape[0])
+    for part, g in spectrum.feature_values(values).of_block(block):
+        squares += part.weights**2 @ (g * g)
+    return SquaredWeights(float(block.weights @ block.weights), squares)
 
 
 def reduced_spectrum(statistic: Statistic, moments: Moments | None = None) -> ReducedSpectrum:

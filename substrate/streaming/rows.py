@@ -19,7 +19,7 @@ import numpy as np
 
 from substrate.arrays import Array, is_sparse, real_array, refuse_disguised
 from substrate.errors import DataError
-from substrate.namespaces import HOST, is_device_array, on_device_of, take_rows, where_it_lives
+from substrate.namespaces import HOST, is_device_array, namespace_of, on_device_of, take_rows, where_it_lives
 
 __all__ = [
     "BLOCK_ROWS",
@@ -69,6 +69,11 @@ class Block(NamedTuple):
     def rows(self) -> slice:
         """Return the range of their numbers."""
         return slice(self.start, self.start + self.n_rows)
+
+    def row_weights(self) -> Any:
+        """Return the weights, ones where they are not stated."""
+        xp = namespace_of(self.Y)
+        return xp.ones(self.n_rows, dtype=xp.float64, device=self.Y.device) if self.weights is None else self.weights
 
     def cut(self, first: int, last: int) -> "Block":
         """Return some of the rows, by their places in the block."""

@@ -23,9 +23,9 @@ from substrate.streaming.rows import Block, numbers
 __all__ = [
     "Labels",
     "Survey",
-    "SurveyOfBlock",
     "TargetSummary",
     "summary_of_targets",
+    "survey_block",
 ]
 
 
@@ -125,31 +125,24 @@ class Survey:
         return np.asarray(np.sqrt(self.deviations / self.count))
 
 
-@dataclass(frozen=True, slots=True)
-class SurveyOfBlock:
-    """The survey of a block, whose targets are ``labels`` or numbers."""
-
-    labels: bool
-    name: str
-
-    def __call__(self, block: Block) -> Survey:
-        """Return the survey of a block."""
-        if block.Y is None:
-            raise DataError(f"{self.name} has no targets; a fit needs them")
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean = block.X.mean(axis=0)
-            deviations = np.square(block.X - mean).sum(axis=0)
-        targets: TargetSummary | Labels
-        if self.labels:
-            targets = Labels(*np.unique(block.Y, return_counts=True))
-        else:
-            given = range(block.rows.start, block.rows.stop)
-            targets = summary_of_targets(block._replace(Y=numbers(block.Y, self.name, given)))
-        return Survey(
-            count=block.n_rows,
-            low=block.X.min(axis=0),
-            high=block.X.max(axis=0),
-            mean=mean,
-            deviations=deviations,
-            targets=targets,
-        )
+def survey_block(labels: bool, name: str, block: Block) -> Survey:
+    """Return the survey of a block of rows, whose targets are ``labels`` or numbers."""
+    if block.Y is None:
+        raise DataError(f"{name} has no targets; a fit needs them")
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = block.X.mean(axis=0)
+        deviations = np.square(block.X - mean).sum(axis=0)
+    targets: TargetSummary | Labels
+    if labels:
+        targets = Labels(*np.unique(block.Y, return_counts=True))
+    else:
+        given = range(block.rows.start, block.rows.stop)
+        targets = summary_of_targets(block._replace(Y=numbers(block.Y, name, given)))
+    return Survey(
+        count=block.n_rows,
+        low=block.X.min(axis=0),
+        high=block.X.max(axis=0),
+        mean=mean,
+        deviations=deviations,
+        targets=targets,
+    )

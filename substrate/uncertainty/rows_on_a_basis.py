@@ -47,23 +47,16 @@ class LeverageCoordinates:
         return product
 
 
-@dataclass(frozen=True, slots=True)
-class _CoordinatesOfBlock:
-    """psi and the errors of the rows of a block."""
-
-    coordinates: LeverageCoordinates
-    coefficients: Array
-    bias: Array
-
-    def __call__(self, block: Block) -> tuple[Array, Array]:
-        """Compute them tile by tile."""
-        coordinates, values = self.coordinates, self.coordinates.values
-        psi = zeros_beside(self.bias, (block.Y.shape[0], coordinates.factor.matrix.shape[0]))
-        errors = zeros_beside(self.bias, block.Y.shape)
-        for rows, tile in values.tiles(block.X):
-            psi[rows, :] = coordinates.of_values(tile)
-            errors[rows, :] = block.Y[rows, :] - tile @ self.coefficients - self.bias
-        return psi, errors
+def _coordinates_of_block(
+    values: KernelValues, coordinates: LeverageCoordinates, coefficients: Array, bias: Array, block: Block
+) -> tuple[Array, Array]:
+    """Return psi and the errors of the rows of a block."""
+    psi = zeros_beside(bias, (block.Y.shape[0], coordinates.factor.matrix.shape[0]))
+    errors = zeros_beside(bias, block.Y.shape)
+    for rows, tile in values.tiles(block.X):
+        psi[rows, :] = coordinates.of_values(tile)
+        errors[rows, :] = block.Y[rows, :] - tile @ coefficients - bias
+    return psi, errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +110,7 @@ def machines_without_rows(
     advice = "keep some rows for calibrate(X, y), and use method='split'."
     room_on_device(bias, 16.0 * n * (r + 1), f"the {n} x {r} coordinates of the rows", advice)
     coordinates = LeverageCoordinates(rows.values, factor, gamma)
-    blocks = list(rows.each(_CoordinatesOfBlock(coordinates, coefficients, bias)))
+    blocks = list(rows.each(_coordinates_of_block, coordinates, coefficients, bias))
     xp = namespace_of(bias)
     psi, errors = (xp.concat(arrays, axis=0) for arrays in zip(*blocks, strict=True))
     ones = xp.ones_like(errors[:, 0])

@@ -17,9 +17,10 @@ chosen without a look at the weights, but rows of weight zero are absent. Robust
 For rows that are read in a pass and not kept, leave-one-out returns the criteria only, from sums over them.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,6 @@ from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.certificates.balls import Balls
 from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DataError, DeclarationError
-from substrate.fits.component_features import VariationOfBlock, component_functions
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.kernel_products import expansion_values
@@ -65,7 +65,7 @@ from substrate.proof import Proof, proof_of_outputs, tolerance_in_balls
 from substrate.proof.least_squares import ball_matrix, prove_reduced
 from substrate.reduced import Basis
 from substrate.reduced.features import basis_features, independent_vectors
-from substrate.reduced.left_out import LeftOutRows, LeverageFactor, OutputsOfBlock, left_out_rows
+from substrate.reduced.left_out import LeftOutRows, LeverageFactor, left_out_rows, outputs_of_block
 from substrate.reduced.linear_columns import LinearColumns, columns_of, survey_linear_columns
 from substrate.reduced.moments import accumulate, origin_of
 from substrate.reduced.reweighting import errors_of_rows, reweigh
@@ -75,6 +75,7 @@ from substrate.reduced.spectrum import reduced_spectrum
 from substrate.streaming.passes import each_block, sum_blocks
 from substrate.streaming.rows import (
     ArraySource,
+    Block,
     LabelCodes,
     SlicedSource,
     Source,
@@ -84,7 +85,7 @@ from substrate.streaming.rows import (
     streams,
     weights_of_source,
 )
-from substrate.streaming.survey import Survey, SurveyOfBlock
+from substrate.streaming.survey import Survey, survey_block
 from substrate.uncertainty.influence import LeftOutMachines
 from substrate.uncertainty.own_rows import MachinesWithoutRows, OwnRows
 from substrate.uncertainty.rows_on_a_basis import machines_without_rows
@@ -260,7 +261,7 @@ class BasisModel(LinearColumnsModel):
         if rows.feature_names is not None:
             model.feature_names_in_ = np.array(rows.feature_names, dtype=object)
         weighed = self.weigh(rows, sample_weight, self.mean_one)
-        survey: Survey = sum_blocks(weighed.source(rows, None), SurveyOfBlock(coding is not None, rows.name))
+        survey: Survey = sum_blocks(weighed.source(rows, None), partial(survey_block, coding is not None, rows.name))
         if model._labels and model._calibration.keeps_rows():
             model._calibration.state().rows = (X, y, sample_weight)
         return FitData.of_stream(rows, survey, coding, weighed)
@@ -381,12 +382,10 @@ class BasisModel(LinearColumnsModel):
         components = components_of(kernel, rows.source.n_features)
         if not components or rows.on_device:
             return
-        points = fit.prepared.basis.points
-        sizes = []
-        for beta in to_numpy(fit.coefficients)[:m].T:
-            functions = component_functions(components, points, beta)
-            sizes.append(rows.sums(VariationOfBlock(functions)).largest)
-        self.estimator.row_variation_ = sizes[0] if len(sizes) == 1 else np.stack(sizes)
+        of_components = [KernelValues(component, fit.prepared.basis.points) for component in components]
+        blocks = rows.each(_vary_components, of_components, to_numpy(fit.coefficients)[:m])
+        sizes = np.max(list(blocks), axis=0).T
+        self.estimator.row_variation_ = sizes[0] if len(sizes) == 1 else sizes
 
     def move(self, model: Any) -> None:
         """Take the points of a basis that were given to numpy."""
@@ -418,7 +417,7 @@ class BasisModel(LinearColumnsModel):
         rows = source_of(X)
         if rows.n_features != model.n_features_in_:
             raise DataError(f"{rows.name} has {rows.n_features} columns, the model has {model.n_features_in_}")
-        outputs = np.concatenate(list(each_block(rows, OutputsOfBlock(self.values(), *self.columns()))))
+        outputs = np.concatenate(list(each_block(rows, partial(outputs_of_block, self.values(), *self.columns()))))
         return outputs[:, 0] if outputs.shape[1] == 1 else outputs
 
     def refuse_passes(self) -> None:
@@ -707,3 +706,10 @@ def _resolve_kernels(kernels: list[Kernel], data: FitData) -> Iterator[Kernel]:
                 continue
             rows = data.width_rows()
         yield kernel.resolved(rows)
+
+
+def _vary_components(
+    values: KernelValues, components: Sequence[KernelValues], coefficients: Array, block: Block
+) -> Array:
+    """Return the largest size of every component at the rows of a block, one column per output."""
+    return np.array([np.abs(component.product(block.X, coefficients)).max(axis=0) for component in components])

@@ -6,6 +6,7 @@ A device sums in an order of its own: to rounding.
 import os
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,8 +14,8 @@ from array_homes import HOMES, assert_close, sender
 
 from substrate.errors import DataError
 from substrate.kernels import RBF
-from substrate.reduced.left_out import OutputsOfBlock
-from substrate.reduced.moments import MomentsOfBlock, Origin
+from substrate.reduced.left_out import outputs_of_block
+from substrate.reduced.moments import Origin, sum_moments
 from substrate.reduced.rows import KernelValues
 from substrate.streaming import passes
 from substrate.streaming.passes import each_block, sum_blocks
@@ -28,8 +29,8 @@ N = 10 * SPAN_ROWS + 1234
 X = RNG.normal(size=(N, 2))
 Y = np.sin(X[:, :1])
 VALUES = KernelValues(RBF(1.0), X[:8])
-FUNCTION = MomentsOfBlock(VALUES, Origin(np.zeros(8), np.zeros(1), 1.0))
-OUTPUTS = OutputsOfBlock(VALUES, np.ones((8, 1)), np.ones(1))
+FUNCTION = partial(sum_moments, VALUES, Origin(np.zeros(8), np.zeros(1), 1.0), None, None)
+OUTPUTS = partial(outputs_of_block, VALUES, np.ones((8, 1)), np.ones(1))
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,7 @@ def test_a_device_has_all_rows_in_one_block(home):
     here, there = ArraySource(X[:n], Y[:n]), ArraySource(send(X[:n]), send(Y[:n]))
     assert list(each_block(there, lambda block: block.rows)) == [slice(0, n)]
     origin = Origin(send(np.zeros(8)), send(np.zeros(1)), 1.0)
-    function = MomentsOfBlock(KernelValues(RBF(1.0), send(X[:8])), origin)
+    function = partial(sum_moments, KernelValues(RBF(1.0), send(X[:8])), origin, None, None)
     (wanted, _), (found, _) = (sum_blocks(*job).moments() for job in ((here, FUNCTION), (there, function)))
     assert found.count == wanted.count == n
     for name in ("first", "second", "cross", "squares"):
