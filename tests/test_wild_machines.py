@@ -35,8 +35,7 @@ def check_promises(seeds):
         bounded, held = bounded + 1, held + certificate.holds
         assert certificate.rows[0] is certificate.answer
         # exact kernel values part rows that tie as computed: a proof of maximal variation knows no more than their root
-        scale = max(proof.spread, proof.rounding / proof.tolerance)  # that of the row of the certificate
-        coarse = wild.model._page.endswith("maximal_variation") and proof.accuracy <= 1e-3 * scale
+        coarse = wild.model._page.endswith("maximal_variation") and proof.accuracy <= 1e-3 * proof.scale
         for one in (certificate, again):
             assert proof.proved or coarse or not one.answer.passes, (seed, one.accuracy, str(proof), str(wild))
     return held, bounded, made

@@ -36,6 +36,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -52,6 +53,7 @@ __all__ = [
     "accuracy_row",
     "gap_row",
     "power_of_two",
+    "ratio_of",
     "root_mean_square",
     "roundoff",
     "scale_of",
@@ -93,7 +95,7 @@ class Row:
     @property
     def relative(self) -> float:
         """``value / scale``, with 0/0 = 0 and anything unknown infinite."""
-        return _share(self.value, self.scale)
+        return ratio_of(self.value, self.scale)
 
     @property
     def passes(self) -> bool:
@@ -101,7 +103,8 @@ class Row:
         return math.isfinite(self.relative) and self.relative <= self.tolerance
 
 
-def _share(value: float, scale: float) -> float:
+def ratio_of(value: float, scale: float) -> float:
+    """Return the size of a value as a multiple of a scale: zero for 0/0, infinity for anything unknown."""
     if math.isnan(value) or math.isnan(scale) or math.isinf(scale):
         return math.inf
     if value == 0.0:
@@ -152,7 +155,7 @@ class Accuracy(Distance):
     @property
     def relative(self) -> float:
         """``value / scale``, the largest of all outputs."""
-        return max(_share(output.value, output.scale) for output in self.each)
+        return max(ratio_of(output.value, output.scale) for output in self.each)
 
     def plain(self, name: str) -> Row:
         """Return the row of the output that is nearest to failing, under another name."""
@@ -167,14 +170,17 @@ class Accuracy(Distance):
         )
 
 
+#: A row that bounds an answer, in a certificate or a proof.
+_Answer = TypeVar("_Answer", bound=Accuracy)
+
 #: What a bound is for where there are no targets: its unit is the spread of f.
 VALUES = "values of f"
 
 
-def accuracy_of_outputs(rows: Sequence[Accuracy]) -> Accuracy:
+def accuracy_of_outputs(rows: Sequence[_Answer]) -> _Answer:
     """Return one row for several outputs: the largest bound, in its own units, and the row of every output."""
-    each = tuple(output for row in rows for output in row.each)
-    largest = max(each, key=lambda row: row.value)
+    each: tuple[Any, ...] = tuple(output for row in rows for output in row.each)
+    largest: _Answer = max(each, key=lambda row: row.value)
     if len(each) == 1:
         return largest
     return replace(largest, formula=f"{largest.formula}, largest of {len(each)} outputs", outputs=each)

@@ -5,9 +5,7 @@ kernels are evaluated from their formulas, on the stored numbers, in as many bit
 those of :mod:`~substrate.certificates.balls`; this file holds the record of a proof.
 """
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -15,7 +13,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates.balls import above, ball, balls, below, flint, precision
 from substrate.certificates.rounding import target_rounding
-from substrate.certificates.rows import ACCURATE
+from substrate.certificates.rows import ACCURATE, Accuracy, ratio_of
 from substrate.certificates.tolerance import Tolerance
 from substrate.kernels import Kernel
 from substrate.kernels.base import Formula
@@ -29,7 +27,6 @@ __all__ = [
     "flint",
     "formula_of",
     "precision",
-    "proof_of_outputs",
     "tolerance_in_balls",
 ]
 
@@ -43,23 +40,16 @@ def formula_of(kernel: Kernel, n_features: int) -> Formula:
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
-    """A rigorous bound on the distance of the fitted values from those of the exact optimum.
+class Proof(Accuracy):
+    """The row of an answer whose bound is rigorous.
 
-    ``accuracy`` and ``spread`` are upper and lower ends of their enclosures, in units of y; ``proved`` is whether the
-    accuracy is within the tolerance of the spread. ``reason`` states why there is no bound, where there is none;
-    ``about`` names what is bounded. With several outputs ``outputs`` holds the proof of each: ``accuracy`` and
-    ``spread`` are those of the output with the largest bound, in its own units, and ``proved`` is the verdict of all.
+    ``value`` and ``spread`` are upper and lower ends of their enclosures, in units of y. ``bits`` is the precision of
+    the balls, and ``reason`` states why there is no bound, where there is none. With several outputs ``outputs`` holds
+    the proof of each.
     """
 
-    accuracy: float
-    spread: float
-    tolerance: float
-    rounding: float
-    bits: int
+    bits: int = 0
     reason: str = ""
-    about: str = "fitted values"
-    outputs: "tuple[Proof, ...]" = ()
 
     @classmethod
     def of(
@@ -67,64 +57,37 @@ class Proof:
     ) -> Self:
         """Return the record of a bound, and of what is permitted for the targets of a user."""
         return cls(
-            accuracy=accuracy,
-            spread=tolerance.spread,
+            name="accuracy",
+            value=accuracy,
+            scale=tolerance.scale,
             tolerance=tolerance.share,
-            rounding=tolerance.rounding,
+            formula="in ball arithmetic",
+            spread=tolerance.spread,
+            about=about,
             bits=bits,
             reason=reason,
-            about=about,
         )
 
     @property
-    def each(self) -> "tuple[Proof, ...]":
-        """The proof of every output; this one where it is the only one."""
-        return self.outputs or (self,)
+    def accuracy(self) -> float:
+        """The proved bound, in units of y; of several outputs the largest."""
+        return self.value
 
     @property
     def proved(self) -> bool:
         """Whether the fitted values of every output are proved to be as near as the tolerance requires."""
-        return all(
-            math.isfinite(output.accuracy) and output.accuracy <= output._tolerance_of_outputs for output in self.each
-        )
-
-    @property
-    def _tolerance_of_outputs(self) -> float:
-        return max(self.tolerance * self.spread, self.rounding)
-
-    @property
-    def share(self) -> float:
-        """The accuracy as a share of what is allowed, of several outputs the largest: at most one where proved."""
-        return max(_share(output.accuracy, output._tolerance_of_outputs) for output in self.each)
-
-    @property
-    def digits(self) -> float:
-        """Decimal digits of the spread of y to which the fitted values are known, of several outputs the fewest."""
-        return min(_digits(output.accuracy, output.spread) for output in self.each)
+        return self.passes
 
     def __str__(self) -> str:
         if self.reason:
             return f"no proof: {self.reason}"
-        conclusion = "proved" if self.proved else "not proved"
+        with np.errstate(divide="ignore"):  # a bound of zero is right to any number of digits
+            digits = -np.log10(max(ratio_of(row.value, row.spread) for row in self.each))
         several = f", the largest of {len(self.outputs)} outputs" if self.outputs else ""
         return (
-            f"{conclusion}: {self.about} within {self.accuracy:.2e} of the exact optimum "
-            f"(spread of y {self.spread:.3g}){several}, {self.digits:.1f} digits, {self.bits} bits"
+            f"{'proved' if self.proved else 'not proved'}: {self.about} within {self.value:.2e} of the exact optimum "
+            f"(spread of y {self.spread:.3g}){several}, {max(digits, 0.0):.1f} digits, {self.bits} bits"
         )
-
-
-def _share(accuracy: float, allowed: float) -> float:
-    if accuracy == 0.0:
-        return 0.0
-    return accuracy / allowed if allowed > 0.0 else math.inf
-
-
-def _digits(accuracy: float, spread: float) -> float:
-    if accuracy == 0.0:
-        return math.inf
-    if spread == 0.0 or not math.isfinite(accuracy):
-        return 0.0
-    return max(0.0, math.log10(spread) - math.log10(accuracy))
 
 
 def tolerance_in_balls(y: Array, weights: Array, share: float = ACCURATE) -> Tolerance:
@@ -136,11 +99,3 @@ def tolerance_in_balls(y: Array, weights: Array, share: float = ACCURATE) -> Tol
         scatter = sum((weight * (t - mean) * (t - mean) for t, weight in zip(targets, v, strict=True)), zero)
         spread = max(below((scatter / mass).sqrt()), 0.0) if scatter > 0 else 0.0
     return Tolerance(share, spread, target_rounding(y.size, float(np.abs(y).max(initial=0.0))))
-
-
-def proof_of_outputs(proofs: Sequence[Proof]) -> Proof:
-    """Return one proof for several outputs: the largest bound, in its own units, and the proof of every output."""
-    if len(proofs) == 1:
-        return proofs[0]
-    largest = max(proofs, key=lambda output: output.accuracy)
-    return replace(largest, outputs=tuple(proofs))

@@ -166,7 +166,7 @@ class StoredStack(NamedTuple):
         """Bound it in ball arithmetic."""
         proofs = [member.prove() for member in self.members]
         reason = next((proof.reason for proof in proofs if proof.reason), "")
-        return replace(proofs[0], accuracy=self._weigh([proof.accuracy for proof in proofs]), reason=reason)
+        return replace(proofs[0], value=self._weigh([proof.accuracy for proof in proofs]), reason=reason)
 
     def _weigh(self, radii: Sequence[float]) -> float:
         total = math.fsum(float(weight) * radius for weight, radius in zip(self.u, radii, strict=True) if weight)

@@ -128,7 +128,7 @@ class StoredRefit:
         """Bound the answer in ball arithmetic."""
         machine = self.refit.fit()
         proof = self.refit.prove(machine)
-        return replace(proof, accuracy=math.nextafter(proof.accuracy + self._distance(machine), math.inf))
+        return replace(proof, value=math.nextafter(proof.accuracy + self._distance(machine), math.inf))
 
     def _distance(self, machine: LSSVMRegressor) -> float:
         """Bound the root mean square distance of the stored fitted values from those of a machine."""

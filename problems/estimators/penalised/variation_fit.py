@@ -213,7 +213,7 @@ class FittedVariation:
         kernels, X, points, y, a, b, fitted = self._stored()
         tolerance = tolerance_in_balls(self.y, self.weights, self.tolerance)
         proof = prove_variation(kernels, X, points, self._machine(), y, a, b, fitted, tolerance)
-        proof = replace(proof, accuracy=proof.accuracy + self._turn_of_directions() * proof.spread)
+        proof = replace(proof, value=proof.accuracy + self._turn_of_directions() * proof.spread)
         return proof if self._keeps_all() else replace(proof, about=f"{proof.about} {WITH_CUTOFF}")
 
     def _keeps_all(self) -> bool:

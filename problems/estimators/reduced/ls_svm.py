@@ -45,6 +45,7 @@ from substrate.arrays import Array, is_sparse, positive
 from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.certificates.balls import Balls
 from substrate.certificates.rounding import relative_rounding
+from substrate.certificates.rows import accuracy_of_outputs
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
@@ -61,7 +62,7 @@ from substrate.namespaces import (
     to_numpy,
     where_it_lives,
 )
-from substrate.proof import Proof, proof_of_outputs, tolerance_in_balls
+from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.least_squares import ball_matrix, prove_reduced
 from substrate.reduced import Basis
 from substrate.reduced.features import basis_features, independent_vectors
@@ -525,7 +526,7 @@ class BasisModel(LinearColumnsModel):
 
         outputs = zip(Y.T, np.reshape(to_numpy(fitted), Y.shape).T, strict=True)
         tol, gamma = model._tolerance(), self.fitted_gamma()
-        return proof_of_outputs(
+        return accuracy_of_outputs(
             [prove_reduced(matrices, t, gamma, v, f, tolerance_in_balls(t, v, tol)) for t, f in outputs]
         )
 

@@ -26,7 +26,7 @@ from problems.estimators.shared.model import Model
 from problems.estimators.shared.relevance import input_relevance
 from substrate.arrays import Array, is_sparse, positive, real_array, refuse_disguised
 from substrate.certificates import Certificate
-from substrate.certificates.rows import ACCURATE
+from substrate.certificates.rows import ACCURATE, accuracy_of_outputs
 from substrate.errors import DataError
 from substrate.kernels import Kernel, as_kernel
 from substrate.least_squares.kernel_products import expansion_values
@@ -192,11 +192,10 @@ class KernelEstimator(BaseEstimator):
         the stored numbers of the fit are used, and multipliers where the bound needs some: it does not depend on how
         they were found. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
         """
-        from substrate.proof import proof_of_outputs  # for few, who have ball arithmetic
-
         self._check_given_again(X, y, sample_weight)
         with self._model.recall_fit(X, y, sample_weight) as stored:
-            return proof_of_outputs([machine.prove() for machine in stored.machines])
+            proofs: list[Proof] = [machine.prove() for machine in stored.machines]
+        return accuracy_of_outputs(proofs)
 
     def _check_given_again(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Refuse to check without targets, or with weights that the fit cannot have had."""
