@@ -134,10 +134,6 @@ class _RowsOfObservations:
         """Return c at copies of some of these rows."""
         return self.whole.own(self.rows[which], rows)
 
-    def spread(self, rows: Array, diagonal: Array) -> Array:
-        """Return p(x) alone."""
-        return self.whole.spread(rows, diagonal)
-
 
 @dataclass(frozen=True, eq=False)
 class SquaredRows:
@@ -238,8 +234,6 @@ class SquaredRows:
             influence=restricted,
             support_values=alpha[rows],
             residuals=residuals,
-            diagonal=influence.diagonal[rows],
-            gamma=1.0 / float(self.ridge[rows[0]]),
             ridge=self.ridge[rows],
         )
         interval = conformal_ends if method == "conformal" else jackknife_plus

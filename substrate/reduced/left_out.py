@@ -18,7 +18,7 @@ and a call sends :math:`1/(a_k + \lambda)` to it and receives sums.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -70,10 +70,15 @@ class LeverageFactor:
         root = math.sqrt(unit)
         return LeverageFactor(self.matrix / root, self.offset / root, unit * self.mass)
 
-    def leverages(self, block: Array, weights: Array | None = None) -> Array:
-        """Return h of rows of kernel values; the block is overwritten where that saves a copy."""
-        product = block @ self.matrix.T - self.offset
-        leverages: Array = 1.0 / self.mass + paired_sums(product, product, 1)
+    def coordinates(self, values: Array) -> Array:
+        """Return R k - r of rows of kernel values k."""
+        coordinates: Array = values @ self.matrix.T
+        coordinates -= self.offset
+        return coordinates
+
+    def leverages(self, coordinates: Array, weights: Array | None = None) -> Array:
+        """Return h of rows from their coordinates."""
+        leverages: Array = 1.0 / self.mass + paired_sums(coordinates, coordinates, 1)
         return leverages if weights is None else weights * leverages
 
 
@@ -90,13 +95,29 @@ def leverage_factor(spectrum: ReducedSpectrum, lam: float) -> LeverageFactor:
 
 @dataclass(frozen=True, slots=True)
 class LeftOutRows:
-    """Consecutive rows: the number of the first, targets, fitted values, leverages, and weights (None: all one)."""
+    """Consecutive rows: the number of the first, targets, fitted values, leverages, and weights (None: all one).
+
+    ``coordinates`` are those of :meth:`LeverageFactor.coordinates`, None where they are not kept.
+    """
 
     start: int
     Y: Array
     fitted: Array
     leverages: Array
     weights: Array | None = None
+    coordinates: Array | None = None
+
+    @classmethod
+    def joined(cls, parts: Iterable["LeftOutRows"]) -> Self:
+        """Return all rows as one part."""
+        kept = list(parts)
+        xp = namespace_of(kept[0].Y)
+
+        def column(name: str) -> Any:
+            values = [getattr(part, name) for part in kept]
+            return None if values[0] is None else xp.concat(values, axis=0)
+
+        return cls(0, *(column(name) for name in ("Y", "fitted", "leverages", "weights", "coordinates")))
 
     @property
     def residuals(self) -> Array:
@@ -118,22 +139,31 @@ class LeftOutRows:
 
 
 def leave_out_of_block(
-    values: KernelValues, coefficients: Array, bias: Array, factor: LeverageFactor, block: Block
+    values: KernelValues, coefficients: Array, bias: Array, factor: LeverageFactor, is_kept: bool, block: Block
 ) -> LeftOutRows:
-    """Return fitted values, leverages and targets of a block, one row per row of data."""
-    fitted, leverages = zeros_beside(bias, block.Y.shape), zeros_beside(bias, block.Y.shape[0])
+    """Return fitted values, leverages and targets of a block, one row per row of data, and their coordinates if they
+    are to be kept.
+    """
+    n = block.Y.shape[0]
+    fitted, leverages = zeros_beside(bias, block.Y.shape), zeros_beside(bias, n)
+    kept = zeros_beside(bias, (n, factor.offset.shape[0])) if is_kept else None
     for rows, tile in values.tiles(block.X):
+        coordinates = factor.coordinates(tile)
         fitted[rows, :] = tile @ coefficients + bias
-        leverages[rows] = factor.leverages(tile, None if block.weights is None else block.weights[rows])
-    return LeftOutRows(start=block.start, Y=block.Y, fitted=fitted, leverages=leverages, weights=block.weights)
+        leverages[rows] = factor.leverages(coordinates, None if block.weights is None else block.weights[rows])
+        if kept is not None:
+            kept[rows, :] = coordinates
+    return LeftOutRows(block.start, block.Y, fitted, leverages, block.weights, kept)
 
 
-def left_out_rows(rows: KernelRows, coefficients: Array, bias: Array, factor: LeverageFactor) -> Iterator[LeftOutRows]:
+def left_out_rows(
+    rows: KernelRows, coefficients: Array, bias: Array, factor: LeverageFactor, is_kept: bool = False
+) -> Iterator[LeftOutRows]:
     """Return fitted values, leverages and leave-one-out residuals of all rows in order, in one pass.
 
     :place [Cawley2004]_ section 2.6: e/(1 - h) in one pass, for a reduced basis
     """
-    return rows.each(leave_out_of_block, coefficients, bias, factor)
+    return rows.each(leave_out_of_block, coefficients, bias, factor, is_kept)
 
 
 def outputs_of_block(values: RowValues, coefficients: Array, bias: Array, block: Block) -> Array:

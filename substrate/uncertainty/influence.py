@@ -24,25 +24,30 @@ In features :math:`\varphi` centred at their weighted mean, with :math:`P = \ope
           p(x) = \frac{1}{\operatorname{tr} P} + \varphi(x)^T A^{-1} \varphi(x), \qquad
           (M^{-1})_{ii} = P_{ii} (1 - c_i(x_i)),
 
-which is how machines on a reduced basis, and those of a kernel of few features, are computed.
+which is how machines on a reduced basis are computed.
+
+A copy :math:`\tilde x_i` of row i, changed in some input, is predicted by the machine without row i with a single entry
+of c, :math:`f(\tilde x_i) - c_i(\tilde x_i) r_i`, by a row of the inverse or by features: N changed rows cost N^2
+operations where all entries would cost N^3.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.gram import Gram, mirror_lower
+from substrate.gram import Gram
 from substrate.least_squares.border import ONES, Border
 from substrate.namespaces import (
     blocks_beside,
-    is_device_array,
     namespace_of,
     on_device_of,
     paired_sums,
     take_rows,
+    to_numpy,
     zeros_beside,
 )
 from substrate.threads import blas_threads
@@ -54,6 +59,7 @@ __all__ = [
     "LeftOutMachines",
     "ShiftBlock",
     "kernel_influence",
+    "predict_copies",
 ]
 
 
@@ -78,21 +84,18 @@ class Influence(Protocol):
         overwritten.
         """
 
-    def spread(self, rows: Array, diagonal: Array) -> Array:
-        """Return p(x) alone."""
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class KernelInfluence:
     r"""By the inverse of K + D: with :math:`\eta = (K + D)^{-1} 1` and :math:`b = (\eta^T k - 1) / 1^T \eta`,
 
     .. math:: c = (K + D)^{-1} (k - b 1), \qquad p = k(x, x) - (k - b 1)^T c - 2 b .
 
-    ``represent`` computes kernel values k of points with the rows; ``root`` is W with :math:`(K + D)^{-1} = W^T W`, or
-    the inverse itself where K + D is not positive definite or single entries of c are needed; ``share`` is :math:`\eta`
-    over its sum, ``total``. With a border Z, :math:`b = S^{-1} (H^T k - Z(x))` is a vector, ``share`` is :math:`H
-    S^{-1}` and ``border`` that border, Z and :math:`S^{-1}`: :math:`c = (K + D)^{-1} (k - Z b)` and :math:`p = k(x, x)
-    - (k - Z b)^T c - 2 Z(x)^T b`.
+    ``represent`` computes kernel values k of points with the rows; ``root`` is W with :math:`(K + D)^{-1} = W^T W`, by
+    which p keeps its digits, or the inverse itself where K + D is not positive definite; ``share`` is :math:`\eta` over
+    its sum, ``total``. With a border Z, :math:`b = S^{-1} (H^T k - Z(x))` is a vector, ``share`` is :math:`H S^{-1}`
+    and ``border`` that border, Z and :math:`S^{-1}`: :math:`c = (K + D)^{-1} (k - Z b)` and
+    :math:`p = k(x, x) - (k - Z b)^T c - 2 Z(x)^T b`.
     """
 
     represent: Callable[[Any], Array]
@@ -109,42 +112,25 @@ class KernelInfluence:
         if not self.triangular:
             c = rows @ self.root
             return c, _not_negative(diagonal - paired_sums(rows, c, 1) - 2.0 * b)
-        half = self._half(rows)
-        p = _not_negative(diagonal - paired_sums(half, half, 1) - 2.0 * b)
         with blas_threads(self.share.shape[0]):
+            half = rows @ self.root.T
+            p = _not_negative(diagonal - paired_sums(half, half, 1) - 2.0 * b)
             return half @ self.root, p
 
     def own(self, which: Any, rows: Array) -> Array:
         """Return products of rows of the inverse, as many operations as kernel values."""
-        if self.triangular:
-            raise TypeError("single entries of c need the inverse, kernel_influence(..., entries=True)")
         shifted, _ = self._shift(rows)
-        c: Array = paired_sums(take_rows(self.root, which), shifted, 1)
+        c: Array = paired_sums(take_rows(self._inverse, which), shifted, 1)
         return c
 
-    def spread(self, rows: Array, diagonal: Array) -> Array:
-        """Return p alone, with half the work of c."""
+    @cached_property
+    def _inverse(self) -> Array:
+        """The inverse itself, of which single entries of c need a row each."""
         if not self.triangular:
-            return self.at(rows, diagonal)[1]
-        rows, b = self._shift(rows)
-        half = self._half(rows)
-        return _not_negative(diagonal - paired_sums(half, half, 1) - 2.0 * b)
-
-    def lines(self, which: Any) -> Array | None:
-        r"""Return lines of :math:`B = (K + D)^{-1} - \eta \eta^T / 1^T \eta`, in numpy, of the rows ``which``; None
-        on a device, and where the border has more columns than the constant.
-        """
-        if self.border is not None or is_device_array(self.root):
-            return None
-        inverse = self.root
-        if self.triangular:
-            from scipy.linalg.lapack import dlauum
-
-            with blas_threads(self.share.shape[0]):
-                inverse, _ = dlauum(self.root, lower=1)
-            mirror_lower(inverse)
-        eta = self.total * self.share
-        return np.asarray(inverse[which] - np.outer(self.share[which], eta))
+            return self.root
+        with blas_threads(self.share.shape[0]):
+            inverse: Array = self.root.T @ self.root
+        return inverse
 
     def _shift(self, rows: Array) -> tuple[Array, Array]:
         """Return k - Z b, and Z(x)'b."""
@@ -159,12 +145,6 @@ class KernelInfluence:
         b = k @ self.share - border_rows @ inverse
         k -= b @ Z.T
         return k, paired_sums(b, border_rows, 1)
-
-    def _half(self, rows: Array) -> Array:
-        """Return W (k - b 1), one line per point."""
-        with blas_threads(self.share.shape[0]):
-            half: Array = rows @ self.root.T
-            return half
 
 
 def _not_negative(p: Array) -> Array:
@@ -181,56 +161,46 @@ class FeatureInfluence:
     pulls: Array
 
     @property
-    def total(self) -> float:
-        """Return the sum of the pulls."""
-        return float(namespace_of(self.pulls).sum(self.pulls))
+    def constant(self) -> float:
+        """Return one over the sum of the pulls."""
+        return 1.0 / float(namespace_of(self.pulls).sum(self.pulls))
 
     @property
-    def spare(self) -> Array:
-        """Return one minus the leverage of every row."""
-        spare: Array = 1.0 - self.pulls * (1.0 / self.total + paired_sums(self.rows, self.rows, 1))
-        return spare
+    def leverages(self) -> Array:
+        """Return c_i at every row itself."""
+        leverages: Array = self.pulls * (self.constant + paired_sums(self.rows, self.rows, 1))
+        return leverages
 
     @property
     def diagonal(self) -> Array:
         """Return P_ii (1 - h_i)."""
-        diagonal: Array = self.pulls * self.spare
+        diagonal: Array = self.pulls * (1.0 - self.leverages)
         return diagonal
 
     def at(self, rows: Array, diagonal: Array) -> tuple[Array, Array]:
         """Return p and c from psi of the new points; k(x, x) is not needed."""
-        constant = 1.0 / self.total
         with blas_threads(self.rows.shape[0]):
             c = rows @ self.rows.T
-        c += constant
+        c += self.constant
         c *= self.pulls
-        return c, constant + paired_sums(rows, rows, 1)
+        return c, self.constant + paired_sums(rows, rows, 1)
 
     def own(self, which: Any, rows: Array) -> Array:
         """Return the influence of the copies on themselves, from their psi."""
-        c: Array = 1.0 / self.total + paired_sums(take_rows(self.rows, which), rows, 1)
+        c: Array = self.constant + paired_sums(take_rows(self.rows, which), rows, 1)
         return take_rows(self.pulls, which) * c  # type: ignore[no-any-return]
-
-    def spread(self, rows: Array, diagonal: Array) -> Array:
-        """Return p from psi of the new points alone."""
-        spread: Array = 1.0 / self.total + paired_sums(rows, rows, 1)
-        return spread
 
 
 def kernel_influence(
-    gram: Gram, ridge: Array, represent: Callable[[Any], Array], border: Border = ONES, entries: bool = False
+    gram: Gram, ridge: Array, represent: Callable[[Any], Array], border: Border = ONES
 ) -> KernelInfluence:
-    """Compute the influence from a Gram matrix, which is factored, and the diagonal 1/(gamma v).
-
-    ``entries`` states that single entries of c are needed, and so the inverse itself.
-    """
+    """Compute the influence from a Gram matrix, which is factored, and the diagonal 1/(gamma v)."""
     gram.factorize(ridge)
     Z = border.matrix(ridge[:, None])
     eliminated = border.eliminate(gram.solve(Z))
     total = float(eliminated.schur[0, 0]) if border.constant else 0.0
-    factor = None if entries else gram.inverse_factor()
-    root = gram.inverse() if factor is None else factor
-    triangular = factor is not None
+    factor = gram.inverse_factor()
+    root, triangular = (gram.inverse(), False) if factor is None else (factor, True)
     inverse_diagonal = paired_sums(root, root, 0) if triangular else namespace_of(root).linalg.diagonal(root)
     return KernelInfluence(
         represent=represent,
@@ -241,15 +211,6 @@ def kernel_influence(
         diagonal=border.without_rows(inverse_diagonal - eliminated.diagonal, ridge),
         border=None if border.plain else (border, Z, on_device_of(Z, eliminated.inverse)),
     )
-
-
-class PointBlock(NamedTuple):
-    """A block of new points: which they are, with f(x), the influence c of every row, and p(x)."""
-
-    block: slice
-    fitted: Array
-    influence: Array
-    spread: Array
 
 
 class ShiftBlock(NamedTuple):
@@ -265,38 +226,28 @@ class ShiftBlock(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LeftOutMachines:
-    """One output: the influence of the rows, their support values and left-out residuals, the diagonal, and gamma.
+    """One output: the influence of the rows, their support values and left-out residuals, and 1/(gamma v) of each.
 
-    Where ``bias`` is given, f(x) is the sum of support values times what represents x, plus the bias. ``ridge`` is
-    1/(gamma v) of every row; None: all have weight one.
+    ``rows`` are the numbers of these rows among all rows of a model, ascending; None where they are all.
     """
 
     influence: Influence
     support_values: Array
     residuals: Array
-    diagonal: Array
-    gamma: float
-    bias: float | None = None
-    ridge: Array | None = None
+    ridge: Array
+    rows: Any = None
 
     @property
     def n(self) -> int:
         """Return the number of machines, one without each row."""
         return int(self.residuals.shape[0])
 
-    def blocks(self, X: Any, diagonal: Array, fitted: Array | None) -> Iterator[PointBlock]:
-        """Yield the new points block by block; c is the caller's to overwrite."""
+    def blocks(self, X: Any, diagonal: Array) -> Iterator[tuple[slice, Array, Array]]:
+        """Yield the new points block by block, with c, which is the caller's to overwrite, and p."""
         for block in blocks_beside(self.residuals, int(X.shape[0]), self.n):
-            rows = self.influence.represent(X[block, :])
-            if self.bias is not None:
-                f = rows @ self.support_values + self.bias
-            elif fitted is not None:
-                f = fitted[block]
-            else:
-                raise TypeError("predictions are needed where the machines have no bias of their own")
-            yield PointBlock(block, f, *self.influence.at(rows, diagonal[block]))
+            yield block, *self.influence.at(self.influence.represent(X[block, :]), diagonal[block])
 
-    def shifts(self, X: Any, diagonal: Array, fitted: Array | None, studentised: bool = False) -> Iterator[ShiftBlock]:
+    def shifts(self, X: Any, diagonal: Array, fitted: Array, studentised: bool = False) -> Iterator[ShiftBlock]:
         r"""Yield :math:`f^{(-i)}(x) - f(x)`, one column per row, and, where ``studentised``, :math:`s_i(x) / s_i(x_i)`.
 
         The machine without row i has :math:`p^{(-i)}(x) = p(x) + c_i^2 / B_{ii}`, B the lower block of :math:`M^{-1}`,
@@ -304,32 +255,42 @@ class LeftOutMachines:
         in units of its own, which is :math:`1 / B_{ii}` at the row itself: the ratio is
         :math:`\sqrt{B_{ii} (p(x) + D_{ii}) + c_i^2}`.
         """
-        xp = namespace_of(self.residuals)
-        for block, f, c, p in self.blocks(X, diagonal, fitted):
-            stretches = None
-            if studentised:
-                new = p[:, None] + (1.0 / self.gamma if self.ridge is None else self.ridge)
-                stretches = xp.sqrt(self.diagonal * new + c * c)
+        B, xp = self.influence.diagonal, namespace_of(self.residuals)
+        for block, c, p in self.blocks(X, diagonal):
+            stretches = xp.sqrt(B * (p[:, None] + self.ridge) + c * c) if studentised else None
             c *= -self.residuals
-            yield ShiftBlock(block, f, c, stretches)
+            yield ShiftBlock(block, fitted[block], c, stretches)
 
     def lines(self, X: Any) -> Array:
         """Return the influence of every row on f(x), the derivative in its target, one line per new point."""
         n = int(X.shape[0])
         lines: Array = zeros_beside(self.residuals, (n, self.n))
-        none = zeros_beside(self.residuals, n)  # k(x, x) is for p(x) alone
-        for block in blocks_beside(self.residuals, n, self.n):
-            lines[block, :] = self.influence.at(self.influence.represent(X[block, :]), none[block])[0]
+        for block, c, _ in self.blocks(X, zeros_beside(self.residuals, n)):  # k(x, x) is for p(x) alone
+            lines[block, :] = c
         return lines
-
-    def changes(self, X: Any) -> Array:
-        """Return f(x) less f(x) of the machine without row i, one line per new point and one column per row."""
-        changes: Array = self.lines(X) * self.residuals[None, :]
-        return changes
 
     def spread(self, X: Any, diagonal: Array) -> Array:
         """Return p(x) of all new points."""
-        spreads: Array = zeros_beside(self.residuals, int(X.shape[0]))
-        for block in blocks_beside(self.residuals, int(X.shape[0]), self.n):
-            spreads[block] = self.influence.spread(self.influence.represent(X[block, :]), diagonal[block])
-        return spreads
+        spread: Array = namespace_of(self.residuals).concat([p for _, _, p in self.blocks(X, diagonal)])
+        return spread
+
+
+def predict_copies(machines: Sequence[LeftOutMachines], which: Any, points: Any, fitted: Array) -> Array:
+    """Return the outputs at changed copies ``points`` of the rows ``which``, by the machines without them, in numpy.
+
+    ``fitted`` are the outputs of the whole machines there, one column each. Machines that share an influence share its
+    entries, and a machine that never used a row is unchanged without it.
+    """
+    outputs, entries = np.array(to_numpy(fitted)), dict[int, tuple[Any, Any, Array]]()
+    for column, machine in enumerate(machines):
+        influence = machine.influence
+        if id(influence) not in entries:
+            used, places = np.arange(which.size), which
+            if machine.rows is not None:
+                (used,) = np.nonzero(np.isin(which, machine.rows))
+                places = np.searchsorted(machine.rows, which[used])
+            copies = points if machine.rows is None else take_rows(points, used)
+            entries[id(influence)] = used, places, to_numpy(influence.own(places, influence.represent(copies)))
+        used, places, c = entries[id(influence)]
+        outputs[used, column] -= c * to_numpy(machine.residuals)[places]
+    return outputs

@@ -61,7 +61,6 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.errors import DataError, DeclarationError
 from substrate.least_squares.border import ONES, Border
-from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import target_unit
 from substrate.namespaces import blocks_beside, namespace_of, partition, to_numpy, zeros_beside
 from substrate.uncertainty.influence import LeftOutMachines, ShiftBlock
@@ -70,7 +69,6 @@ __all__ = [
     "conformal_ends",
     "cv_plus",
     "exact_level",
-    "gaussian_deviations",
     "gaussian_ends",
     "jackknife_plus",
     "kth_smallest",
@@ -110,8 +108,8 @@ def kth_smallest(values: Array, k: int) -> Array:
     return partition(values, k - 1)[..., k - 1]  # type: ignore[no-any-return]
 
 
-def jackknife_plus(machines: LeftOutMachines, fitted: Array | None, X: Any, diagonal: Array, coverage: Any) -> Array:
-    """Lower and upper ends, one line per new point; ``fitted`` are the predictions there, if the machines have no bias.
+def jackknife_plus(machines: LeftOutMachines, fitted: Array, X: Any, diagonal: Array, coverage: Any) -> Array:
+    """Lower and upper ends, one line per new point; ``fitted`` are the predictions there.
 
     :place [Barber2021]_ jackknife+: the interval from left-out machines and residuals
     """
@@ -152,19 +150,25 @@ def cv_plus(outputs: Array, folds: Any, scores: Array, coverage: Any) -> Array:
     return ends  # type: ignore[no-any-return]
 
 
-def conformal_ends(machines: LeftOutMachines, fitted: Array | None, X: Any, diagonal: Array, coverage: Any) -> Array:
+def conformal_ends(machines: LeftOutMachines, fitted: Array, X: Any, diagonal: Array, coverage: Any) -> Array:
     """Return the ends of the conformal set, one line per new point: the whole set.
 
-    ``fitted`` are the predictions there, if the machines have no bias.
+    ``fitted`` are the predictions there.
 
     :place [Vovk2005]_ section 2.3: the set of targets by studentised residuals is one interval
     """
-    ridge, k = _common_ridge(machines), rank(coverage, machines.n)
+    ridge = to_numpy(machines.ridge)
+    if (ridge != ridge[0]).any():
+        raise DataError(
+            "method='conformal' needs rows of equal weight: rows of unequal weight are not exchangeable with a new "
+            "one; use method='jackknife+', which is then approximate, or calibrate(X, y) and method='split'"
+        )
+    k, B = rank(coverage, machines.n), machines.influence.diagonal
     ends: Array = zeros_beside(machines.residuals, (X.shape[0], 2))
-    for block, f, c, p in machines.blocks(X, diagonal, fitted):
-        S = p + ridge
-        below, above = _both_sides(machines.support_values, machines.diagonal, c, S, k)
-        ends[block, 0], ends[block, 1] = f - S * below, f + S * above
+    for block, c, p in machines.blocks(X, diagonal):
+        S = p + float(ridge[0])  # the new row has the weight of the others
+        below, above = _both_sides(machines.support_values, B, c, S, k)
+        ends[block, 0], ends[block, 1] = fitted[block] - S * below, fitted[block] + S * above
     return ends
 
 
@@ -175,19 +179,6 @@ def split_ends(scores: Array, fitted: Array, coverage: Any) -> Array:
     k = rank(coverage, int(scores.shape[0]))
     reach = float("inf") if k > scores.shape[0] else float(scores[k - 1])
     return namespace_of(fitted).stack([fitted - reach, fitted + reach], axis=-1)  # type: ignore[no-any-return]
-
-
-def _common_ridge(machines: LeftOutMachines) -> float:
-    """Return 1/(gamma v) of the rows, which is also that of the new one; refuse weights that differ."""
-    if machines.ridge is None:
-        return Regularization(machines.gamma).lam
-    ridge = to_numpy(machines.ridge)
-    if (ridge != ridge[0]).any():
-        raise DataError(
-            "method='conformal' needs rows of equal weight: rows of unequal weight are not exchangeable with a new "
-            "one; use method='jackknife+', which is then approximate, or calibrate(X, y) and method='split'"
-        )
-    return float(ridge[0])
 
 
 def _both_sides(alpha: Array, diagonal: Array, c: Array, S: Array, k: int) -> tuple[Array, Array]:
@@ -228,12 +219,6 @@ def noise_of_targets(Y: Array, support_values: Array, gammas: Sequence[float], b
     with np.errstate(over="ignore"):
         scaled = np.einsum("ij,ij->j", centred, alpha / unit) / (np.asarray(gammas) * (Y.shape[0] - border.count))
         return np.asarray(np.maximum(scaled, 0.0) * unit * unit)
-
-
-def gaussian_deviations(machines: LeftOutMachines, noise: float, X: Any, diagonal: Array) -> Array:
-    """Return the standard deviation of a new target at every point."""
-    p = machines.spread(X, diagonal)
-    return namespace_of(p).sqrt(noise * (machines.gamma * p + 1.0))  # type: ignore[no-any-return]
 
 
 def gaussian_ends(fitted: Array, deviations: Array, coverage: Any) -> Array:

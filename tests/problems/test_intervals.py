@@ -244,7 +244,7 @@ def test_rows_in_blocks_serve_a_reduced_machine():
         model.predict_interval(NEW, rows=(X[:9], Y[:9]))
     with pytest.raises(DataError, match="these are not the rows of the fit: their leverages sum to"):
         model.predict_interval(NEW, rows=(X[:, ::-1], Y))
-    with pytest.raises(DataError, match=r"give the training rows again, rows=\(X_train, y_train\)"):
+    with pytest.raises(DataError, match=r"give the training rows again, as X and y or rows=\(X, y\)"):
         model.predict_interval(NEW)
 
 

@@ -94,7 +94,7 @@ def test_the_default_repeats_a_search_of_few_rows(monkeypatch):
     grouped = LSSVMRegressorCV(RBF(1.0), cv="groups").fit(X, Y, groups=np.arange(N))
     weighted = LSSVMRegressorCV(RBF(1.0), cv="groups").fit(X, Y, sample_weight=V, groups=np.arange(N))
     assert [m.interval_guarantee().method for m in (few, grouped, weighted)] == ["conformal", "conformal", "jackknife+"]
-    monkeypatch.setattr("problems.estimators.full.nested.MANY_ROWS", N)
+    monkeypatch.setattr("problems.estimators.full.intervals.MANY_ROWS", N)
     guarantee = searched.interval_guarantee()
     assert guarantee.method == "conformal"
     assert not guarantee.holds, "no coverage is claimed after a search of many rows"
@@ -104,13 +104,13 @@ def test_the_default_repeats_a_search_of_few_rows(monkeypatch):
 def test_a_search_of_many_numbers_is_not_repeated(monkeypatch):
     searched = LSSVMRegressorCV(RBF(1.0)).fit(X, Y)
     for most, method in ((X.size, "nested"), (X.size - 1, "conformal")):
-        monkeypatch.setattr("problems.estimators.full.nested.MANY_NUMBERS", most)
+        monkeypatch.setattr("problems.estimators.full.intervals.MANY_NUMBERS", most)
         assert searched.interval_guarantee().method == method
     assert not searched.interval_guarantee().holds
 
 
 def test_long_folds_say_how_long_they_will_take(monkeypatch):
-    monkeypatch.setattr("problems.estimators.full.nested._LONG", 0.0)
+    monkeypatch.setattr("problems.estimators.full.intervals._LONG", 0.0)
     with pytest.warns(
         LongFitWarning, match=r"repeat the whole fit 9 more times, which takes about \d+ s; method='jack"
     ):
@@ -156,10 +156,11 @@ def test_folds_that_cannot_be_are_refused(tmp_path):
         with pytest.raises(DeclarationError, match=message):
             model.predict_interval(NEW, method="nested")
         assert np.isfinite(model.predict_interval(NEW, 0.5)).all()
-    with pytest.raises(DeclarationError, match="which a precomputed kernel or arrays on a device do not allow"):
+    with pytest.raises(DeclarationError, match="a precomputed kernel or arrays on a device do not allow"):
         LSSVMRegressor("precomputed").fit(X @ X.T, Y).predict_interval(X[:2] @ X.T, method="adaptive")
-    with pytest.raises(DeclarationError, match="method must be one of"):
-        LSSVMRegressor(RBF(1.0), basis=5).fit(X, Y).predict_interval(NEW, method="nested")
+    for method in ("nested", "adaptive"):
+        with pytest.raises(DeclarationError, match="a basis"):
+            LSSVMRegressor(RBF(1.0), basis=5).fit(X, Y).predict_interval(NEW, method=method)
     model = LSSVMRegressorCV(RBF(1.0)).fit(X, Y)
     model.predict_interval(NEW)
     model.predict_interval(NEW, method="adaptive")

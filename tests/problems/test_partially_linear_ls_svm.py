@@ -209,7 +209,7 @@ def test_equal_rows_are_left_out_together_for_probabilities():
     labels = Y[:, 0] > np.median(Y[:, 0])
     X, labels = np.concatenate([X, X[:9]]), np.concatenate([labels, labels[:9]])
     model = LSSVMClassifier(RBF(1.5), GAMMA, linear_columns=LINEAR).fit(X, labels)
-    found = model._calibration.leave_out_alone((None, None, None)).scores
+    found = model.calibration_scores_.scores
     for row in (0, 5, 20, 33):
         others = (X[row] != X).any(axis=1)
         refit = LSSVMClassifier(RBF(1.5), GAMMA, linear_columns=LINEAR).fit(X[others], labels[others])

@@ -202,7 +202,7 @@ def test_a_loaded_model_says_which_rows_it_needs_and_takes_them(tmp_path):
     loaded = load(tmp_path / "m.npz")
     with pytest.raises(DataError, match=r"does not hold its training rows.*rows=\(X, y\)"):
         loaded.predict_proba(X)
-    with pytest.raises(DataError, match="not the rows that the model was fitted to"):
+    with pytest.raises(DataError, match="these are not the rows of the fit"):
         loaded.predict_proba(X, rows=(2.0 * X, y))
     with pytest.raises(DataError, match="rows must be a pair"):
         loaded.predict_proba(X, rows=X)

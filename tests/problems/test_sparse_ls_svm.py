@@ -140,7 +140,7 @@ def test_leave_one_out_on_boston_at_two_hundred_vectors():
 
 def test_the_refit_row_sees_a_wrong_factor():
     fitted = model().fit(X, Y)
-    fitted.leverage_factor_ = fitted.leverage_factor_ * 1.01
+    fitted.leverage_factor_ = fitted.leverage_factor_ * (1.0 + 1e-6)
     certificate = fitted.leave_one_out(X, Y).certificate
     assert {row.name.split()[0] for row in certificate.failures} == {"trace", "refit"}
 
@@ -148,6 +148,8 @@ def test_the_refit_row_sees_a_wrong_factor():
 def test_a_leverage_of_one_is_refused():
     fitted = model().fit(X, Y)
     fitted.leverage_factor_ = fitted.leverage_factor_ * 100.0
+    fitted.leverage_offset_ = fitted.leverage_offset_ * 100.0
+    fitted.degrees_of_freedom_ = 1.0 + 1e4 * (fitted.degrees_of_freedom_ - 1.0)
     with pytest.raises(SolverError, match="must be below 1"):
         fitted.leave_one_out(X, Y)
 

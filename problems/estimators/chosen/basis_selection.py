@@ -231,7 +231,7 @@ class BasisSearch(OverGamma):
         fit = fit_at(best.prepared, gamma, self.estimator._tolerance(), best.spectrum)
         rows, facts = self.search_rows(judged, best.judged)
         extra = (refitted_row(fit, best.judged),) if self.criterion == "loo" else ()
-        said = {"conditional on": CONDITIONAL}
+        said = {"conditional on": f"{CONDITIONAL}, chosen with the left-out row included"}
         if self.estimator.search is not None:
             said["kernels"] = dict(facts)["kernels"] + f", by at most {_SAMPLE} rows"
         more = tuple((name, said.get(name, fact)) for name, fact in facts)

@@ -144,7 +144,7 @@ class GammaChoice:
         judged, best, fit = search.fit_best(X, Y, search.search(kernels, task), task, whole)
         gammas = tuple(float(gamma) for gamma in np.broadcast_to(best.search.gamma, Y.shape[1]))
         search.keep_search(judged, best, pooled or one_output)
-        model._keep_noise(Y, fit, gammas, one_output)
+        model._model.keep_noise(Y, fit, gammas, one_output)
         model._keep_classes(coded, Y)
         described = search.describe(fit, task, split)
         signed = described._replace(support_values=coded.sign(Y, fit.support_values))

@@ -27,13 +27,12 @@ from sklearn.exceptions import ConvergenceWarning
 from problems.estimators.chosen import families
 from problems.estimators.chosen.over_gamma import RECOMMENDED
 from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV
-from problems.estimators.full.intervals import DenseIntervals
+from problems.estimators.full.intervals import LSSVMIntervals, predict_left_out_interval
 from problems.estimators.full.ls_svm import LSSVMRegressor
 from problems.estimators.shared.checked_again import Added, Facts, StoredFit, StoredMachine, certify_stored
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import Numbers
 from problems.estimators.shared.guarantees import UNEQUAL
-from problems.estimators.shared.intervals import predict_left_out_interval
 from problems.estimators.shared.model import Model
 from problems.estimators.shared.probabilities import Calibration
 from problems.estimators.shared.regressor import Regressor
@@ -64,8 +63,6 @@ class StackCalibration(Calibration):
 
 class StackedModel(Model):
     """Several LS-SVMs on the same rows, and one weight of each."""
-
-    calibration_type = StackCalibration
 
     def used(self) -> tuple[list[LSSVMRegressor], Array]:
         """Return the machines of positive weight, and their weights, one column per output."""
@@ -187,7 +184,6 @@ class LeftOutStack:
     kernels: tuple[Any, ...]
     u: Array
     studentised: bool
-    bias: None = None
 
     @property
     def residuals(self) -> Array:
@@ -196,9 +192,10 @@ class LeftOutStack:
 
     def shifts(self, X: Any, diagonal: Array, fitted: Array) -> Iterator[ShiftBlock]:
         """Yield what leaving out each row adds to the predictions ``fitted``, and the stretch of its error."""
-        sizes = [u * np.sqrt(m.gamma / m.diagonal) for u, m in zip(self.u, self.machines, strict=True)]
+        # rows have one weight where errors are studentised
+        sizes = [u / np.sqrt(m.ridge * m.influence.diagonal) for u, m in zip(self.u, self.machines, strict=True)]
         members = [
-            m.shifts(X, kernel.diag(X), None, self.studentised)
+            m.shifts(X, kernel.diag(X), fitted, self.studentised)
             for m, kernel in zip(self.machines, self.kernels, strict=True)
         ]
         for blocks in zip(*members, strict=True):
@@ -212,7 +209,7 @@ class LeftOutStack:
             yield ShiftBlock(blocks[0].block, fitted[blocks[0].block], shifts, stretches)
 
 
-class StackIntervals(DenseIntervals):
+class StackIntervals(LSSVMIntervals):
     """Intervals of a stack: by leaving every row out of its machines, by calibration rows, or by folds."""
 
     methods: ClassVar[tuple[str, ...]] = ("auto", "jackknife+", "nested", "adaptive", "split")
@@ -234,7 +231,7 @@ class StackIntervals(DenseIntervals):
         of_member: tuple[Array, Array] = self.estimator.estimators_[0]._intervals.targets_and_weights()
         return of_member
 
-    def machines(self, rows: Any, gram: Any = None) -> Any:
+    def machines(self, rows: Any) -> Any:
         """Return the stack of every output without one row."""
         members, u = self.estimator._model.used()
         kernels, studentised = tuple(member.kernel_ for member in members), not self.has_unequal_weights()
@@ -434,7 +431,7 @@ class StackedLSSVMClassifier(StackChoice, Classifier):
         As for :class:`StackedLSSVMRegressor` and :class:`LSSVMClassifier`.
     """
 
-    _search_type = LSSVMClassifierCV
+    _search_type, _calibration_type = LSSVMClassifierCV, StackCalibration
     _page, _title = "ls_svm_classification", "Stack of LS-SVM classifications (as regressions on the labels)"
     _regressed = True
     _: KW_ONLY

@@ -1,105 +1,286 @@
-"""Prediction intervals of machines that keep all their rows: the inverse of the saddle system, or of its features."""
+r"""Prediction intervals of LS-SVMs: by leaving every training row out without a refit, or by folds that repeat it.
 
+The full conformal set and jackknife+ follow from all machines without one row (:mod:`substrate.uncertainty.influence`).
+
+Nested intervals repeat everything that was chosen on the rows. Leaving a row out in closed form holds kernel and gamma,
+which the row helped to choose, and intervals after a search cover less than they state. Here the whole fit, search
+included, is repeated without each of K folds. With the error
+:math:`r_i` of row i in the machine :math:`f_{-k(i)}` without its fold, and :math:`k = \lceil c (n + 1) \rceil`, the
+interval is that of CV+ ([Barber2021]_ section 3),
+
+.. math:: \big[\, q_{n+1-k}\{ f_{-k(i)}(x) - |r_i| \},\; q_k\{ f_{-k(i)}(x) + |r_i| \} \,\big],
+
+which covers a new target with probability at least :math:`2 c - 1 - \sqrt{2/n}` in finite samples (theorem 4), for
+exchangeable rows and a fit that does not depend on their order, and about c in practice. The theorem is about folds of
+one size: the rows that are left over, fewer than K, are in all machines and have no score.
+
+Adaptive intervals repeat nothing. A second machine is fitted to the sizes of the left-out errors
+(:mod:`substrate.uncertainty.spread`), and with its values s, those at the rows left out too, the interval is
+
+.. math:: f(x) \pm s(x)\; q_k\big\{ |r_i| / s^{(-i)}(x_i) \big\} ,
+
+wide where errors are. Its coverage is about c if the machines change little when a row is left out.
+
+What is made is made at the first call that needs it, from the rows that the model keeps, and is saved with it.
+"""
+
+import math
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.full.nested import NestedIntervals
-from problems.estimators.full.saddle_fit import SaddleFit
 from problems.estimators.full.shaped import has_closed_forms, refuse_closed_form
-from problems.estimators.shared.guarantees import chosen_on_rows, has_unequal_rows
-from problems.estimators.shared.intervals import LeftOutIntervals
-from problems.estimators.shared.left_out import LeftOutSystem, machine_groups
-from substrate.arrays import Array, is_sparse
-from substrate.errors import DeclarationError
-from substrate.gram import Gram
-from substrate.least_squares.leave_one_out import leave_one_out_residuals
-from substrate.least_squares.regularization import Regularization
+from problems.estimators.shared.guarantees import UNEQUAL, Guarantee
+from problems.estimators.shared.intervals import Intervals
+from substrate.arrays import Array, is_sparse, real_array
+from substrate.errors import DataError, DeclarationError, LongFitWarning
+from substrate.kernels import Kernel
 from substrate.least_squares.robust_weights import check_choice
-from substrate.namespaces import is_device_array, on_device_of, room_on_device, take_rows, to_numpy
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, take_rows, to_numpy
 from substrate.uncertainty.bands import Smoother, curve_length, tube_quantile
 from substrate.uncertainty.influence import LeftOutMachines
-from substrate.uncertainty.intervals import exact_level, noise_of_targets
+from substrate.uncertainty.intervals import conformal_ends, cv_plus, exact_level, jackknife_plus, kth_smallest, rank
+from substrate.uncertainty.spread import Spread
 
-__all__ = ["DenseIntervals"]
+__all__ = [
+    "LSSVMIntervals",
+    "confidence_band",
+    "guaranteed_level",
+    "influence_of_rows",
+    "predict_left_out_interval",
+]
+
+#: From so many rows on, or beyond so many numbers in them, the default repeats no search: ten of them take too long.
+MANY_ROWS, MANY_NUMBERS = 1000, 50_000
+#: Number of folds, each of at least so many rows, and the fewest rows of all.
+_N_FOLDS, _SMALLEST_FOLD, _FEWEST_ROWS = 10, 2, 10
+#: What a machine without a fold is made of, beside its rows: those of these attributes that it has.
+_PARTS = (
+    "kernel_",
+    "support_values_",
+    "bias_",
+    "coef_",
+    "linear_bias_",
+    "linear_center_",
+    "linear_columns_",
+    "estimators_",
+    "stack_weights_",
+)
+#: Seconds that all folds may take before a warning says how long they will.
+_LONG = 60.0
 
 
-class DenseIntervals(NestedIntervals, LeftOutIntervals):
-    """Intervals from support values and the diagonal of the system: a loaded model has them as well."""
+class LSSVMIntervals(Intervals):
+    """Intervals from leaving every training row out, exact and without a refit, or by folds of the whole fit.
+
+    A model on a basis keeps its basis and not its rows: they are given again as ``rows``, and folds are not made.
+    """
 
     methods: ClassVar[tuple[str, ...]] = ("auto", "conformal", "jackknife+", "nested", "adaptive", "split")
 
-    def ends(self, X: Any, coverage: float, method: str, rows: Any, diagonal: Any) -> Array:
-        """Return the ends of intervals by any method; machines without folds are made at the first call."""
-        method = self.check(coverage, method)
-        if method == "nested":
-            return self.nested_ends(X, coverage)
-        if method == "adaptive":
-            return self.adaptive_ends(X, coverage)
-        return super().ends(X, coverage, method, rows, diagonal)
-
     def left_out_method(self) -> str:
-        """Return how single rows are left out; where there are no closed forms, there are calibration rows only."""
-        return super().left_out_method() if has_closed_forms(self.estimator) else "split"
+        """Return full conformal intervals where rows have one weight, jackknife+ otherwise; where there are no closed
+        forms, there are calibration rows only.
+        """
+        if not has_closed_forms(self.estimator):
+            return "split"
+        return "jackknife+" if self.has_unequal_weights() else "conformal"
+
+    def has_unequal_weights(self) -> bool:
+        """Return whether the rows of the fit differ in their weights."""
+        return bool(self.estimator._model.has_unequal_weights())
 
     def is_searched(self) -> bool:
         """Return whether gamma, and perhaps the kernel, was chosen by a search."""
         return self.repeated()._chooses is not None
-
-    def left_out_rows(self) -> tuple[Array, Array]:
-        """Return left-out errors and left-out predictions of the rows of the fit, one column per output."""
-        errors = np.stack([to_numpy(machines.residuals) for machines in self.machines(None)], axis=1)
-        return errors, self.targets_and_weights()[0] - errors
 
     def targets_and_weights(self) -> tuple[Array, Array]:
         """Return the targets of the rows, which the system gives back, one column per output, and their weights."""
         model = self.estimator
         alpha, ridge, _ = model._model.to_columns()
         targets = np.reshape(to_numpy(model._evaluate(model.support_vectors_)), alpha.shape) + ridge * alpha
-        return targets, 1.0 / (self.gammas(alpha.shape[1])[0] * ridge[:, 0])
+        return targets, model._model.row_weights()
 
-    def has_unequal_weights(self) -> bool:
-        """Return whether the rows of the fit differ in their weights."""
-        return has_unequal_rows(self.estimator._model.ridge())
+    def left_out_rows(self) -> tuple[Array, Array]:
+        """Return left-out errors and left-out predictions of the rows of the fit, one column per output."""
+        errors = np.stack([to_numpy(machines.residuals) for machines in self.machines(None)], axis=1)
+        return errors, self.targets_and_weights()[0] - errors
 
-    def machines(self, rows: Any, gram: Gram | None = None) -> "tuple[LeftOutMachines, ...]":
-        """Return all machines without one row, for every output; ``gram`` is their kernel matrix, if available."""
+    def ends(self, X: Any, coverage: float, method: str, rows: Any = None, diagonal: Any = None) -> Array:
+        """Return the ends of intervals by any method; machines without folds are made at the first call."""
+        method = self.check(coverage, method)
+        if method == "nested":
+            return self.nested_ends(X, coverage)
+        if method == "adaptive":
+            return self.adaptive_ends(X, coverage)
+        if method == "split":
+            return self.split_ends(X, coverage)
+        points, diagonal = self._at(X, diagonal, method)
+        interval, fitted = conformal_ends if method == "conformal" else jackknife_plus, self.estimator._evaluate(points)
+        columns = fitted[:, None] if fitted.ndim == 1 else fitted
+        ends = [
+            interval(machines, columns[:, k], points, diagonal, coverage)
+            for k, machines in enumerate(self.machines(rows))
+        ]
+        return self._joined(ends)
+
+    def machines(self, rows: Any) -> tuple[LeftOutMachines, ...]:
+        """Return all machines without one row, for every output, where there are closed forms."""
+        check_is_fitted(self.estimator)
+        refuse_closed_form(self.estimator, "an interval by leaving rows out")
+        machines: tuple[LeftOutMachines, ...] = self.estimator._model.left_out_machines(rows)
+        return machines
+
+    def changes(self, X: Any, rows: Any) -> Array:
+        """Return what every row of the fit changes at every new row: f less f without it."""
+        machines, points = self.machines(rows), self.estimator._new_points(X)
+        return self._joined([machine.lines(points) * machine.residuals[None, :] for machine in machines])
+
+    def predict_deviations(self, X: Any) -> tuple[Array, Array]:
+        """Return predictions and their Gaussian standard deviations, noise included."""
         model = self.estimator
-        refuse_closed_form(model, "an interval by leaving rows out")
-        alpha, ridge, _ = model._model.to_columns()
-        gammas, bias = self.gammas(alpha.shape[1]), np.atleast_1d(to_numpy(model._model.bias()))
-        # where there are slopes, the whole model predicts
-        expanded = model._model.training_border().plain
-        machines: dict[int, LeftOutMachines] = {}
-        system = self.system(rows, int(alpha.shape[0]), gram)
-        for members, columns, d in machine_groups(ridge, np.ones(ridge.shape, dtype=bool)):
-            influence = system.on(members, d).influence()
-            home = influence.diagonal
-            residuals = leave_one_out_residuals(alpha[:, columns], to_numpy(home))
-            for k, column in enumerate(columns):
-                a, r = (on_device_of(home, np.ascontiguousarray(v)) for v in (alpha[:, column], residuals[:, k]))
-                b = float(bias[int(column)]) if expanded else None
-                machines[int(column)] = LeftOutMachines(
-                    influence=influence,
-                    support_values=a,
-                    residuals=r,
-                    diagonal=home,
-                    gamma=gammas[int(column)],
-                    bias=b,
-                    ridge=d,
+        check_is_fitted(model)
+        refuse_closed_form(model, "return_std")
+        points, diagonal = self._at(X, None, "return_std")
+        fitted, p = model._evaluate(points), model._model.spread(points, diagonal)
+        noise, gammas = (np.atleast_1d(values) for values in (model.noise_variance_, 1.0 / model.unit_ridge_))
+        variances = [float(s) * (float(g) * p[:, k] + 1.0) for k, (s, g) in enumerate(zip(noise, gammas, strict=True))]
+        return fitted, self._joined([namespace_of(p).sqrt(variance) for variance in variances])
+
+    def _joined(self, columns: list[Array]) -> Array:
+        """Return what was computed for every output, as predictions are shaped."""
+        joined: Array = (
+            columns[0] if self.estimator._outputs() == () else namespace_of(columns[0]).stack(columns, axis=1)
+        )
+        return joined
+
+    def _at(self, X: Any, diagonal: Any, method: str) -> tuple[Any, Array]:
+        """Return the new points, checked, and k(x, x): computed, or given where the kernel is precomputed."""
+        points = self.estimator._new_points(X)
+        kernel: Kernel = self.estimator.kernel_
+        n = int(points.shape[0])
+        if not kernel.pairwise:
+            if diagonal is not None:
+                raise DataError("diagonal is k(x, x) for a precomputed kernel; leave it out, the kernel computes it")
+            return points, kernel.diag(points)
+        if diagonal is None and method == "jackknife+":
+            return points, on_device_of(points, np.zeros(n))
+        if diagonal is None:
+            raise DataError(
+                f"method={method!r} needs k(x, x) of the new rows, which rows of a precomputed kernel do not hold; "
+                "give diagonal=, or use method='jackknife+'"
+            )
+        values = real_array(to_numpy(diagonal), "diagonal", ndim=1)
+        if values.shape != (n,):
+            raise DataError(f"diagonal must have one entry per row of X: expected {n}, received {values.size}")
+        return points, on_device_of(points, values)
+
+    def resolve(self, method: str) -> str:
+        """Return for "auto" nested intervals where they have been made, and after a search of few rows."""
+        if method != "auto":
+            return method
+        model = self.estimator
+        if hasattr(model, "nested_machines_"):
+            return "nested"
+        n = int(model.support_.size)
+        is_few = n < MANY_ROWS and n * model.n_features_in_ <= MANY_NUMBERS
+        return "nested" if self.is_searched() and is_few and self.refusal() is None else self.left_out_method()
+
+    def refusal(self) -> str | None:
+        """Return why the whole fit cannot be repeated on parts of the rows; None where it can."""
+        model, n = self.repeated(), int(self.estimator.support_.size)
+        if not has_closed_forms(model):
+            return "a machine with a shape, robust weights or c is not fitted again"
+        if getattr(self.estimator, "basis", None) is not None:
+            return "a model on a basis keeps its basis and not its rows"
+        if self.estimator.kernel_.pairwise or is_device_array(self.estimator.support_vectors_):
+            kind = "a precomputed kernel" if self.estimator.kernel_.pairwise else "arrays on a device"
+            return f"rows are divided in numpy, which {kind} does not allow"
+        cv = getattr(model, "cv", "loo")
+        if not isinstance(cv, (str, int)) or isinstance(cv, bool) or cv in ("blocks", "groups"):
+            return f"cv={cv!r} is about these rows; use cv='loo', 'gcv', 'evidence' or a number of folds"
+        needed = _FEWEST_ROWS if isinstance(cv, str) else max(_FEWEST_ROWS, 2 * cv)
+        return f"at least {needed} rows are needed, and there are {n}" if n < needed else None
+
+    def repeated(self) -> Any:
+        """Return the estimator that the folds fit: the search that chose kernel and gamma, where another one did."""
+        return getattr(self.estimator, "_chosen_by", self.estimator)
+
+    def make_nested(self) -> None:
+        """Fit without each fold of the rows, and keep machines and errors; nothing where they are there."""
+        model = self.estimator
+        if hasattr(model, "nested_machines_"):
+            return
+        if (reason := self.refusal()) is not None:
+            raise DeclarationError(
+                f"nested intervals repeat the whole fit on parts of the rows: {reason}; or keep rows, call "
+                "calibrate(X, y), then predict_interval(X, method='split')"
+            )
+        targets, weights = self.targets_and_weights()
+        y = targets if model._outputs() else targets[:, 0]
+        X, n = model.support_vectors_, int(weights.size)
+        n_folds = min(_N_FOLDS, n // _SMALLEST_FOLD)
+        order, folds = np.random.default_rng(0).permutation(n), np.full(n, -1)
+        scored = order[: n - n % n_folds]
+        folds[scored] = np.arange(scored.size) % n_folds
+        given = {} if np.allclose(weights, 1.0, rtol=1e-12, atol=0.0) else {"sample_weight": weights}
+        scores, machines, start = np.zeros(y.shape), [], time.perf_counter()
+        for fold in range(n_folds):
+            (train,), (test,) = np.nonzero(folds != fold), np.nonzero(folds == fold)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the fit to all rows has given them
+                machine = clone(self.repeated())
+                machine.fit(X[train], y[train], **{name: values[train] for name, values in given.items()})
+            scores[test] = np.abs(y[test] - machine.predict(X[test]))
+            machines.append({name: getattr(machine, name) for name in _PARTS if hasattr(machine, name)})
+            if fold == 0 and (seconds := (n_folds - 1) * (time.perf_counter() - start)) > _LONG:
+                warnings.warn(
+                    f"nested intervals repeat the whole fit {n_folds - 1} more times, which takes about {seconds:.0f} "
+                    "s; method='jackknife+' takes no fit, and no coverage is guaranteed after a search",
+                    LongFitWarning,
+                    stacklevel=4,
                 )
-        return tuple(machines[column] for column in range(alpha.shape[1]))
+        model.nested_machines_, model.nested_folds_, model.nested_scores_ = machines, folds, scores
 
-    def system(self, rows: Any, n: int, gram: Gram | None = None) -> LeftOutSystem:
-        """Return the system of the n rows of the fit; refuse an inverse that does not fit memory."""
+    def nested_ends(self, X: Any, coverage: Any) -> Array:
+        """Return the ends of nested intervals."""
+        self.make_nested()
         model = self.estimator
-        copies = 4.0 if is_device_array(model.support_values_) else 3.0
-        advice = "keep rows for calibrate(X, y), and use method='split'."
-        room_on_device(model.support_values_, 8.0 * copies * n * n, f"the {n} x {n} inverse", advice)
-        gram = model._model.training_gram(rows[0] if isinstance(rows, tuple) else rows) if gram is None else gram
-        system: LeftOutSystem = model._model.make_system(gram)
-        return system
+        points = model._new_points(X)
+        (scored,) = np.nonzero(model.nested_folds_ >= 0)
+        folds, scores = model.nested_folds_[scored], model.nested_scores_[scored]
+        centers = np.stack([machine._evaluate(points) for machine in _machines(model)], axis=-1)
+        if centers.ndim == 2:
+            return cv_plus(centers, folds, scores, coverage)
+        outputs = [cv_plus(centers[:, k], folds, scores[:, k], coverage) for k in range(centers.shape[1])]
+        return np.stack(outputs, axis=1)
+
+    def adaptive_ends(self, X: Any, coverage: Any) -> Array:
+        """Return the ends of intervals that are wide where left-out errors are."""
+        model = self.estimator
+        if not hasattr(model, "spreads_"):
+            has_basis = getattr(model, "basis", None) is not None
+            if has_basis or model.kernel_.pairwise or is_device_array(model.support_vectors_):
+                raise DeclarationError(
+                    "adaptive intervals fit a second machine to the rows in numpy, which a basis, a precomputed kernel "
+                    "or arrays on a device do not allow; use method='conformal' or 'jackknife+'"
+                )
+            errors, predictions = self.left_out_rows()
+            K = np.asarray(model.kernel_(model.support_vectors_))
+            model.spreads_ = [Spread.of(K, errors[:, k], predictions[:, k]) for k in range(errors.shape[1])]
+        points = model._new_points(X)
+        fitted, values = model._evaluate(points), np.asarray(model.kernel_(points, model.support_vectors_))
+        columns, ends = np.reshape(fitted, (values.shape[0], -1)), []
+        for k, spread in enumerate(model.spreads_):
+            reach = kth_smallest(spread.scores, rank(coverage, spread.scores.size)) * spread.at(values, columns[:, k])
+            ends.append(np.stack([columns[:, k] - reach, columns[:, k] + reach], axis=-1))
+        return ends[0] if fitted.ndim == 1 else np.stack(ends, axis=1)
 
     def band(self, X: Any, coverage: float, simultaneous: bool, bias_corrected: bool, noise: str, rows: Any) -> Array:
         """Return the ends of a confidence band of the mean, for every output."""
@@ -108,6 +289,8 @@ class DenseIntervals(NestedIntervals, LeftOutIntervals):
         level = float(exact_level(coverage))
         check_is_fitted(model)
         refuse_closed_form(model, "a confidence band")
+        if model.basis is not None:
+            raise DeclarationError("a confidence band is of a machine on all rows; leave basis=None")
         points = model._new_points(X)
         pairwise = bool(model.kernel_.pairwise)
         if simultaneous and (pairwise or is_sparse(points)):
@@ -119,7 +302,7 @@ class DenseIntervals(NestedIntervals, LeftOutIntervals):
         alpha, ridge, _ = model._model.to_columns()
         training = self.training_points(rows)
         fitted = np.reshape(to_numpy(model._evaluate(points)), (int(points.shape[0]), -1))
-        gammas, ends = self.gammas(alpha.shape[1]), []
+        ends, weights = [], model._model.row_weights()
         for k, machine in enumerate(self.machines(rows)):
 
             def lines(at: Any, machine: Any = machine) -> Array:
@@ -128,7 +311,7 @@ class DenseIntervals(NestedIntervals, LeftOutIntervals):
             smoother = Smoother.of(
                 hat=lines(training),
                 errors=ridge[:, k] * alpha[:, k],
-                weights=1.0 / (gammas[k] * ridge[:, k]),
+                weights=weights,
                 left_out=to_numpy(machine.residuals),
                 corrected=bool(bias_corrected),
             )
@@ -140,7 +323,7 @@ class DenseIntervals(NestedIntervals, LeftOutIntervals):
             reach = quantiles[places] * spread
             center = fitted[:, k] + smoother.shift(at_points)
             ends.append(np.stack([center - reach, center + reach], axis=-1))
-        return on_device_of(points, ends[0] if model._outputs() == () else np.stack(ends, axis=1))  # type: ignore[no-any-return]
+        return on_device_of(points, self._joined(ends))  # type: ignore[no-any-return]
 
     def _tube(self, smoother: Any, deviations: Array, lines: Any, points: Any) -> float:
         """Return the length of the curve of unit vectors along the points: sorted, where there is one input."""
@@ -167,21 +350,211 @@ class DenseIntervals(NestedIntervals, LeftOutIntervals):
         matrix = rows[0] if isinstance(rows, tuple) else rows
         return take_rows(model._new_points(matrix), model.support_)
 
-    def noise(self, rows: Any) -> Array:
-        """Return the variance of the noise, one number per output."""
-        return np.atleast_1d(self.estimator.noise_variance_)
-
-    def keep_noise(self, Y: Array, fit: SaddleFit, gammas: tuple[float, ...], one_output: bool) -> None:
-        """Keep what a new row of weight one needs besides the expansion, whatever the parameters are set to later."""
-        noise = noise_of_targets(Y, fit.support_values, gammas, fit.border)
-        ridge = Regularization(np.array(gammas)).lam
-        self.estimator.noise_variance_ = float(noise[0]) if one_output else noise
-        self.estimator.unit_ridge_ = float(ridge[0]) if one_output else ridge
-
-    def gammas(self, n_outputs: int) -> tuple[float, ...]:
-        """Return the gamma of a row of weight one, for every output."""
-        return tuple(float(1.0 / ridge) for ridge in np.atleast_1d(self.estimator.unit_ridge_))
-
     def chosen_on_rows(self) -> tuple[str, ...]:
-        """Return what was chosen or computed from the training rows; a new row has the weight of the others."""
-        return chosen_on_rows(self.estimator, unequal=self.has_unequal_weights())
+        """Name what was chosen or computed from the training rows; a new row has the weight of the others."""
+        model = self.estimator
+        reasons = [] if model._chooses is None else [f"{model._chooses} was chosen on these rows"]
+        if getattr(model, "kernels", None) or getattr(model, "search", None):
+            reasons.append("the kernel was chosen on these rows")
+        elif model._own_kernel() != model.kernel_:
+            reasons.append("the width of the kernel is computed from these rows")
+        if getattr(model, "basis_indices_", None) is not None:
+            reasons.append("the basis was chosen among these rows")
+        return (*reasons, UNEQUAL) if self.has_unequal_weights() else tuple(reasons)
+
+    def guarantee(self, coverage: float, method: str) -> Guarantee:
+        """Return what intervals guarantee, and what breaks it; folds repeat all that was chosen."""
+        guarantee = super().guarantee(coverage, method)
+        if guarantee.method == "adaptive":
+            stable = "the machine and the spread of its errors change little when a row is left out"
+            return replace(guarantee, level=None, conditions=(stable, *guarantee.conditions[2:]), broken=())
+        if guarantee.method != "nested":
+            return guarantee
+        conditions = (guarantee.conditions[0], "the fit does not depend on their order", *guarantee.conditions[2:])
+        n = int(self.estimator.support_.size)
+        level = guaranteed_level(coverage, n - n % max(min(_N_FOLDS, n // _SMALLEST_FOLD), 1))
+        broken = (UNEQUAL,) if self.has_unequal_weights() else ()
+        return replace(guarantee, level=level, conditions=conditions, broken=broken)
+
+    def check_loaded(self) -> None:
+        """Refuse variances of the noise, and machines without folds, that do not belong to a model."""
+        super().check_loaded()
+        model = self.estimator
+        if not model.__sklearn_is_fitted__():
+            return
+        outputs, spreads = model._outputs(), getattr(model, "spreads_", None)
+        if hasattr(model, "noise_variance_") or hasattr(model, "unit_ridge_"):
+            noise, ridge = (np.asarray(getattr(model, name, None)) for name in ("noise_variance_", "unit_ridge_"))
+            shapes = {noise.shape, ridge.shape, outputs}
+            if len(shapes) > 1 or noise.dtype.kind != "f" or not ((noise >= 0.0).all() and (ridge > 0.0).all()):
+                raise DataError("the variance of the noise and 1/gamma must be one positive number per output each")
+        n_outputs = int(np.prod(outputs or (1,)))
+        if spreads is not None and (
+            len(spreads) != n_outputs or not all(spread.is_valid(model.support_.size) for spread in spreads)
+        ):
+            raise DataError("adaptive intervals need one spread per output, of the rows of the machine, and positive")
+        stored = [name for name in ("nested_machines_", "nested_folds_", "nested_scores_") if hasattr(model, name)]
+        if not stored:
+            return
+        if len(stored) < 3 or model.nested_folds_.shape != (model.support_.size,):
+            raise DataError("nested scores need machines, and the fold and the score of every row")
+        folds, scores = model.nested_folds_, model.nested_scores_
+        if scores.shape != (folds.size, *outputs) or not (scores >= 0.0).all():
+            raise DataError("nested scores are absolute errors, one column per output")
+        if set(np.unique(folds[folds >= 0]).tolist()) != set(range(len(model.nested_machines_))) or folds.min() < -1:
+            raise DataError("every fold of nested scores has one machine")
+        for fold, parts in enumerate(model.nested_machines_):
+            if not {"kernel_", "bias_"} <= set(parts) or parts["support_values_"].shape[0] != int(
+                (folds != fold).sum()
+            ):
+                raise DataError("a machine without a fold does not belong to the rows of the others")
+        for machine in _machines(model):
+            trial = machine._evaluate(model.support_vectors_[:1])
+            if trial.shape != (1, *outputs) or not np.isfinite(trial).all():
+                raise DataError("a trial prediction of a machine without a fold is not finite, or of other outputs")
+
+
+def _machines(model: Any) -> Iterator[Any]:
+    """Yield the machine without each fold, on rows of the model."""
+    rows = model.support_vectors_
+    for fold, parts in enumerate(model.nested_machines_):
+        (train,) = np.nonzero(model.nested_folds_ != fold)
+        machine = clone(model)
+        machine.n_features_in_, machine.support_ = model.n_features_in_, np.arange(train.size)
+        for name, value in parts.items():
+            setattr(machine, name, value)
+        machine.support_vectors_ = rows[train]
+        yield machine
+
+
+def guaranteed_level(coverage: Any, n: int) -> float:
+    """Return 2 c - 1 - sqrt(2/n), rounded down, and zero where that is negative.
+
+    :place [Barber2021]_ theorem 4: the coverage of CV+
+    """
+    level = float(2 * exact_level(coverage) - 1)
+    return max(math.nextafter(level - math.nextafter(math.sqrt(2.0 / n), 1.0e300), -1.0), 0.0)
+
+
+def predict_left_out_interval(
+    self: Any,
+    X: Any,
+    coverage: float = 0.9,
+    method: str = "auto",
+    *,
+    rows: Any = None,
+    diagonal: Any = None,
+) -> Array:
+    """Return lower and upper ends that are to hold a new target with probability ``coverage``.
+
+    :meth:`interval_guarantee` states what is guaranteed for this model, and what breaks it.
+
+    Parameters
+    ----------
+    X : array of shape (n, n_features)
+        New rows.
+    coverage : float, default=0.9
+        Share of new targets to be covered, above 0 and below 1, for every output on its own.
+    method : str, default="auto"
+        ``"auto"``: after a search on fewer than 1000 rows ``"nested"``, as where its machines have been made; otherwise
+        ``"conformal"``, or ``"jackknife+"`` for rows of unequal weight. From 1000 rows on, or 50,000 numbers
+        in them, no coverage is guaranteed after a search.
+        ``"conformal"``: the exact full conformal set by studentised residuals, wider where rows are sparse.
+        ``"jackknife+"``: that of [Barber2021]_. Both hold kernel and gamma, and fit nothing again.
+        ``"nested"`` (not on a reduced basis): CV+ of [Barber2021]_, with ten folds that repeat the whole fit, search
+        included. They are made at the first call, which takes about ten fits, and are kept in the model and its file.
+        ``"adaptive"`` (not on a reduced basis): left-out errors in units of a fitted spread, so that intervals are
+        wide where errors are (:mod:`substrate.uncertainty.spread`), by one more fit. ``"split"``: by the rows given to
+        :meth:`calibrate`.
+    rows : tuple of arrays, array, or source of rows, default=None
+        The training rows and targets (X, y), and sample_weight as a third where the fit had one, for a model that
+        does not keep them; with a precomputed kernel the kernel matrix of the training rows.
+    diagonal : array of shape (n,), default=None
+        k(x, x) of the new rows, which ``"conformal"`` needs with a precomputed kernel.
+
+    Returns
+    -------
+    array of shape (n, 2) or (n, n_outputs, 2)
+        Infinite where there are too few rows for the coverage (8 or fewer for 0.9).
+    """
+    ends: Array = self._intervals.ends(X, coverage, method, rows, diagonal)
+    return ends
+
+
+def influence_of_rows(self: Any, X: Any, *, rows: Any = None) -> Array:
+    r"""Compute how much every row of the fit changes every prediction: :math:`f(x) - f^{(-i)}(x)`, without a refit.
+
+    :math:`f^{(-i)}` is the machine that was fitted without row i, whole weight and all, with the same kernel and gamma.
+    The largest size over the rows i is the stability of the machine at x ([Bousquet2002]_), here for the data at hand
+    instead of a bound over all data.
+
+    Parameters
+    ----------
+    X : array of shape (n, n_features)
+        New rows.
+    rows
+        As for :meth:`predict_interval`.
+
+    Returns
+    -------
+    array of shape (n, n_support) or (n, n_outputs, n_support)
+        One column for every row of ``support_``, in its order.
+    """
+    changes: Array = self._intervals.changes(X, rows)
+    return changes
+
+
+def confidence_band(
+    self: Any,
+    X: Any,
+    coverage: float = 0.9,
+    *,
+    simultaneous: bool = False,
+    bias_corrected: bool = True,
+    noise: str = "constant",
+    rows: Any = None,
+) -> Array:
+    r"""Compute a confidence band of the mean: where the function is that the targets scatter about.
+
+    :meth:`predict_interval` is about a new target, and wider by the noise. The machine is taken as a linear smoother
+    with kernel and gamma fixed in advance, the noise as normal (:mod:`substrate.uncertainty.bands`); a choice of gamma
+    on the same rows is not counted.
+
+    Parameters
+    ----------
+    X : array of shape (n, n_features)
+        New rows.
+    coverage : float, default=0.9
+        Probability that the band holds the mean: at each row, or, where ``simultaneous``, along the whole curve.
+    simultaneous : bool, default=False
+        Whether the band holds everywhere between the rows of X at once, by the tube formula [SunLoader1994]_: over
+        their range where there is one input, and along the straight lines from row to row, in their order, where there
+        are several.
+    bias_corrected : bool, default=True
+        Whether the bias of the smoother is estimated by smoothing once more and subtracted, with the variance of what
+        is then left: the center of the band is not the prediction.
+    noise : {"constant", "varying"}, default="constant"
+        One variance of the noise, over the weights of the rows, or one for each row by its left-out residual, with
+        the degrees of freedom of the few rows that have a part in it at a point.
+    rows
+        With a precomputed kernel, the kernel matrix of the training rows.
+
+    Returns
+    -------
+    array of shape (n, 2) or (n, n_outputs, 2)
+        Lower and upper ends.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from problems import LSSVMRegressor
+    >>> from substrate.datasets import motorcycle
+    >>> from substrate.kernels import RBF
+    >>> model = LSSVMRegressor(RBF(6.6), 2.0).fit(*motorcycle())
+    >>> times = np.linspace(5.0, 50.0, 10)[:, None]
+    >>> band, everywhere = (model.confidence_band(times, simultaneous=s, noise="varying") for s in (False, True))
+    >>> bool((np.diff(everywhere) > np.diff(band)).all())
+    True
+    """
+    band: Array = self._intervals.band(X, coverage, simultaneous, bias_corrected, noise, rows)
+    return band

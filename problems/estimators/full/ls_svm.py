@@ -16,17 +16,19 @@ from sklearn.base import MultiOutputMixin
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
-from problems.estimators.full.intervals import DenseIntervals
-from problems.estimators.full.left_out_classes import LeftOutClasses
+from problems.estimators.full.intervals import (
+    LSSVMIntervals,
+    confidence_band,
+    influence_of_rows,
+    predict_left_out_interval,
+)
 from problems.estimators.full.required_gamma import gamma_for
 from problems.estimators.full.robust import check_history, fit_reweighted
 from problems.estimators.full.saddle_fit import Method, SaddleFit, Way, fit_saddle, gammas_of
 from problems.estimators.full.saddle_machine import (
     EFFECTIVE_PARAMETERS,
-    LeavesOut,
+    SaddleModel,
     check_ridge,
-    leave_one_out,
-    left_out_importance,
     ridges_of,
 )
 from problems.estimators.full.shaped import (
@@ -49,15 +51,11 @@ from problems.estimators.shared.components import (
     has_components,
 )
 from problems.estimators.shared.encoding import read_robust
-from problems.estimators.shared.intervals import (
-    confidence_band,
-    influence_of_rows,
-    predict_left_out_interval,
-)
-from problems.estimators.shared.left_out import LeftOut
+from problems.estimators.shared.left_out import leave_one_out, left_out_importance
 from problems.estimators.shared.linear_part import LinearColumnsModel
 from problems.estimators.shared.machine_rows import each_machine, in_columns
 from problems.estimators.shared.model import Model
+from problems.estimators.shared.probabilities import LeftOutCalibration
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, positive, real_array, whole_number
 from substrate.certificates import Certificate, warn_unless_holds
@@ -75,15 +73,12 @@ if TYPE_CHECKING:
 __all__ = ["LSSVMClassifier", "LSSVMModel", "LSSVMRegressor"]
 
 
-class LSSVMModel(LinearColumnsModel, LeavesOut):
+class LSSVMModel(LinearColumnsModel, SaddleModel):
     """The LS-SVM on all rows, of numbers or of the codes of classes.
 
     Its system is solved in closed form, by conjugate gradients, or as the declared problem. Robust weights, constants
     c and the further terms of a shape are in what it stores: ``weights_``, ``constants_``, ``shape_points_``.
     """
-
-    intervals_type = DenseIntervals
-    calibration_type = LeftOutClasses
 
     def refuse_combinations(self) -> None:
         """Refuse parameters that exclude each other, before any work."""
@@ -128,7 +123,7 @@ class LSSVMModel(LinearColumnsModel, LeavesOut):
             constants = constants[rows]
         fit = self.solve(kernel, X, Y, gammas, weights, method, constants)
         one_output = Y.shape[1] == 1 if labels else y.ndim == 1
-        model._keep_noise(Y, fit, gammas, one_output)
+        self.keep_noise(Y, fit, gammas, one_output)
         model._keep_classes(coded, on_device_of(X, Y))
         signed = fit._replace(support_values=coded.sign(Y, fit.support_values))
         self.keep(X, rows, kernel, signed, gammas, weights, one_output)
@@ -149,22 +144,9 @@ class LSSVMModel(LinearColumnsModel, LeavesOut):
         outputs = super().express(x)
         return express_further(self.estimator, x, outputs) if hasattr(self.estimator, "shape_points_") else outputs
 
-    def leave_one_out(self, X: Any, y: Any = None, sample_weight: Any = None) -> LeftOut:
-        """Leave every row out, where the machine is the solution of one linear system."""
-        refuse_closed_form(self.estimator, "leave_one_out", "shape_points_")
-        return super().leave_one_out(X)
-
-    def effective_parameters(self) -> Any:
-        """Return the trace of the hat matrix, where fitted values are linear in the targets."""
-        refuse_closed_form(self.estimator, "effective_parameters_", "shape_points_")
-        return super().effective_parameters()
-
-    def left_out_importance(
-        self, X: Any, n_repeats: int, random_state: Any, groups: Any, sample_weight: Any, y: Any = None
-    ) -> Any:
-        """Permute every input of rows that are left out, where that is known."""
-        refuse_closed_form(self.estimator, "left_out_importance", "shape_points_")
-        return super().left_out_importance(X, n_repeats, random_state, groups, sample_weight)
+    def refuse_shape(self, name: str) -> None:
+        """Refuse what is known of a machine that is the solution of one linear system, of one that is not."""
+        refuse_closed_form(self.estimator, name, "shape_points_")
 
     def recall_data(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
         """Return the data of the fit, checked as the fit checks them, with its robust weights and its constants."""
@@ -449,7 +431,7 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
     True
     """
 
-    _model_type = LSSVMModel
+    _model_type, _intervals_type = LSSVMModel, LSSVMIntervals
     _typical: ClassVar[Uses] = (
         {"gamma": 10.0},
         {"solver": "cg"},
@@ -508,10 +490,7 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
 
         :equation [Suykens2002]_ (9): the predictor
         """
-        if return_std:
-            refuse_closed_form(self, "return_std")
-            return self._intervals.predict_deviations(X)
-        return self._expansion(X)
+        return self._intervals.predict_deviations(X) if return_std else self._expansion(X)
 
     def _gammas(self, n_outputs: int) -> tuple[float, ...]:
         return gammas_of(self.gamma, n_outputs)
@@ -578,7 +557,7 @@ class LSSVMClassifier(Classifier):
     probabilities are those of the weighted rows.
     """
 
-    _model_type = LSSVMModel
+    _model_type, _calibration_type = LSSVMModel, LeftOutCalibration
     _typical: ClassVar[Uses] = (
         {"gamma": 10.0},
         {"solver": "cg"},

@@ -21,12 +21,13 @@ import numpy as np
 
 from problems.estimators.full.robust import fit_reweighted
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle, gammas_of
-from problems.estimators.full.saddle_machine import LeavesOut, leave_one_out, left_out_importance
+from problems.estimators.full.saddle_machine import SaddleModel
 from problems.estimators.shared.base import WeightedRows
 from problems.estimators.shared.checked_again import GivenFit, definite_gram, refuse_strange_classes
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import scores_of, winners
 from problems.estimators.shared.encoding import PruningStep, read_robust, row_sizes
+from problems.estimators.shared.left_out import leave_one_out, left_out_importance
 from problems.estimators.shared.machine_rows import points_of
 from problems.estimators.shared.probabilities import Calibration
 from problems.estimators.shared.regressor import Regressor
@@ -229,11 +230,10 @@ class PrunedCalibration(Calibration):
         return super().fold_machine(X).set_params(**kept, **parameters)
 
 
-class PrunedModel(LeavesOut):
+class PrunedModel(SaddleModel):
     """The LS-SVM on the rows that were kept, and the path to it."""
 
     conditional = "the rows that were kept, kernel, gamma, weights and preparation of the columns"
-    calibration_type = PrunedCalibration
 
     def fit(self, X: Any, y: Any, X_val: Any, y_val: Any, sample_weight: Any) -> None:
         """Prune, and keep the machine that was chosen."""
@@ -465,7 +465,7 @@ class PrunedLSSVMClassifier(Classifier):
         As for :class:`~problems.LSSVMClassifier`, of the rows left.
     """
 
-    _model_type = PrunedModel
+    _model_type, _calibration_type = PrunedModel, PrunedCalibration
     _typical = ({"cv": "loo"},)
     _page, _title = "ls_svm_classification", "Pruned LS-SVM classification (as regression on the labels)"
     _location = "kept"

@@ -115,8 +115,8 @@ class PreparedRows:
         return origin_of(self.K, self.targets, target_unit(self.targets.extremes), self.features.free)
 
 
-#: The conditions of leave-one-out of a sparse machine.
-CONDITIONAL = "the basis, kernel, gamma and preparation of the columns, chosen with the left-out row included"
+#: What leave-one-out of a machine on a basis does not fit again.
+CONDITIONAL = "the basis, kernel, gamma and preparation of the columns"
 #: Number of rows up to which all pairs of them are examined for a degenerate width.
 _FEW_ROWS = 500
 

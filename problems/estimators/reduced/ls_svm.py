@@ -14,33 +14,28 @@ ones too, Dask arrays and dataframes, or an iterable of blocks ``(X, y)`` that c
 chosen without a look at the weights, but rows of weight zero are absent. Robust weights
 ([Suykens2002]_ Algorithm 1) multiply those of the rows.
 
-For rows that are read in a pass and not kept, leave-one-out returns the criteria only, from sums over them.
+Leave-one-out takes one more pass, and keeps one number per row and output.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.robust import WeightedFit, check_history, reweigh_rows
 from problems.estimators.full.shaped import has_shape
 from problems.estimators.reduced.fit import CONDITIONAL, FitData, PreparedRows, ReducedFit, fit_at, prepare
-from problems.estimators.reduced.intervals import ReducedIntervals
 from problems.estimators.reduced.weighed import ALIKE, Weighed, weight_facts
-from problems.estimators.shared.calibration_scores import MOST_ROWS, CalibrationScores, equal_rows, leave_groups_out
 from problems.estimators.shared.checked_again import Added, StoredFit, refuse_strange_classes
 from problems.estimators.shared.checks import check_home, warn_if_unscaled, warn_of_scales
-from problems.estimators.shared.coded import Classes, numbers_of_codes, scores_of, winners
+from problems.estimators.shared.coded import Classes
 from problems.estimators.shared.components import components_of
 from problems.estimators.shared.encoding import read_robust
-from problems.estimators.shared.importance import LeftOutImportance, Losses, importance_of, refuse_matrix
-from problems.estimators.shared.left_out import LeftOut, LeftOutSums
+from problems.estimators.shared.left_out import LeavesOut, RowsLeftOut, gcv_of
 from problems.estimators.shared.linear_part import LinearColumnsModel
-from problems.estimators.shared.probabilities import Calibration
 from substrate.arrays import Array, is_sparse, positive
 from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.certificates.balls import Balls
@@ -50,7 +45,6 @@ from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.kernel_products import expansion_values
-from substrate.least_squares.leave_one_out import gcv_of_means, generalized_cross_validation
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import target_unit
 from substrate.namespaces import (
@@ -58,7 +52,8 @@ from substrate.namespaces import (
     namespace_of,
     on_device_of,
     own_copy,
-    take_rows,
+    paired_sums,
+    room_on_device,
     to_numpy,
     where_it_lives,
 )
@@ -87,9 +82,7 @@ from substrate.streaming.rows import (
     weights_of_source,
 )
 from substrate.streaming.survey import Survey, survey_block
-from substrate.uncertainty.influence import LeftOutMachines
-from substrate.uncertainty.own_rows import MachinesWithoutRows, OwnRows
-from substrate.uncertainty.rows_on_a_basis import machines_without_rows
+from substrate.uncertainty.influence import FeatureInfluence, LeftOutMachines
 
 __all__ = ["BasisModel"]
 
@@ -97,70 +90,6 @@ __all__ = ["BasisModel"]
 _OTHER_ROWS = 1e-4
 #: Multiplications up to which leave-one-out refits the machine without one row as a check.
 _CHEAP_REFIT = 1e8
-
-
-def sum_left_out(
-    blocks: Iterable[LeftOutRows], rows: KernelRows, is_single: bool, wrong: Callable[[Array, Array], int | None]
-) -> LeftOutSums:
-    """Return sums over consecutive parts; ``wrong`` counts the rows of a part that are decoded to a wrong class.
-
-    Generalised cross-validation averages squared errors and leverages by weight.
-    """
-    squares: Any = 0.0
-    sizes: Any = 0.0
-    errors: Any = 0.0
-    freedom, by_weight, strange, classified = 0.0, 0.0, 0, False
-    for block in blocks:
-        block.refuse_undetermined()
-        residuals, v = block.residuals, np.ones(block.Y.shape[0]) if block.weights is None else block.weights
-        squares = squares + np.square(residuals).sum(axis=0)
-        sizes = sizes + np.abs(residuals).sum(axis=0)
-        errors = errors + v @ np.square(block.Y - block.fitted)
-        freedom, by_weight = freedom + float(block.leverages.sum()), by_weight + float(v @ block.leverages)
-        outputs = block.Y - residuals
-        count = wrong(outputs[:, 0] if is_single else outputs, block.Y)
-        classified, strange = count is not None, strange + (count or 0)
-    gcv = gcv_of_means(errors / rows.mass, by_weight / rows.mass, rows.n_rows)
-    press, absolute, gcv = (float(value[0]) if is_single else value for value in (squares, sizes / rows.n_rows, gcv))
-    return LeftOutSums(
-        n_rows=rows.n_rows,
-        press=press,
-        mean_absolute=absolute,
-        gcv=gcv,
-        degrees_of_freedom=freedom,
-        misclassification=strange / rows.n_rows if classified else None,
-        certificate=Certificate("", (), ()),
-    )
-
-
-class BasisCalibration(Calibration):
-    """Every row left out in one pass over the rows, by its leverage."""
-
-    leaves_rows_out = True
-
-    def score_left_out(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
-        """Leave rows out in one pass, and take all of them, or evenly spaced ones of very many."""
-        model = self.estimator
-        data = model._model.read_again(*rows)
-        read = model._model.training_rows(data)
-        beta, bias = model._model.columns()
-        step, freedom, kept = -(-read.n_rows // MOST_ROWS), 0.0, list[tuple[Array, ...]]()
-        for part in left_out_rows(read, beta, bias, model._model.leverage_factor(read.mass)):
-            part.refuse_undetermined()
-            Y, fitted, h = (to_numpy(array) for array in (part.Y, part.fitted, part.leverages))
-            freedom += float(h.sum())
-            v = np.ones(h.size) if part.weights is None else to_numpy(part.weights)
-            kept.append(tuple(array[-part.start % step :: step] for array in (Y, Y - fitted, 1.0 - h, v)))
-        Y, errors, spare, weights = (np.concatenate(columns) for columns in zip(*kept, strict=True))
-        if abs(model._model.trace(freedom).relative) > _OTHER_ROWS:
-            raise DataError("these are not the rows that the model was fitted to; pass the X and y of the fit")
-        classes, residuals = numbers_of_codes(Y, model.code_book_), errors / spare[:, None]
-        block = data.source.block_in_memory
-        if block is not None and not model.kernel_.pairwise and len(classes) == block.X.shape[0]:
-            residuals = leave_groups_out(errors, residuals, equal_rows(to_numpy(block.X), classes))
-        outputs = Y - residuals
-        scores = scores_of(outputs[:, 0] if outputs.shape[1] == 1 else outputs, model.coding, model.code_book_)
-        return CalibrationScores.of(scores, classes, weights, "left out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,14 +114,13 @@ def kept_vectors(K: Array, coefficients: Array) -> Any:
     return np.union1d(independent_vectors(K), used)
 
 
-class BasisModel(LinearColumnsModel):
+class BasisModel(LinearColumnsModel, LeavesOut):
     """The LS-SVM on a reduced basis: few vectors in the expansion, all rows in the objective.
 
     Targets are columns of numbers. Rows need not be in memory.
     """
 
-    intervals_type = ReducedIntervals
-    calibration_type = BasisCalibration
+    conditional = CONDITIONAL
 
     def refuse_combinations(self) -> None:
         """Refuse parameters that a machine on a basis does not have, before any work."""
@@ -338,8 +266,10 @@ class BasisModel(LinearColumnsModel):
         self.keep_variation(fit)
         if linear is not None or np.size(model.linear_columns):
             fit = self.keep_linear_part(fit, linear, m, one)
-        if not model._labels:
-            model._intervals.keep_noise(fit, one)
+        # of a row of weight one, not of the mean weight
+        noise = None if model._labels else fit.noise * fit.prepared.weighed.unit
+        self.keep_units([self.fitted_gamma()] * data.outputs, noise, one)
+        model.mass_, model.weighted_ = float(fit.factor.mass), fit.prepared.rows.weights is not None
         for name, value in fit.further.items():
             setattr(model, name, value)
         model.degrees_of_freedom_ = float(fit.freedom)
@@ -542,12 +472,6 @@ class BasisModel(LinearColumnsModel):
         """Return the factor of the leverages of rows of this weight in all."""
         return LeverageFactor(self.estimator.leverage_factor_, self.estimator.leverage_offset_, mass)
 
-    def leave_rows_out(self, rows: KernelRows, gamma: float) -> tuple[LeftOutMachines, ...]:
-        """Return all machines without one of the training rows, for every output, in one pass."""
-        beta, bias = self.columns()
-        freedom: float = self.estimator.degrees_of_freedom_
-        return machines_without_rows(rows, beta, bias, self.leverage_factor(rows.mass), gamma, freedom)
-
     def fitted_gamma(self) -> float:
         """Return the gamma of the fit: chosen, or given."""
         model = self.estimator
@@ -558,82 +482,97 @@ class BasisModel(LinearColumnsModel):
         freedom: float = self.estimator.degrees_of_freedom_
         return freedom
 
-    def read_training_rows(self, method: str, X: Any, y: Any, sample_weight: Any) -> FitData:
+    def read_training_rows(self, X: Any, y: Any = None, sample_weight: Any = None) -> FitData:
         """Return the training rows, which have to be given again."""
-        check_is_fitted(self.estimator)
         if X is None:
             raise DataError(
                 f"{type(self.estimator).__name__} with a basis keeps its basis and not its rows; give the training "
-                f"rows again, {method}(X, y), and their sample_weight if there was one"
+                "rows again, as X and y or rows=(X, y), and their sample_weight if there was one"
             )
         return self.read_again(X, y, sample_weight)
 
-    def left_out_importance(
-        self, X: Any, n_repeats: int, random_state: Any, groups: Any, sample_weight: Any, y: Any = None
-    ) -> LeftOutImportance:
-        """Permute every input of rows that are left out."""
-        model = self.estimator
-        check_is_fitted(model)
-        refuse_matrix(model)
-        data = self.read_training_rows("left_out_importance", X, y, sample_weight)
-        rows = self.training_rows(data)
-        block = data.source.whole("the values of an input are permuted in memory")
-        left_out = self.leave_rows_out(rows, self.fitted_gamma())
-        residuals = np.stack([to_numpy(sums_of_part.residuals) for sums_of_part in left_out], axis=1)
-        targets: Array = to_numpy(block.Y)
-        machines = OwnRows(
-            (MachinesWithoutRows(np.arange(residuals.shape[1]), left_out[0].influence, residuals),),
-            None,
-            lambda points: np.reshape(to_numpy(self.evaluate(points)), (-1, residuals.shape[1])),
+    def leave_rows_out(self, X: Any, y: Any = None, sample_weight: Any = None, is_checked: bool = True) -> RowsLeftOut:
+        """Leave every row out, in one pass over the rows; one number per row and output is kept of rows in passes."""
+        data = self.read_training_rows(X, y, sample_weight)
+        rows, block = self.training_rows(data), data.source.block_in_memory
+        left_out = LeftOutRows.joined(left_out_rows(rows, *self.columns(), self.leverage_factor(rows.mass)))
+        checks = [self.trace(left_out)]
+        Y, leverages, residuals, errors = map(
+            to_numpy, (left_out.Y, left_out.leverages, left_out.residuals, left_out.Y - left_out.fitted)
         )
-        losses = Losses.of_model(model, targets, None if rows.weights is None else to_numpy(rows.weights))
-        return importance_of(machines, block.X, targets - residuals, losses, n_repeats, random_state, groups)
-
-    def leave_one_out(self, X: Any, y: Any = None, sample_weight: Any = None) -> LeftOut | LeftOutSums:
-        """Leave every row out, in a pass over the rows; of rows that are not in memory only the criteria are kept."""
-        model = self.estimator
-        data = self.read_training_rows("leave_one_out", X, y, sample_weight)
-        rows, gamma, one = self.training_rows(data), self.fitted_gamma(), model.support_values_.ndim == 1
-        beta, bias = self.columns()
-        text = f"{model._title}, leave-one-out without refitting"
-        blocks = left_out_rows(rows, beta, bias, self.leverage_factor(rows.mass))
-        if rows.source.block_in_memory is None:
-            sums = sum_left_out(blocks, rows, one, self.wrong)
-            certificate = Certificate(text, (self.trace(sums.degrees_of_freedom),), (("conditional on", CONDITIONAL),))
-            return replace(sums, certificate=certificate)
-        blocks_in_memory = list(blocks)
-        for block in blocks_in_memory:
-            block.refuse_undetermined()
-        xp = namespace_of(blocks_in_memory[0].Y)
-        Y, fitted, leverages, residuals = (
-            xp.concat([getattr(block, name) for block in blocks_in_memory], axis=0)
-            for name in ("Y", "fitted", "leverages", "residuals")
-        )
-        outputs, freedom, unit = Y - residuals, float(xp.sum(leverages)), target_unit(Y)
-        v = None if rows.weights is None else to_numpy(rows.weights) * (rows.n_rows / rows.mass)
-        trace = freedom if v is None else float(v @ to_numpy(leverages))
-        gcv = unit**2 * np.asarray(generalized_cross_validation(to_numpy((Y - fitted) / unit), trace, v))
-        checks, facts = [self.trace(freedom)], [("conditional on", CONDITIONAL)]
-        if float(model.n_rows_) * rows.n_basis**2 <= _CHEAP_REFIT:
-            targets_and_residuals = to_numpy(Y), to_numpy(residuals)
-            checks.append(self.refit(rows, *targets_and_residuals, gamma, int(xp.argmax(leverages))))
-        else:
-            facts.append(("refit", "none: a machine of this size is checked by the trace only"))
-        first = outputs[:, 0] if one else outputs
-        predictions, wrong = self.judge(first, Y)
-        return LeftOut(
-            outputs=first,
-            residuals=residuals[:, 0] if one else residuals,
-            predictions=predictions,
-            degrees_of_freedom=freedom,
-            gcv=float(gcv[0]) if one else gcv,
-            misclassification=wrong,
-            certificate=Certificate(text, tuple(checks), tuple(facts)),
+        if is_checked and block is not None and float(rows.n_rows) * rows.n_basis**2 <= _CHEAP_REFIT:
+            checks.append(self.refit(rows, Y, residuals, int(np.argmax(leverages))))
+        v = None if rows.weights is None else to_numpy(rows.weights)
+        return RowsLeftOut(
+            X=None if block is None or self.estimator.kernel_.pairwise else block.X,
+            targets=Y,
+            errors=errors,
+            residuals=residuals,
+            weights=v,
+            degrees_of_freedom=np.full(Y.shape[1], leverages.sum()),
+            gcv=gcv_of(errors, leverages, v),
+            rows=tuple(checks),
         )
 
-    def trace(self, freedom: float) -> Row:
-        """Return the sum of the leverages of all rows, compared with the degrees of freedom of the fit."""
+    def left_out_machines(self, rows: Any) -> tuple[LeftOutMachines, ...]:
+        """Return all machines without one of the training rows, for every output, in one pass.
+
+        Their features are :math:`\\sqrt{1/\\gamma}\\, (R\\, k_S(x) - r)` in the notation of
+        :mod:`substrate.reduced.left_out`: as many numbers per row as the basis has directions are kept.
+        """
+        given = rows if isinstance(rows, tuple) and 2 <= len(rows) <= 3 else (rows, None)
+        training = self.training_rows(self.read_training_rows(*given))
+        (beta, bias), root = self.columns(), self.unit_gamma() ** 0.5
+        factor, n = self.leverage_factor(training.mass), training.n_rows
+        r = int(factor.offset.shape[0])
+        advice = "keep some rows for calibrate(X, y), and use method='split'."
+        room_on_device(bias, 16.0 * n * (r + 1), f"the {n} x {r} coordinates of the rows", advice)
+        left_out = LeftOutRows.joined(left_out_rows(training, beta, bias, factor, True))
+        self.trace(left_out)
+        v = namespace_of(bias).ones_like(left_out.leverages) if left_out.weights is None else left_out.weights
+        values, pulls, psi = training.values, root**2 * v, left_out.coordinates
+        influence = FeatureInfluence(lambda X: factor.coordinates(values.matrix(X)) / root, psi / root, pulls)
+        errors, residuals = left_out.Y - left_out.fitted, left_out.residuals
+        return tuple(
+            LeftOutMachines(influence, pulls * errors[:, k], residuals[:, k], 1.0 / pulls)
+            for k in range(int(errors.shape[1]))
+        )
+
+    def spread(self, points: Any, diagonal: Array) -> Array:
+        """Return p(x) of new points, one column, of the process whose mean is this machine of one output: no row is
+        needed.
+
+        To that of the features z(x) is added k(x, x) - ||z(x)||^2, what the basis does not span: without it the error
+        bars would vanish far from the basis ([Rasmussen2006]_ section 8.3.3).
+        """
+        model = self.estimator
+        values, xp, gamma = self.values().matrix(points), namespace_of(diagonal), self.unit_gamma()
+        z = values[:, : model.support_.size] @ basis_features(model.kernel_(model.support_vectors_)).transform
+        missing = xp.clip(diagonal - paired_sums(z, z, 1), min=0.0)
+        factor = self.leverage_factor(model.mass_)
+        p = factor.leverages(factor.coordinates(values)) / gamma + missing
+        return xp.stack([p], axis=1)  # type: ignore[no-any-return]
+
+    def unit_gamma(self) -> float:
+        """Return the gamma of a row of weight one, whatever the parameter is set to later."""
+        return float(1.0 / np.atleast_1d(self.estimator.unit_ridge_)[0])
+
+    def has_unequal_weights(self) -> bool:
+        """Return whether the rows of the fit had weights."""
+        return bool(self.estimator.weighted_)
+
+    def trace(self, left_out: LeftOutRows) -> Row:
+        """Return the sum of the leverages of all rows, compared with the degrees of freedom of the fit; refuse rows of
+        another fit, and rows that alone determine a machine.
+        """
         expected, tolerance = self.estimator.degrees_of_freedom_, 1e-9 + relative_rounding(1e3) * self.estimator.n_rows_
+        freedom = float(namespace_of(left_out.leverages).sum(left_out.leverages))
+        if not abs(freedom - expected) <= _OTHER_ROWS * expected:
+            raise DataError(
+                f"these are not the rows of the fit: their leverages sum to {freedom:.6g}, and the model has "
+                f"{expected:.6g} degrees of freedom; give the X and y that it was fitted to, with their sample_weight"
+            )
+        left_out.refuse_undetermined()
         return Row(
             name="trace of H",
             value=freedom - expected,
@@ -642,16 +581,11 @@ class BasisModel(LinearColumnsModel):
             formula="sum of h_ii - (1 + sum a/(a + 1/gamma))",
         )
 
-    def wrong(self, outputs: Array, Y: Array) -> int | None:
-        """Return the number of misclassified rows; None in regression."""
-        _, share = self.judge(outputs, Y)
-        return None if share is None else round(share * Y.shape[0])
-
-    def refit(self, rows: KernelRows, Y: Array, residuals: Array, gamma: float, row: int) -> Row:
+    def refit(self, rows: KernelRows, Y: Array, residuals: Array, row: int) -> Row:
         """Return the row of largest leverage by an actual fit to the others on the same basis; targets are on the
         host.
         """
-        K, rows, lam = self.basis_matrix(rows), self.survey(rows), Regularization(gamma).lam
+        K, rows, lam = self.basis_matrix(rows), self.survey(rows), Regularization(self.fitted_gamma()).lam
         other_rows = rows.drop_row(row)
         features = basis_features(K).beside(rows.values.linear)
         origin = origin_of(K, other_rows.target_summary(), target_unit(Y), features.free)
@@ -667,15 +601,6 @@ class BasisModel(LinearColumnsModel):
             tolerance=1e-9 + 10.0 * spectrum.decomposition_error(lam),
             formula="e_i/(1 - h_ii) - (t_i - f^(-i)(x_i))",
         )
-
-    def judge(self, outputs: Array, Y: Array) -> tuple[Any, float | None]:
-        """Return predictions from outputs, and the share of wrong ones in classification."""
-        model = self.estimator
-        if not model._labels:
-            return outputs, None
-        decoded = winners(scores_of(outputs, model.coding, model.code_book_))
-        wrong = float(np.mean(to_numpy(decoded != numbers_of_codes(Y, model.code_book_))))
-        return take_rows(on_device_of(decoded, model.classes_), decoded), wrong
 
     def check_loaded(self) -> None:
         """Refuse leverages and robust weights that no fit leaves."""

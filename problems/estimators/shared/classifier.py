@@ -42,8 +42,8 @@ class Classifier(ClassifierMixin, KernelEstimator):
     """An estimator of classes: machines on their codes, decoded by ``code_book_``.
 
     The coefficients of its expansion are ``support_codes_ * support_values_``, or the support values themselves where
-    the machines are regressions on the codes, all on the same rows. It is calibrated by the kind of
-    :class:`Calibration` that it or its model names.
+    the machines are regressions on the codes, all on the same rows. It is calibrated by a kind
+    of :class:`Calibration`.
     """
 
     coding: str
@@ -51,13 +51,12 @@ class Classifier(ClassifierMixin, KernelEstimator):
     _labels = True
     #: Whether the machines are regressions on the codes: there are then no codes of the support.
     _regressed: ClassVar[bool] = False
-    #: The kind of its calibration, unless its model names it.
-    _calibration_type: ClassVar[type[Calibration] | None] = None
+    #: The kind of its calibration.
+    _calibration_type: ClassVar[type[Calibration]] = Calibration
 
     @property
     def _calibration(self) -> Calibration:
-        calibration: Calibration = (self._calibration_type or self._model.calibration_type)(self)
-        return calibration
+        return self._calibration_type(self)
 
     def decision_function(self, X: Any) -> Array:
         """Return f(x) for two classes, one score per class for more; the largest score wins.
@@ -199,9 +198,6 @@ class Classifier(ClassifierMixin, KernelEstimator):
     def _count_wrong(self, classes: Classes, labels: Any) -> Callable[[Array], float]:
         """The share of rows that outputs of the machines decode to a wrong class, as a function of the outputs."""
         return partial(_share_wrong, numbers=to_numpy(classes.numbers(labels)), coding=self.coding, book=classes.book)
-
-    def _keep_noise(self, Y: Array, fit: Any, gammas: tuple[float, ...], one_output: bool) -> None:
-        """Classes have none."""
 
     def _codes_again(self, labels: Any) -> Any:
         """Return the codes of the labels of the fit, given again."""

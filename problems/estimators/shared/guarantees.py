@@ -7,7 +7,7 @@ from substrate.errors import DeclarationError
 from substrate.namespaces import to_numpy
 from substrate.uncertainty.intervals import exact_level
 
-__all__ = ["UNEQUAL", "Guarantee", "check_method", "chosen_on_rows", "guarantee_of", "has_unequal_rows"]
+__all__ = ["UNEQUAL", "Guarantee", "check_method", "guarantee_of", "has_unequal_rows"]
 
 _EXCHANGEABLE = "the training rows and the new row are exchangeable"
 #: What breaks a guarantee where rows have weights.
@@ -77,23 +77,6 @@ def guarantee_of(method: str, coverage: Any, outputs: int, broken: tuple[str, ..
         conditions=(_EXCHANGEABLE, _FIXED, *each),
         broken=broken,
     )
-
-
-def chosen_on_rows(model: Any, *, basis: bool = False, unequal: bool = False) -> tuple[str, ...]:
-    """Name what was chosen or computed from the training rows, which breaks the guarantee of leaving them out.
-
-    ``basis`` states that a basis was chosen among them, ``unequal`` that they have unequal weights.
-    """
-    reasons = [] if model._chooses is None else [f"{model._chooses} was chosen on these rows"]
-    if getattr(model, "kernels", None) or getattr(model, "search", None):
-        reasons.append("the kernel was chosen on these rows")
-    elif model._own_kernel() != model.kernel_:
-        reasons.append("the width of the kernel is computed from these rows")
-    if basis:
-        reasons.append("the basis was chosen among these rows")
-    if unequal:
-        reasons.append(UNEQUAL)
-    return tuple(reasons)
 
 
 def has_unequal_rows(ridge: Any) -> bool:

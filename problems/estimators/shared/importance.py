@@ -6,7 +6,7 @@ r"""Which inputs matter: what a model loses, on rows left out, when the values o
 with :math:`\tilde x_i^{(c)}` the row i whose input c is that of another row, by a random permutation ([Breiman2001]_
 section 10), :math:`\ell` the square error in regression and 0 or 1 in classification, and :math:`f^{(-i)}` the machine
 fitted without row i. No row is predicted by a machine that has seen it, and nothing is fitted again: of all machines
-without a row each is needed at copies of its own row only (:mod:`substrate.uncertainty.own_rows`).
+without a row each is needed at copies of its own row only (:mod:`substrate.uncertainty.influence`).
 
 An input may be several columns, such as the 0-1 columns of one category: they are permuted together, since a row with
 one of them exchanged is a row that cannot occur. A row that receives the values that it has keeps its prediction to the
@@ -20,17 +20,17 @@ from typing import Any
 import numpy as np
 
 from problems.estimators.shared.coded import scores_of, winners
-from substrate.arrays import Array, is_sparse, real_array, whole_number
+from substrate.arrays import Array, is_sparse, whole_number
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
 from substrate.certificates.rows import ACCURATE
 from substrate.certificates.tolerance import tolerances_of
-from substrate.errors import DataError, DeclarationError
+from substrate.errors import DataError
 from substrate.least_squares.saddle_system import target_unit
 from substrate.namespaces import blocks_beside, is_device_array, on_device_of, own_copy, take_rows, to_numpy
-from substrate.uncertainty.own_rows import OwnRows
+from substrate.uncertainty.influence import LeftOutMachines, predict_copies
 from substrate.values import Record
 
-__all__ = ["LeftOutImportance", "Losses", "importance_of", "refuse_matrix", "weights_of"]
+__all__ = ["LeftOutImportance", "Losses", "importance_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,17 +112,9 @@ class Losses:
         return np.where(sizes > 0.0, spread, np.inf)  # a constant output is predicted exactly, and has no part
 
 
-def refuse_matrix(model: Any) -> None:
-    """Raise for a precomputed kernel."""
-    if model.kernel_.pairwise:
-        raise DeclarationError(
-            "left_out_importance permutes the values of an input, and a precomputed kernel matrix has no inputs; fit "
-            "with a kernel of substrate.kernels on X itself"
-        )
-
-
 def importance_of(
-    machines: "OwnRows",
+    machines: Sequence[LeftOutMachines],
+    evaluate: Callable[[Any], Array],
     X: Any,
     outputs: Array,
     losses: Losses,
@@ -133,17 +125,22 @@ def importance_of(
 ) -> LeftOutImportance:
     """Permute every input ``n_repeats`` times; ``outputs`` are those of the rows X left out, one column per machine.
 
-    ``groups`` lists the columns of every input, None for one column each; ``rests_on`` are rows of the certificate
-    about the machines.
+    ``evaluate`` computes the predictions of the machines with all rows. ``groups`` lists the columns of every input,
+    None for one column each; ``rests_on`` are rows of the certificate about the machines.
     """
     from substrate.datasets.bunch import random_source  # with all data sets, which a fit does not need
 
     n, d = (int(size) for size in X.shape)
+
+    def predict(which: Any, points: Any) -> Array:
+        fitted = np.reshape(to_numpy(evaluate(points)), (which.size, -1))
+        return predict_copies(machines, which, points, fitted)
+
     repeats = whole_number(n_repeats, "n_repeats", 1)
     source = random_source(random_state)
     all_rows = np.arange(n)
     losses_of_rows = losses.of(outputs, all_rows)
-    certificate = _certify(machines, X, outputs, losses.targets, rests_on)
+    certificate = _certify(predict, X, outputs, losses.targets, rests_on)
     inputs = _read_groups(groups, d)
     importances = np.zeros((len(inputs), repeats))
     for number, columns in enumerate(inputs):
@@ -154,7 +151,7 @@ def importance_of(
             change = np.zeros(n)
             for block in blocks_beside(X, changed_rows.size, n):
                 which = changed_rows[block]
-                changed = machines.outputs(which, _with_columns(X, which, columns, values[order[which]]))
+                changed = predict(which, _with_columns(X, which, columns, values[order[which]]))
                 change[which] = losses.of(changed, which) - losses_of_rows[which]
             importances[number, repeat] = losses.mean(change)  # more wrong classes, less accuracy
     base = losses.mean(losses_of_rows)
@@ -168,13 +165,15 @@ def importance_of(
     )
 
 
-def _certify(machines: "OwnRows", X: Any, outputs: Array, targets: Array, rests_on: tuple[Row, ...]) -> Certificate:
+def _certify(
+    predict: Callable[[Any, Any], Array], X: Any, outputs: Array, targets: Array, rests_on: tuple[Row, ...]
+) -> Certificate:
     """Check unchanged rows by the formula for changed ones: rounding that would spoil the others is seen here."""
     worst, n = 0.0, int(X.shape[0])
     scales = np.array([tolerance.scale for tolerance in tolerances_of(targets, np.ones(n))])
     for block in blocks_beside(X, n, n):
         which = np.arange(n)[block]
-        distance = np.abs(machines.outputs(which, take_rows(X, which)) - outputs[which])
+        distance = np.abs(predict(which, take_rows(X, which)) - outputs[which])
         worst = max(worst, float((distance / np.where(scales > 0.0, scales, 1.0)).max()))
     formula = "f(x_i) - c_i(x_i) r_i - (y_i - r_i), over the spread of y"
     row = Row(name="unchanged rows", value=worst, scale=1.0, tolerance=ACCURATE, formula=formula)
@@ -188,22 +187,6 @@ def _certify(machines: "OwnRows", X: Any, outputs: Array, targets: Array, rests_
     certificate = Certificate("Importance by rows left out, without refitting", (row, *rests_on), facts)
     warn_unless_holds(certificate)
     return certificate
-
-
-def weights_of(sample_weight: Any, support: Any) -> Array | None:
-    """Return the weights of the rows of a model, from one for each row of its fit."""
-    if sample_weight is None:
-        return None
-    weights = real_array(to_numpy(sample_weight), "sample_weight", ndim=1)
-    if weights.size <= int(support.max()):
-        raise DataError(
-            f"sample_weight must have one entry per row of the fit: at least {int(support.max()) + 1}, received "
-            f"{weights.size}"
-        )
-    chosen = weights[support]
-    if (chosen < 0.0).any() or not chosen.any():
-        raise DataError("sample_weight must not be negative, and not zero for all rows of this model")
-    return np.asarray(chosen)
 
 
 def _read_groups(groups: Any, n_features: int) -> list[list[int]]:

@@ -1,70 +1,41 @@
-r"""Leave-one-out of a fitted LS-SVM, from its fitted state: no refit, no training target.
+r"""Leave-one-out of a fitted LS-SVM, from its fitted state: no refit.
 
-The support values, the bias and the diagonal D of the system give the targets back,
-:math:`y = K \alpha + b + D \alpha`, and :mod:`substrate.least_squares.leave_one_out` the residuals
-:math:`\alpha_i / B_{ii}`. One row, the one of largest leverage, is refitted as a check. Operations on all pairs of rows
-are done where the kernel matrix is; vectors of the length of y are handled on the host. Everything is written over the
-diagonal of B and the influence of the rows (:mod:`substrate.uncertainty.influence`).
+A model computes the errors :math:`e_i` of its rows and their left-out residuals, in closed form for a machine on all
+rows (:mod:`substrate.least_squares.leave_one_out`) and for one on a basis (:mod:`substrate.reduced.left_out`).
+Criteria, the importance of inputs and the calibration of a classifier follow from these. One row, the one of largest
+leverage, is refitted as a check.
 """
 
-from collections.abc import Callable, Iterator
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
+from problems.estimators.shared.coded import numbers_of_codes, scores_of, winners
+from problems.estimators.shared.model import Model
 from substrate.arrays import Array
-from substrate.certificates import Certificate, Row
-from substrate.certificates.rounding import relative_rounding
-from substrate.gram import Gram
-from substrate.least_squares.border import ONES, Border
+from substrate.certificates import NO_BOUND, Certificate, Row
+from substrate.errors import DeclarationError
 from substrate.least_squares.leave_one_out import (
     generalized_cross_validation,
-    leave_one_out_residuals,
     mean_absolute,
     mean_square,
     median_absolute,
     press,
-    projected_diagonal,
     trimmed_mean_square,
 )
-from substrate.least_squares.saddle_system import solve_saddle_system, target_unit
-from substrate.namespaces import namespace_of, on_device_of, to_numpy
-from substrate.uncertainty.influence import Influence, kernel_influence
+from substrate.least_squares.regularization import Regularization
+from substrate.least_squares.saddle_system import target_unit
+from substrate.namespaces import on_device_of, take_rows, to_numpy
+from substrate.uncertainty.influence import LeftOutMachines
 
-__all__ = [
-    "KernelSystem",
-    "LeftOut",
-    "LeftOutSums",
-    "LeftOutSystem",
-    "MachinesLeftOut",
-    "MachinesOnRows",
-    "leave_rows_out",
-    "machine_groups",
-]
+if TYPE_CHECKING:
+    from problems.estimators.shared.importance import LeftOutImportance
 
-
-@dataclass(frozen=True, slots=True)
-class LeftOutSums:
-    """Criteria of the machines fitted without each row, one number or one per output.
-
-    ``press`` is the predicted residual sum of squares, ``degrees_of_freedom`` the trace of H, ``misclassification`` the
-    share of rows decoded to a wrong class, None in regression; for ``gcv`` squared errors and leverages are
-    averaged by weight where rows have weights.
-    """
-
-    n_rows: int
-    press: Any
-    mean_absolute: Any
-    gcv: Any
-    degrees_of_freedom: float
-    misclassification: float | None
-    certificate: Certificate
-
-    @property
-    def mean_square(self) -> Any:
-        """PRESS over the number of rows."""
-        return self.press / self.n_rows
+__all__ = ["LeavesOut", "LeftOut", "RowsLeftOut", "decode", "gcv_of", "leave_one_out", "left_out_importance"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,151 +102,195 @@ class LeftOut:
         return self._each(lambda column: trimmed_mean_square(column, share))
 
 
-class MachinesLeftOut(NamedTuple):
-    """Outputs, residuals, degrees of freedom and GCV of all machines, one column per machine, and a certificate row."""
+class RowsLeftOut(NamedTuple):
+    """All machines of a model at the rows of its fit, with each row left out; numpy arrays of one column per machine.
 
-    outputs: Array
+    Parameters
+    ----------
+    X
+        The rows; None of a matrix and of rows that are read in passes.
+    targets, errors, residuals
+        Targets or codes, less fitted values, and less left-out outputs: NaN where a machine never used the row.
+    weights
+        The weights of the rows; None where all are one.
+    degrees_of_freedom, gcv
+        The trace of the hat matrix and generalised cross-validation, one number per machine.
+    rows, facts
+        Of the certificate.
+    """
+
+    X: Any
+    targets: Array
+    errors: Array
     residuals: Array
+    weights: Array | None
     degrees_of_freedom: Array
     gcv: Array
-    row: Row
+    rows: tuple[Row, ...]
+    facts: tuple[tuple[str, str], ...] = ()
+
+    def outputs(self, residuals: Array) -> Array:
+        """Return the outputs of machines with these left-out residuals; where there are none, the fitted values."""
+        return np.asarray(self.targets - np.where(np.isnan(residuals), self.errors, residuals))
 
 
-class MachinesOnRows(Protocol):
-    """Machines on the same rows with the same diagonal 1/(gamma v): all that leaving these rows out needs."""
+def gcv_of(errors: Array, leverages: Array, weights: Array | None) -> Array:
+    """Return generalised cross-validation, one number per column, in units in which no square overflows.
 
-    def diagonal(self) -> Array:
-        """Return B_ii, in numpy."""
-
-    def influence(self, entries: bool = False) -> "Influence":
-        """Return the influence of the rows; ``entries`` where single entries of c are needed."""
-
-    def diagonal_of(self, influence: "Influence") -> Array:
-        """Return B_ii from this influence, in numpy."""
-
-    def refit(self, Y: Array, residuals: Array, row: int) -> Row:
-        """Return the machines without one row by an actual fit, compared with the closed form."""
-
-
-class LeftOutSystem(Protocol):
-    """Machines on the same points, as far as leaving rows out needs them."""
-
-    def compute_fitted(self, alpha: Array, bias: Array) -> Array:
-        """Return the fitted values of all machines, in numpy; ``bias`` is what they add to their kernel expansions."""
-
-    def on(self, rows: Any, ridge: Array) -> MachinesOnRows:
-        """Return the machines on some rows."""
-
-
-class KernelSystem(NamedTuple):
-    """Machines of a kernel matrix and a border; ``represent`` computes kernel values of new points with all rows."""
-
-    gram: Gram
-    border: Border = ONES
-    represent: Callable[[Any], Array] | None = None
-
-    def compute_fitted(self, alpha: Array, bias: Array) -> Array:
-        """Return K alpha plus what the border adds."""
-        return np.asarray(to_numpy(self.gram.product(on_device_of(self.gram.diagonal, alpha))) + bias)
-
-    def on(self, rows: Any, ridge: Array) -> "KernelMachines":
-        """Return the machines of a block of the matrix."""
-        gram = self.gram if rows.size == self.gram.n else self.gram.restrict(rows)
-        return KernelMachines(gram, ridge, self.border.take(rows, 1.0 / ridge), self.represent)
-
-
-class KernelMachines(NamedTuple):
-    """Machines of a kernel matrix, by the inverse of its saddle system; ``represent`` is that of the whole system."""
-
-    gram: Gram
-    ridge: Array
-    border: Border
-    represent: Callable[[Any], Array] | None
-
-    def diagonal(self) -> Array:
-        """Return the diagonal, at half the work of the inverse."""
-        return np.asarray(to_numpy(projected_diagonal(self.gram, self._there(self.ridge), self.border)))
-
-    def influence(self, entries: bool = False) -> "Influence":
-        """Return the influence of a triangular root of the inverse, or of the inverse where entries are needed."""
-        if self.represent is None:
-            raise TypeError("an influence at new points needs their kernel values")
-        return kernel_influence(self.gram, self._there(self.ridge), self.represent, self.border, entries)
-
-    def diagonal_of(self, influence: "Influence") -> Array:
-        """Return the diagonal as it is: zero, or below, where the other rows determine no machine."""
-        return np.asarray(to_numpy(influence.diagonal))
-
-    def refit(self, Y: Array, residuals: Array, row: int) -> Row:
-        """Solve the saddle system of the other rows."""
-        self.gram.release()
-        other_rows = np.flatnonzero(np.arange(self.gram.n) != row)
-        border = self.border.take(other_rows, 1.0 / self.ridge[other_rows])
-        solved = solve_saddle_system(
-            self.gram.restrict(other_rows),
-            self._there(Y[other_rows]),
-            self._there(self.ridge[other_rows]),
-            border=border,
-        )
-        values = to_numpy(self.gram.matrix[row, :])[other_rows]
-        explicit = Y[row] - values @ to_numpy(solved.support_values) - to_numpy(solved.bias)
-        if self.border.slopes:
-            explicit = explicit - (self.border.columns[row] - self.border.center) @ to_numpy(solved.slopes)
-        difference = float(np.abs(explicit - residuals[row]).max())
-        scale = float(np.abs(residuals).max()) + float(np.abs(Y - Y.mean(axis=0)).max())
-        xp = namespace_of(self.gram.matrix)
-        largest = max(float(xp.max(self.gram.matrix)), -float(xp.min(self.gram.matrix)))
-        tolerance = 1e-10 + relative_rounding(100.0) * self.gram.n * largest / float(self.ridge.min())
-        return Row(
-            name=f"refit without row {row}",
-            value=difference,
-            scale=scale,
-            tolerance=tolerance,
-            formula="alpha_i/B_ii - (y_i - f^(-i)(x_i))",
-        )
-
-    def _there(self, values: Array) -> Array:
-        """Return values of rows where the matrix is."""
-        return on_device_of(self.gram.diagonal, values)  # type: ignore[no-any-return]
-
-
-def leave_rows_out(system: LeftOutSystem, alpha: Array, bias: Array, ridge: Array, members: Any) -> MachinesLeftOut:
-    """Leave every row out of every machine; ``members`` marks the rows that a machine was fitted to.
-
-    ``bias`` has one number per machine, or one line per row with the values of a whole border. ``alpha``, ``ridge`` and
-    ``members`` have one column per machine, in numpy wherever the matrix is. Machines that share rows and ridge share
-    an inverse.
+    Squared errors and leverages are averaged by weight.
     """
-    fitted = system.compute_fitted(alpha, bias)
-    outputs, residuals = fitted.copy(), np.full(alpha.shape, np.nan)
-    freedom, gcv = np.empty(alpha.shape[1]), np.empty(alpha.shape[1])
-    checks: list[Row] = []
-    for rows, columns, d in machine_groups(ridge, members):
-        place, machines = np.ix_(rows, columns), system.on(rows, d)
-        diagonal = machines.diagonal()
-        errors = d[:, None] * alpha[place]
-        residuals[place] = r = leave_one_out_residuals(alpha[place], diagonal)
-        outputs[place] = fitted[place] + errors - r
-        freedom[columns] = rows.size - d @ diagonal
-        v = d.size / (d * (1.0 / d).sum())
-        gcv[columns] = _gcv_of(errors, rows.size - v @ (d * diagonal), v)
-        checks.append(machines.refit(fitted[place] + errors, r, int((d * diagonal).argmin())))
-    worst = max(checks, key=lambda row: row.relative / row.tolerance)
-    return MachinesLeftOut(outputs=outputs, residuals=residuals, degrees_of_freedom=freedom, gcv=gcv, row=worst)
-
-
-def machine_groups(ridge: Array, members: Any) -> Iterator[tuple[Any, Any, Array]]:
-    """Yield rows, columns and diagonal of the machines that share rows and diagonal, and so an inverse."""
-    groups: dict[bytes, list[int]] = {}
-    for k in range(ridge.shape[1]):
-        groups.setdefault(ridge[:, k].tobytes() + members[:, k].tobytes(), []).append(k)
-    for columns in groups.values():
-        (rows,) = np.nonzero(members[:, columns[0]])
-        yield rows, np.array(columns), np.ascontiguousarray(ridge[rows, columns[0]])
-
-
-def _gcv_of(errors: Array, freedom: float, weights: Array) -> Array:
-    """Return generalised cross-validation of one column per machine, in units in which no square overflows."""
-    unit = target_unit(errors)
+    unit, v = target_unit(errors), None if weights is None else weights * (weights.size / weights.sum())
+    freedom = float(leverages.sum() if v is None else v @ leverages)
     with np.errstate(over="ignore"):  # of targets whose squares overflow it is infinite
-        return np.asarray(generalized_cross_validation(errors / unit, freedom, weights)) * unit * unit
+        return np.asarray(generalized_cross_validation(errors / unit, freedom, v)) * unit * unit
+
+
+def decode(model: Any, outputs: Array, codes: Array) -> tuple[Any, float]:
+    """Return the numbers of the classes that outputs decode to, in numpy, and the share of rows of another class."""
+    decoded = winners(scores_of(outputs[:, 0] if outputs.shape[1] == 1 else outputs, model.coding, model.code_book_))
+    return decoded, float(np.mean(decoded != numbers_of_codes(codes, model.code_book_)))
+
+
+class LeavesOut(Model):
+    """A machine of one linear system, of which every row can be left out without a refit."""
+
+    #: What is not refitted.
+    conditional: ClassVar[str] = "kernel, gamma, weights and preparation of the columns"
+
+    @abstractmethod
+    def leave_rows_out(self, X: Any, y: Any = None, sample_weight: Any = None, is_checked: bool = True) -> RowsLeftOut:
+        """Leave every row of the fit out, of rows that are given again where the model does not keep them; without
+        the check by a refit unless it is asked for.
+        """
+
+    @abstractmethod
+    def left_out_machines(self, rows: Any) -> Sequence[LeftOutMachines]:
+        """Return all machines without one row, for every output; ``rows`` are those of the fit, if not kept."""
+
+    def leave_one_out(self, X: Any, y: Any, sample_weight: Any) -> LeftOut:
+        """Leave every row out, and decode outputs to classes."""
+        model = self.estimator
+        check_is_fitted(model)
+        self.refuse_shape("leave_one_out")
+        left_out = self.leave_rows_out(X, y, sample_weight)
+        outputs, residuals = left_out.outputs(left_out.residuals), left_out.residuals
+        one, wrong, home = model.support_values_.ndim == 1, None, model.support_values_
+        values, errors = (on_device_of(home, array[:, 0] if one else array) for array in (outputs, residuals))
+        predictions = values
+        if model._labels:
+            decoded, wrong = decode(model, outputs, left_out.targets)
+            there = on_device_of(home, decoded)
+            predictions = take_rows(on_device_of(there, model.classes_), there)
+        freedom, gcv = ((float(v[0]) if one else v) for v in (left_out.degrees_of_freedom, left_out.gcv))
+        facts = (
+            *left_out.facts,
+            ("conditional on", f"{self.conditional}, chosen with the left-out row included"),
+            ("a row of weight v", "is left out as a whole"),
+            (NO_BOUND, "one refit checks the left-out outputs; the accuracy of the fit is a row"),
+        )
+        return LeftOut(
+            outputs=values,
+            residuals=errors,
+            predictions=predictions,
+            degrees_of_freedom=freedom,
+            gcv=gcv,
+            misclassification=wrong,
+            certificate=Certificate("Leave-one-out without refitting", (*left_out.rows, *self.rests_on()), facts),
+        )
+
+    def left_out_importance(
+        self, X: Any, y: Any, n_repeats: int, random_state: Any, groups: Any, sample_weight: Any
+    ) -> "LeftOutImportance":
+        """Permute every input of rows that are left out."""
+        from problems.estimators.shared.importance import Losses, importance_of  # for few
+
+        model = self.estimator
+        check_is_fitted(model)
+        self.refuse_shape("left_out_importance")
+        if model.kernel_.pairwise:
+            raise DeclarationError(
+                "left_out_importance permutes the values of an input, and a precomputed kernel matrix has no inputs; "
+                "fit with a kernel of substrate.kernels on X itself"
+            )
+        left_out, machines = (
+            self.leave_rows_out(X, y, sample_weight, False),
+            self.left_out_machines((X, y, sample_weight)),
+        )
+        losses = Losses.of_model(model, left_out.targets, self.importance_weights(left_out, sample_weight))
+        outputs = left_out.outputs(left_out.residuals)
+        how = n_repeats, random_state, groups
+        return importance_of(machines, self.evaluate, left_out.X, outputs, losses, *how, self.rests_on())
+
+    def importance_weights(self, left_out: RowsLeftOut, sample_weight: Any) -> Array | None:
+        """Return the weights of the rows in a mean: those of the fit."""
+        return left_out.weights
+
+    def keep_units(self, gammas: Sequence[float], noise: Array | None, one_output: bool) -> None:
+        """Keep what a new row of weight one needs besides the expansion, whatever the parameters are set to later."""
+        model, ridge = self.estimator, Regularization(np.array(gammas)).lam
+        model.unit_ridge_ = float(ridge[0]) if one_output else ridge
+        if noise is not None:
+            model.noise_variance_ = float(noise[0]) if one_output else noise
+
+    def refuse_shape(self, name: str) -> None:
+        """Refuse a machine that is not the solution of one linear system."""
+
+    def rests_on(self) -> tuple[Row, ...]:
+        """Return the accuracy of the fit: left-out residuals are only as accurate as the support values."""
+        answer = self.estimator.certificate_.answer
+        return () if answer is None else (answer.plain("accuracy of the fit"),)
+
+
+def leave_one_out(self: Any, X: Any = None, y: Any = None, sample_weight: Any = None) -> LeftOut:
+    """Return outputs, residuals and criteria of every row with that row left out, exactly and without refitting.
+
+    Only the fitted state is needed, in the order of ``support_``, neither rows nor targets; ``X``, where given, has
+    to be that of the fit. With a precomputed kernel it is needed, the matrix of all training rows. A row is left
+    out with its whole weight. Kernel, gamma and scaling are unchanged although the left-out row contributed to
+    their choice, which the certificate states.
+
+    A model with a basis keeps no rows: they are given again, with their targets, and their weights if the fit had any.
+    The basis stays as it is, too.
+    """
+    left_out: LeftOut = self._model.leave_one_out(X, y, sample_weight)
+    return left_out
+
+
+def left_out_importance(
+    self: Any,
+    X: Any = None,
+    y: Any = None,
+    n_repeats: int = 5,
+    random_state: Any = 0,
+    *,
+    groups: Any = None,
+    sample_weight: Any = None,
+) -> "LeftOutImportance":
+    """Return what every input is worth: the loss of left-out predictions when its values are permuted, without a refit.
+
+    Each row is predicted by the machine fitted without it, once as it is and once with the input of another row.
+    Of N rows every input and repetition costs two kernel matrices, after one inverse for all of them.
+
+    Parameters
+    ----------
+    X, y : array, default=None
+        As for ``leave_one_out``: the training rows, where the model has a basis; not needed otherwise.
+    n_repeats : int, default=5
+        Permutations of each input.
+    random_state : int, Generator, RandomState or None, default=0
+        Where permutations come from.
+    groups : list of lists of int, default=None
+        The columns of every input, such as the 0-1 columns of one category, which are permuted together; None takes
+        every column for an input.
+    sample_weight : array of shape (n_samples,), default=None
+        Weights of the rows of the fit in the mean over rows; None weighs all rows of the model equally.
+
+    Returns
+    -------
+    LeftOutImportance
+        ``importances_mean``, ``importances_std`` and ``importances``, in the units of the mean square error or of
+        the accuracy. Kernel, gamma and scaling are not chosen again, neither without a row nor without an input.
+    """
+    how = n_repeats, random_state, groups, sample_weight
+    importance: LeftOutImportance = self._model.left_out_importance(X, y, *how)
+    return importance

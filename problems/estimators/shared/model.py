@@ -2,7 +2,7 @@
 
 An estimator is a task, ``Regressor`` or ``Classifier``, which its class derives from, with parts: a model, which its
 parameters choose; where parameters are chosen, a selector; the intervals of a regressor or the calibration of a
-classifier, which its model names. A part is made for an estimator when it is asked for, and holds nothing else:
+classifier. A part is made for an estimator when it is asked for, and holds nothing else:
 parameters and fitted attributes are those of the estimator, so that a copy, a clone or a file of an estimator needs no
 part.
 """
@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,6 @@ from sklearn.utils.validation import check_is_fitted
 from problems.estimators.shared.checked_again import StoredFit
 from problems.estimators.shared.checks import check_state
 from problems.estimators.shared.components import components_of
-from problems.estimators.shared.intervals import Intervals
-from problems.estimators.shared.probabilities import Calibration
 from substrate.arrays import Array, non_negative
 from substrate.errors import DeclarationError
 from substrate.kernels import Kernel, as_kernel
@@ -44,11 +42,6 @@ class Model:
     """
 
     estimator: Any
-
-    #: The kind of the prediction intervals of a regressor.
-    intervals_type: ClassVar[type[Intervals]] = Intervals
-    #: The kind of the calibration of a classifier.
-    calibration_type: ClassVar[type[Calibration]] = Calibration
 
     @abstractmethod
     def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:

@@ -20,17 +20,21 @@ from problems.estimators.shared.calibration_scores import (
     CALIBRATIONS,
     N_FOLDS,
     CalibrationScores,
+    equal_rows,
     fold_scores,
+    leave_groups_out,
     probability_maps,
 )
+from problems.estimators.shared.coded import numbers_of_codes, scores_of
 from problems.estimators.shared.guarantees import Guarantee, guarantee_of
-from substrate.errors import DataError
+from substrate.errors import DataError, SolverError
+from substrate.kernels import as_kernel
 from substrate.least_squares.robust_weights import check_choice
 from substrate.namespaces import to_numpy
 from substrate.uncertainty.calibration import less_strange
 from substrate.uncertainty.intervals import exact_level
 
-__all__ = ["Calibration"]
+__all__ = ["Calibration", "LeftOutCalibration"]
 
 
 class _Held:
@@ -177,3 +181,37 @@ class Calibration:
             raise DataError("the calibration scores, their classes and their weights do not belong together")
         if scores.classes.min() < 0 or scores.classes.max() >= n or not (scores.weights > 0.0).all():
             raise DataError("calibration scores are of known classes, with positive weights")
+
+
+class LeftOutCalibration(Calibration):
+    """Every row left out in closed form, with the rows that are equal to it in inputs and class.
+
+    So a row of weight two is what two equal rows are, and no copy of a row tells its class; the rows of a precomputed
+    matrix, and those that are read in passes, count as different.
+    """
+
+    leaves_rows_out = True
+
+    def keeps_rows(self) -> bool:
+        """Return whether rows are to be kept: for a basis, a matrix, and for folds if the kernel is not definite."""
+        model = self.estimator
+        return super().keeps_rows() and (model.basis is not None or not as_kernel(model.kernel).trusted)
+
+    def score_left_out(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
+        """Score in closed form; by folds where the kernel is not positive semi-definite and leaves some machine
+        undefined.
+        """
+        model = self.estimator
+        try:
+            left_out = model._model.leave_rows_out(*rows, is_checked=False)
+        except SolverError:
+            if rows[0] is None:
+                raise
+            return super().score_left_out(rows)
+        classes, residuals = numbers_of_codes(left_out.targets, model.code_book_), left_out.residuals
+        if left_out.X is not None:
+            groups = equal_rows(to_numpy(left_out.X), classes)
+            residuals = leave_groups_out(left_out.errors, residuals, groups)
+        outputs = left_out.outputs(residuals)
+        scores = scores_of(outputs[:, 0] if outputs.shape[1] == 1 else outputs, model.coding, model.code_book_)
+        return CalibrationScores.of(scores, classes, left_out.weights, "left out")

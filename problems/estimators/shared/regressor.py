@@ -18,14 +18,14 @@ __all__ = ["Regressor"]
 
 
 class Regressor(RegressorMixin, KernelEstimator):
-    """An estimator of numbers; its intervals are made by the kind of intervals that it or its model names."""
+    """An estimator of numbers; its intervals are made by a kind of :class:`Intervals`."""
 
-    #: The kind of its prediction intervals, unless its model names them.
-    _intervals_type: ClassVar[type[Intervals] | None] = None
+    #: The kind of its prediction intervals.
+    _intervals_type: ClassVar[type[Intervals]] = Intervals
 
     @property
     def _intervals(self) -> Any:
-        return (self._intervals_type or self._model.intervals_type)(self)
+        return self._intervals_type(self)
 
     def predict(self, X: Any) -> Any:
         """Predict f(x) = sum_i alpha_i k(x_i, x) + b."""
@@ -92,10 +92,6 @@ class Regressor(RegressorMixin, KernelEstimator):
 
     def _count_wrong(self, classes: Numbers, y: Any) -> None:
         """Numbers are not wrong or right."""
-
-    def _keep_noise(self, Y: Array, fit: Any, gammas: tuple[float, ...], one_output: bool) -> None:
-        """Keep what intervals need of the errors of a fit."""
-        self._intervals.keep_noise(Y, fit, gammas, one_output)
 
     def _keep_classes(self, classes: Any, codes: Any = None) -> None:
         """Do nothing: there are no classes."""

@@ -36,8 +36,8 @@ class Case:
 
     def machines(self, ridge=None):
         influence = kernel_influence(Gram(self.kernel(self.X)), self.ridge, lambda Z: self.kernel(Z, self.X))
-        home = influence.diagonal
-        return LeftOutMachines(influence, self.alpha, self.alpha / home, home, self.gamma, ridge=ridge)
+        given = self.ridge if ridge is None else ridge
+        return LeftOutMachines(influence, self.alpha, self.alpha / influence.diagonal, given)
 
     def given(self):
         return self.fitted, self.Z, self.kernel.diag(self.Z)
