@@ -95,7 +95,7 @@ class StoredRows:
         record = self.gram.record()
         if not math.isfinite(self.gram.negative):
             return (), (*record, (NO_BOUND, _INDEFINITE))
-        tolerance = Tolerance.of(self.y, self.weights, self._share)
+        tolerance = Tolerance.of_page(self.y, self.weights, self._share)
         enough = tolerance.largest_radius
         bound = bound_rows(
             self.machine, ExpansionPoint(EnclosedKernel.stored(self.gram, self.points), self.a), -self.a, enough

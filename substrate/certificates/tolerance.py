@@ -23,7 +23,7 @@ __all__ = ["Tolerance", "tolerances_of"]
 
 #: How the squared loss bounds the fitted values of a declared problem.
 _GAP = "sqrt(2 (primal - dual)) + rounding"
-#: Share of its target to which a conic solver fits a constant.
+#: Share of its target to which an iteration fits a constant.
 _CONSTANT = 1e-6
 
 
@@ -51,7 +51,7 @@ class Tolerance(NamedTuple):
 
     @classmethod
     def of_page(cls, y: Array, weights: Array, share: float) -> "Tolerance":
-        """Return the same for a conic solver, which fits a constant target to a millionth of its size only."""
+        """Return the same for an iteration, which fits a constant target to a millionth of its size only."""
         spread, rounding = spread_of(y, weights)
         if spread <= rounding:
             rounding = max(rounding, _CONSTANT * float(np.abs(y).max(initial=0.0)))

@@ -1,16 +1,27 @@
-"""Fused estimators: training, and the choice of one hyper-parameter by validation, in one fit with a proof."""
+"""Fused estimators: training, and the choice of one hyper-parameter by validation, in one fit with a proof.
+
+A choice ends in a machine with the value that was chosen, which is an estimator of its own on the rows that train it:
+predictions, certificates and probabilities are those of that machine.
+"""
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from problems.estimators.chosen.search import Search
 from problems.estimators.shared.base import Fitted
+from problems.estimators.shared.calibration_scores import CalibrationScores
+from problems.estimators.shared.checked_again import StoredFit
 from problems.estimators.shared.machine_rows import MachineRows, each_machine
+from problems.estimators.shared.model import Model
 from problems.estimators.shared.probabilities import Calibration
 from substrate.arrays import Array
 from substrate.certificates import WIDER, Certificate, Row, warn_unless_holds
@@ -20,7 +31,10 @@ from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.search.range_end import NEGLIGIBLE, end_row
 
-__all__ = ["Choice", "Final", "FusedCalibration", "FusedSearch", "FusionRound", "Rounds", "fit_fused"]
+if TYPE_CHECKING:
+    from substrate.kernels.nodes import Node
+
+__all__ = ["Choice", "Final", "FusedCalibration", "FusedModel", "FusedSearch", "FusionRound", "OfMachine", "fit_fused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +88,12 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Final:
-    """The machines at the chosen value: coefficients (a column per machine), biases, rows, facts, attributes.
+    """The fitted machine at the value that was chosen, attributes, and what the choice adds to its certificate."""
 
-    ``kernel`` and ``support`` are of a refitted machine: its kernel, and the rows of its expansion among those fitted.
-    """
-
-    coefficients: Array
-    bias: Array
-    rows: tuple[Row, ...]
-    facts: tuple[tuple[str, str], ...]
-    kept: dict[str, Any]
-    kernel: Kernel | None = None
-    support: Any = None
+    machine: Any
+    kept: Mapping[str, Any]
+    rows: tuple[Row, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
 
 
 class FusedSearch(Search):
@@ -93,27 +101,31 @@ class FusedSearch(Search):
 
     #: The parameter that widens a default range.
     widened: ClassVar[str] = ""
-    #: Whether rows without a coefficient are dropped.
-    sparse: ClassVar[bool] = False
 
     @abstractmethod
     def choose(self, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Choice:
         """Return the best value of the hyper-parameter with one kernel."""
 
     @abstractmethod
-    def fit_final(self, kernel: Kernel, X: Any, Y: Array, value: Any) -> Final:
-        """Fit the machines at that value."""
+    def fit_final(self, kernel: Kernel, X: Any, y: Any, value: Any) -> Final:
+        """Fit the machine at that value."""
 
-    def basis_of_refit(self) -> dict[str, Any]:
-        """Return the parameters of a refitted machine that name its basis, where it has one."""
-        return {}
+    @abstractmethod
+    def stated(self) -> dict[str, Any]:
+        """Return the parameters of the machine by what the fitted model states."""
+
+    def machine_of(self, kind: type[Any], **chosen: Any) -> Any:
+        """Return an estimator with the parameters that it shares with this one, and the chosen ones."""
+        own, machine = self.estimator.get_params(deep=False), kind()
+        shared = {name: own[name] for name in machine.get_params(deep=False) if name in own}
+        return machine.set_params(**shared | chosen)
 
     def rounds(self, X: Any, y: Any, X_val: Any, y_val: Any, coded: Any) -> Rounds:
         """Return the split of the rows: a validation set, folds, or a fraction; ``coded`` makes columns of targets.
 
         A refitted machine that leaves out rows by itself has all of them, and none that validate.
         """
-        if getattr(self.estimator, "refit", False) == "loo":
+        if self.estimator.refit == "loo":
             if X_val is not None or y_val is not None:
                 raise DataError("X_val and y_val are not used with refit='loo'; leave them out, or use refit=True")
             Y = coded.codes(y)
@@ -130,15 +142,9 @@ class FusedSearch(Search):
         how = "every row left out in turn" if isinstance(self.estimator.cv, str) else f"{len(splits)} folds"
         return Rounds(rounds, split.rows, how)
 
-    def best(self, X: Any, rounds: Rounds) -> tuple[Choice, list[Choice]]:
-        """Return the best choice over all kernels, and all of them."""
-        final = X if not self.estimator.__sklearn_tags__().input_tags.pairwise else X[:, rounds.rows]
-        choices = [self.choose(kernel, rounds.rounds) for kernel in self.candidates(final[rounds.rows])]
-        return min(choices, key=lambda choice: choice.least_error), choices
-
-    def keep_fused(self, X: Any, Y: Array, rounds: Rounds, coded: Any) -> Choice:
-        """Choose, fit, and set the fitted attributes, all at the end; return the choice."""
-        model, one = self.estimator, Y.shape[1] == 1
+    def fit(self, X: Any, y: Any, rounds: Rounds, Y: Array) -> None:
+        """Choose, fit the machine, and set the fitted attributes, all at the end."""
+        model = self.estimator
         known: tuple[tuple[str, str], ...] = ()
         with warnings.catch_warnings():
             if model.__sklearn_tags__().input_tags.pairwise:  # a whole matrix is checked, before it is split
@@ -146,51 +152,38 @@ class FusedSearch(Search):
                 gram.check_definite()
                 known = tuple(fact for fact in gram.record() if fact[0] == "alteration")
                 warnings.simplefilter("ignore", IndefiniteKernelWarning)  # once is enough
-            X_final, Y_final = self.take_points(X, rounds.rows, rounds.rows), Y[rounds.rows]
-            best, choices = self.best(X, rounds)
-            final = self.fit_final(best.kernel, X_final, Y_final, best.value)
+            X_final = self.take_points(X, rounds.rows, rounds.rows)
+            choices = [self.choose(kernel, rounds.rounds) for kernel in self.candidates(X_final)]
+            best = min(choices, key=lambda choice: choice.least_error)
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the certificate of this fit says the same, and more
+            final = self.fit_final(best.kernel, X_final, y[rounds.rows], best.value)
         lower = min(choice.lower_bound for choice in choices)
         formula = f"{'criterion' if best.least is None else 'least criterion'} - lower bound over {model._chooses}"
         # an error of rounding size needs no bound, nor does one within the rounding of the targets
         unknown = target_rounding(Y.shape[0], float(np.abs(Y).max()))
-        scale = best.least_error + 1e-9 * float(np.mean(np.var(Y, axis=0))) + unknown * unknown / float(model.gap)
+        spread = float(np.mean(np.var(Y, axis=0)))
         row = Row(
             name=f"gap of {model._chooses}",
             value=best.least_error - lower,
-            scale=scale,
+            scale=best.least_error + 1e-9 * spread + unknown * unknown / float(model.gap),
             tolerance=float(model.gap),
             formula=formula,
         )
-        ends = self.end_rows(choices, best, NEGLIGIBLE * float(np.mean(np.var(Y, axis=0))))
-        facts = [*final.facts, *known, ("validated on", rounds.how), *best.facts]
+        ends = self.end_rows(choices, best, NEGLIGIBLE * spread)
+        answer = final.machine.certificate_
+        facts = [*answer.record, *final.facts, *known, ("validated on", rounds.how), *best.facts]
         if len(choices) > 1:
             facts.append(("kernels", f"{len(choices)} candidates, the bound over all of them"))
         if ends and not ends[0].passes:
             said = f"the error may fall below {model._chooses} = {best.path['coverage'][0]:.3g}"
             facts.append((WIDER, f"{said}: a smaller {self.widened} searches there"))
-        setattr(model, f"{model._chooses}_", best.value)
         model.criterion_, model.criterion_lower_bound_ = best.error, lower
-        model.path_ = best.path
+        model.path_, model.training_rows_ = best.path, rounds.rows
         for name, value in {**best.kept, **final.kept}.items():
             setattr(model, name, value)
-        if self.sparse or final.support is not None:  # the support is not the set of training rows
-            model.training_rows_ = rounds.rows
-        model.certificate_ = Certificate(model._title, (*final.rows, row, *ends), tuple(facts))
+        model.certificate_ = Certificate(model._title, (*answer.rows, *final.rows, row, *ends), tuple(facts))
         warn_unless_holds(model.certificate_)
-        a, used = final.coefficients, final.support
-        if used is None:
-            (used,) = np.nonzero(a.reshape(a.shape[0], -1).any(axis=1)) if self.sparse else (np.arange(a.shape[0]),)
-            a = a[used]
-        codes = np.ascontiguousarray(Y_final[used])
-        signs = codes.reshape(
-            codes.shape + (1,) * (a.ndim - codes.ndim)
-        )  # one expansion per component: its axis is last
-        kept = coded.sign(signs, a)
-        kept = np.ascontiguousarray(kept[:, 0] if one else kept)
-        model._keep_classes(coded, codes)
-        bias = float(final.bias[0]) if one else final.bias
-        model._keep_expansion(X, rounds.rows[used], final.kernel or best.kernel, kept, bias)
-        return best
+        model.machine_ = final.machine
 
     def end_rows(self, choices: list[Choice], best: Choice, negligible: float) -> tuple[Row, ...]:
         """Return what is to expect beyond default ranges, of all candidates."""
@@ -209,40 +202,91 @@ def fit_fused(self: Fitted, X: Any, y: Any, X_val: Any = None, y_val: Any = None
     estimator._check_coding()
     X, y, _ = estimator._check_data(X, y, None, numeric=not estimator._labels)
     coded = estimator._encode(y)
-    search.keep_fused(X, coded.codes(y), search.rounds(X, y, X_val, y_val, coded), coded)
+    search.fit(X, y, search.rounds(X, y, X_val, y_val, coded), coded.codes(y))
     return self
 
 
+class OfMachine:
+    """A fitted attribute of the machine at the value that was chosen."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, estimator: Any, owner: type) -> Any:
+        return self if estimator is None else getattr(estimator.machine_, self.name)
+
+    def __set__(self, estimator: Any, value: Any) -> None:
+        setattr(estimator.machine_, self.name, value)
+
+
+class FusedModel(Model):
+    """The machine at the value that was chosen, on the rows that trained it."""
+
+    @property
+    def of_machine(self) -> Model:
+        """The model of that machine."""
+        model: Model = self.estimator.machine_._model
+        return model
+
+    def points(self, X: Any) -> Any:
+        """Return rows as that machine takes them: of a precomputed matrix the columns of the rows that trained it."""
+        rows = self.estimator.training_rows_
+        return X[:, rows] if self.estimator.kernel_.pairwise and X.shape[1] != rows.size else X
+
+    def training_rows(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Return the rows that trained the machine and their targets, of the data of the fit given again."""
+        model = self.estimator
+        X, y, _ = model._check_again(X, y, None, numeric=not model._labels)
+        if model.training_rows_.max() >= X.shape[0]:
+            raise DataError(f"the model was fitted to more rows than these {X.shape[0]}; pass the X and y of the fit")
+        return model._selector.take_points(X, model.training_rows_, model.training_rows_), y[model.training_rows_]
+
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+        """Return that machine on the rows that trained it, at the value that this model states."""
+        machine = copy(self.estimator.machine_).set_params(**self.estimator._selector.stated())
+        recalled: AbstractContextManager[StoredFit] = machine._model.recall_fit(*self.training_rows(X, y), None)
+        return recalled
+
+    def outputs(self) -> tuple[int, ...]:
+        """Return the shape of one row's prediction."""
+        return self.of_machine.outputs()
+
+    def evaluate(self, X: Any) -> Array:
+        """Return the predictions of rows that were checked."""
+        return self.of_machine.evaluate(self.points(X))
+
+    def express(self, x: "Sequence[Node]") -> "list[Node]":
+        """Return the outputs as formulas of the coordinates of a row."""
+        return self.of_machine.express(x)
+
+    def mark_inputs(self, relevance: Any) -> NDArray[np.bool_]:
+        """Mark the inputs of the components that vary enough."""
+        return self.of_machine.mark_inputs(relevance)
+
+    def component_values(self, X: Any) -> Array:
+        """Return the components of a sum over the inputs."""
+        return self.of_machine.component_values(X)
+
+    def check_loaded(self) -> None:
+        """Refuse a machine of another kind, or rows that are not those of its fit."""
+        model = self.estimator
+        if not isinstance(model.machine_, model._machine_types()):
+            raise DataError(f"the machine of a {type(model).__name__} cannot be a {type(model.machine_).__name__}")
+        rows = model.training_rows_
+        if rows.ndim != 1 or rows.dtype.kind not in "iu" or (rows < 0).any():
+            raise DataError("training_rows_ must be numbers of rows")
+
+
 class FusedCalibration(Calibration):
-    """Rows left out in folds, of machines at the value that was chosen on all rows."""
+    """The calibration of the machine at the value that was chosen, by the rows that trained it."""
 
-    def fold_machine(self, X: Any) -> Any:
-        """Return the machine at the chosen value, which is not chosen again; at zero there is none, and it is."""
+    def keeps_rows(self) -> bool:
+        """Return False: the machine keeps them."""
+        return False
+
+    def score_left_out(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
+        """Return the scores of that machine."""
         model = self.estimator
-        value = getattr(model, f"{model._chooses}_")
-        if getattr(model, "refit", False):
-            return self.refitted_machine(X)
-        if min(value.values() if isinstance(value, Mapping) else np.atleast_1d(value)) <= 0.0:
-            return super().fold_machine(X).set_params(cv=None)
-        made: Any = model._plain_type()
-        own = model.get_params(deep=False)
-        shared = {name: own[name] for name in made.get_params(deep=False) if name in own}
-        chosen = {str(model._chooses): value, "kernel": model.kernel_, "calibration": None}
-        chosen |= {"ridge": model.ridge_} if hasattr(model, "ridge_") else {}
-        return made.set_params(**shared | chosen)
-
-    def refitted_machine(self, X: Any) -> Any:
-        """Return the machine on what was selected; it is selected again where that has no machine of its own.
-
-        That is where nothing was selected, where X is a matrix, and where machines on a basis have rows of their own.
-        """
-        model = self.estimator
-        basis = model._selector.basis_of_refit() if model.support_.size else {}
-        apart = basis and model.coding == "one_vs_one"
-        if not model.support_.size or model.kernel_.pairwise or apart:
-            return super().fold_machine(X).set_params(cv=None)
-        made: Any = model._refitted_type()
-        own = model.get_params(deep=False)
-        shared = {name: own[name] for name in made.get_params(deep=False) if name in own}
-        chosen = {"gamma": model.gamma_, "kernel": model.kernel_, "calibration": None}
-        return made.set_params(**shared | chosen | basis)
+        given = None if rows[0] is None else model._model.training_rows(*rows[:2])
+        scores: CalibrationScores = model.machine_._calibration.scores(given)
+        return scores

@@ -3,15 +3,16 @@
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
-from problems.estimators.chosen.fused import FusedCalibration, fit_fused
+from problems.estimators.chosen.fused import FusedCalibration, FusedModel, OfMachine, fit_fused
 from problems.estimators.chosen.fused_ways import SOLVES, FusedVariationModel, OverRho, OverZeta
-from problems.estimators.chosen.support_refit import FusedL1Model
-from problems.estimators.full.ls_svm import LSSVMClassifier
-from problems.estimators.penalised.l1 import L1SubstrateClassifier
-from problems.estimators.penalised.structure import MaximalVariationClassifier
+from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
+from problems.estimators.penalised.l1 import L1SubstrateClassifier, L1SubstrateRegressor
+from problems.estimators.penalised.structure import MaximalVariationClassifier, MaximalVariationRegressor
 from problems.estimators.shared.additive import AdditiveEstimator
+from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.regressor import Regressor
+from substrate.arrays import Array
 from substrate.fits.coordinates import CUTOFF
 
 __all__ = [
@@ -22,19 +23,55 @@ __all__ = [
 ]
 
 
-@dataclass(eq=False, repr=False)
-class ZetaChoice:
-    """The choice of zeta by validation, of numbers or of classes: its parameters, and the fit.
+class FusedEstimator(KernelEstimator):
+    """Estimators whose fitted machine, ``machine_``, is an estimator with the value that was chosen.
 
-    It comes before the task; :class:`FusedL1SubstrateRegressor` documents the parameters.
+    Its coefficients are those of that machine; ``support_`` are numbers of the rows that were given.
     """
 
-    _model_type: ClassVar[Any] = FusedL1Model
+    _location: ClassVar[str | None] = None
+    _takes_weights = False
+    training_rows_: Any
+    kernel_, support_vectors_, support_values_, bias_ = OfMachine(), OfMachine(), OfMachine(), OfMachine()
+
+    fit = fit_fused
+
+    @property
+    def support_(self) -> Any:
+        """The rows of the expansion."""
+        return self.training_rows_[self.machine_.support_]
+
+    def _machine_types(self) -> tuple[type[Any], ...]:
+        """Return what the fitted machine can be."""
+        return (self._plain_type,)
+
+    def _coefficients(self) -> Array:
+        coefficients: Array = self.machine_._coefficients()
+        return coefficients
+
+
+class FusedClassifier(FusedEstimator, Classifier):
+    """Those of classes."""
+
+    _calibration_type = FusedCalibration
+    classes_, code_book_, support_codes_ = OfMachine(), OfMachine(), OfMachine()
+
+    @property
+    def _regressed(self) -> bool:  # type: ignore[override]
+        return hasattr(self, "machine_") and bool(self.machine_._regressed)
+
+
+@dataclass(eq=False, repr=False)
+class ZetaChoice(FusedEstimator):
+    """The choice of zeta by validation, of numbers or of classes: its parameters.
+
+    :class:`FusedL1SubstrateRegressor` documents them.
+    """
+
+    _model_type: ClassVar[Any] = FusedModel
     _selector_type: ClassVar[Any] = OverZeta
     _page: ClassVar[str] = "fused_l1_substrate"
     _chooses: ClassVar[str | None] = "zeta"
-    _location: ClassVar[str | None] = None
-    _takes_weights = False
     _: KW_ONLY
     kernels: Any = None
     cv: Any = None
@@ -47,22 +84,27 @@ class ZetaChoice:
     refit: Any = False
     standard_errors: float = 0.0
 
-    fit = fit_fused
+    @property
+    def n_support_(self) -> int:
+        """The number of rows with a nonzero support value."""
+        return int(self.support_.size)
+
+    def _machine_types(self) -> tuple[type[Any], ...]:
+        return (self._plain_type, self._refitted_type)
 
 
 @dataclass(eq=False, repr=False)
-class RhoChoice:
-    """The choice of rho by validation, of numbers or of classes: its parameters, and the fit.
+class RhoChoice(AdditiveEstimator, FusedEstimator):
+    """The choice of rho by validation, of numbers or of classes: its parameters.
 
-    It comes before the task; :class:`FusedMaximalVariationRegressor` documents the parameters.
+    :class:`FusedMaximalVariationRegressor` documents them.
     """
 
     _model_type: ClassVar[Any] = FusedVariationModel
     _selector_type: ClassVar[Any] = OverRho
     _page: ClassVar[str] = "fused_maximal_variation"
     _chooses: ClassVar[str | None] = "rho"
-    _location: ClassVar[str | None] = None
-    _takes_weights = False
+    maximal_variation_, component_support_ = OfMachine(), OfMachine()
     _: KW_ONLY
     kernels: Any = None
     cv: Any = None
@@ -78,8 +120,6 @@ class RhoChoice:
     max_evaluations: int = SOLVES
     refit: Any = False
     standard_errors: float = 0.0
-
-    fit = fit_fused
 
 
 @dataclass(eq=False, repr=False)
@@ -152,10 +192,11 @@ class FusedL1SubstrateRegressor(ZetaChoice, Regressor):
 
     _typical = ({"cv": 3}, {"refit": True})
     _title = "Fusion over zeta, regression"
+    _plain_type, _refitted_type = L1SubstrateRegressor, LSSVMRegressor
 
 
 @dataclass(eq=False, repr=False)
-class FusedMaximalVariationRegressor(RhoChoice, AdditiveEstimator, Regressor):
+class FusedMaximalVariationRegressor(RhoChoice, Regressor):
     """Structure detection for regression with rho fused, by its exact path ([Pelckmans2005]_ eq. (28)).
 
     Parameters
@@ -237,10 +278,11 @@ class FusedMaximalVariationRegressor(RhoChoice, AdditiveEstimator, Regressor):
 
     _typical = ({"expansion": "decoupled", "ridge": 0.1}, {"refit": True}, {"refit": "loo"})
     _title = "Fusion over rho, regression"
+    _plain_type = MaximalVariationRegressor
 
 
 @dataclass(eq=False, repr=False)
-class FusedL1SubstrateClassifier(ZetaChoice, Classifier):
+class FusedL1SubstrateClassifier(ZetaChoice, FusedClassifier):
     """The L1 substrate for classification with zeta fused, by its exact path ([Pelckmans2005]_ eq. (16), (28)).
 
     Parameters
@@ -264,7 +306,6 @@ class FusedL1SubstrateClassifier(ZetaChoice, Classifier):
         The machine at that zeta, as for :class:`~problems.LSSVMRegressor`.
     """
 
-    _calibration_type = FusedCalibration
     _title = "Fusion over zeta, classification"
     _plain_type, _refitted_type = L1SubstrateClassifier, LSSVMClassifier
     _: KW_ONLY
@@ -273,7 +314,7 @@ class FusedL1SubstrateClassifier(ZetaChoice, Classifier):
 
 
 @dataclass(eq=False, repr=False)
-class FusedMaximalVariationClassifier(RhoChoice, AdditiveEstimator, Classifier):
+class FusedMaximalVariationClassifier(RhoChoice, FusedClassifier):
     """Structure detection for classification with rho fused, by its exact path ([Pelckmans2005]_ eq. (28)).
 
     Parameters
@@ -300,10 +341,9 @@ class FusedMaximalVariationClassifier(RhoChoice, AdditiveEstimator, Classifier):
         The machine at that rho, as for :class:`~problems.LSSVMRegressor`.
     """
 
-    _calibration_type = FusedCalibration
     _typical = ({"refit": True},)
     _title = "Fusion over rho, classification"
-    _plain_type, _refitted_type = MaximalVariationClassifier, LSSVMClassifier
+    _plain_type = MaximalVariationClassifier
     _: KW_ONLY
     coding: str = "one_vs_rest"
     calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"

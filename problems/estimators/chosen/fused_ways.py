@@ -9,23 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.chosen.fused import Choice, Final, FusedSearch, FusionRound
+from problems.estimators.chosen.fused import Choice, Final, FusedModel, FusedSearch, FusionRound
 from problems.estimators.chosen.joint_search import Ends, checked_range, joint_choice, sparse_fold
 from problems.estimators.chosen.joint_search import variation_fold as fold_of_groups
 from problems.estimators.chosen.structure_refit import (
     ComponentJudge,
     Structure,
+    SupportJudge,
     check_refit,
     choose_structure,
-    selected_components,
+    rows_of,
 )
-from problems.estimators.chosen.support_refit import SupportJudge, support_refit, supports_of
-from problems.estimators.penalised.group_weights import GroupWeights, state_weights
-from problems.estimators.penalised.l1 import L1Columns, L1Machine, fit_l1
-from problems.estimators.penalised.refit import component_refits, fit_refits, of_selection
-from problems.estimators.penalised.variation_fit import FittedVariation, Variation, VariationModel, smallest_rho
-from problems.estimators.shared.additive import kernel_matrices
-from problems.estimators.shared.machine_rows import MachineRows, each_machine, in_columns
+from problems.estimators.penalised.group_weights import GroupWeights
+from problems.estimators.penalised.l1 import L1Machine
+from problems.estimators.penalised.variation_fit import Variation
+from problems.estimators.shared.additive import AdditiveModel, kernel_matrices
+from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import Array, non_negative, positive, whole_number
 from substrate.errors import DeclarationError
 from substrate.fits.l1 import zeta_max
@@ -38,9 +37,7 @@ from substrate.fits.selected_sets import (
     supports_along_paths,
 )
 from substrate.gram import Gram
-from substrate.ingredients.component_weights import Weights
 from substrate.kernels import Kernel
-from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.search.range_end import HIGHEST_PRICE, NEGLIGIBLE, end_row, is_affordable
 
 __all__ = ["SOLVES", "FusedVariationModel", "OverRho", "OverZeta"]
@@ -53,6 +50,8 @@ _FURTHER = 1e-4
 _SMALLEST, SOLVES = 1e-4, 2000
 #: The range of a weight, unless given.
 _EVERY = (0.0, float("inf"))
+#: Zeta in place of zero.
+_LEAST = float(np.finfo(np.float64).tiny)
 
 
 def _gram(kernel: Kernel, X: Any) -> Gram:
@@ -88,7 +87,7 @@ class OverZeta(FusedSearch):
     estimator has ``zeta_min``, ``ridge_range`` and ``max_evaluations`` beside the parameters of every fused one.
     """
 
-    widened, sparse = "zeta_min", True
+    widened = "zeta_min"
 
     def check_rules(self) -> None:
         """Refuse parameters before any long work."""
@@ -99,6 +98,11 @@ class OverZeta(FusedSearch):
         if model.ridge_range is not None:
             checked_range(model.ridge_range, "ridge_range", positive=True)
         check_refit(model, (("ridge_range", model.ridge_range),))
+        if model.refit and getattr(model, "coding", None) == "one_vs_one":
+            raise DeclarationError(
+                "coding 'one_vs_one' has other rows in every machine, and a refitted support is shared by all; use "
+                "'one_vs_rest', 'minimum_output' or 'ecoc', or refit=False"
+            )
         super().check_rules()
 
     def each_fold(self, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Iterator[_FoldOfPath]:
@@ -199,71 +203,43 @@ class OverZeta(FusedSearch):
         judge = SupportJudge.of(self.estimator, kernel, rounds)
         return choose_structure(self.estimator, judge, merge_sets(selected), "; ".join(dict.fromkeys(stops)))
 
-    def fit_refitted(self, kernel: Kernel, X: Any, Y: Array, structure: Structure) -> Final:
-        """Fit the sparse LS-SVM on the support, which counts all rows."""
-        model, members = self.estimator, structure.members
-        if members is None:
-            sets = self.supports(kernel, X, Y)[0]
-            cell = int(np.clip(np.searchsorted(sets.edges, structure.value, side="right") - 1, 0, len(sets) - 1))
-            (members,) = sets.sets_of(cell)
-        machines = list(each_machine(Y, model._labels))
-        refits = [
-            support_refit(model, kernel, machine.points(X, kernel.pairwise), machine.y, support, structure.gamma)
-            for machine, support in zip(machines, supports_of(machines, members), strict=True)
-        ]
-        refitted = fit_refits(machines, refits, Y.shape[0])
-        support = np.flatnonzero(refitted.coefficients.any(axis=1))
-        told = ("refit", f"sparse LS-SVM on {support.size} support vectors and all {Y.shape[0]} rows")
-        gamma = ("gamma", f"{structure.gamma:g}")
-        return Final(
-            coefficients=refitted.coefficients[support],
-            bias=refitted.bias,
-            rows=(*refitted.rows, *structure.rows()),
-            facts=(("kernel", repr(kernel)), told, gamma, *refitted.facts, *structure.facts()),
-            kept={"n_support_": int(support.size), "zeta_": structure.value},
-            support=support,
-        )
-
-    def basis_of_refit(self) -> dict[str, Any]:
-        """Return the support vectors as a basis; of a fold, those rows that are in it."""
-        return {"basis": np.array(self.estimator.support_vectors_)}
-
-    def fit_final(self, kernel: Kernel, X: Any, Y: Array, value: Any) -> Final:
-        """Fit the machines at the chosen value."""
+    def fit_final(self, kernel: Kernel, X: Any, y: Any, value: Any) -> Final:
+        """Fit the machine at the chosen value, or the sparse LS-SVM on the support there."""
         model = self.estimator
         if isinstance(value, Structure):
-            return self.fit_refitted(kernel, X, Y, value)
+            return self.fit_refitted(kernel, X, y, value)
         both = value if isinstance(value, dict) else {"zeta": value, "ridge": 0.0}
-        zeta, labels = max(both["zeta"], float(np.finfo(np.float64).tiny)), bool(model._labels)
-        columns, v = L1Columns.of(kernel, X), np.ones(Y.shape[0])
-        fit = fit_l1(columns, Y, v, zeta, both["ridge"], model._tolerance(), labels=labels)
-        kept: dict[str, Any] = {"n_support_": int(fit.coefficients.any(axis=1).sum()), "zeta_": both["zeta"]}
-        kept |= {} if model.ridge_range is None else {"ridge_": both["ridge"]}
-        return Final(coefficients=fit.coefficients, bias=fit.bias, rows=fit.rows, facts=fit.facts, kept=kept)
+        machine = self.substrate(kernel, both["zeta"], both["ridge"]).fit(X, y)
+        return Final(
+            machine, {"zeta_": both["zeta"]} | ({} if model.ridge_range is None else {"ridge_": both["ridge"]})
+        )
+
+    def stated(self) -> dict[str, Any]:
+        """Return zeta and the ridge of a substrate, or gamma of a refitted machine."""
+        model = self.estimator
+        if isinstance(model.machine_, model._refitted_type):
+            return {"gamma": model.gamma_, "tol": model.tol}
+        return {"tol": model.tol, "zeta": max(model.zeta_, _LEAST), "ridge": getattr(model, "ridge_", 0.0)}
+
+    def substrate(self, kernel: Kernel, zeta: float, ridge: float = 0.0) -> Any:
+        """Return the L1 substrate at given weights; zeta is above zero."""
+        return self.machine_of(self.estimator._plain_type, kernel=kernel, zeta=max(zeta, _LEAST), ridge=ridge)
+
+    def fit_refitted(self, kernel: Kernel, X: Any, y: Any, structure: Structure) -> Final:
+        """Fit the sparse LS-SVM on the support, which counts all rows; without support the bias is left."""
+        machine: Any = None
+        if not structure.members:  # folds have their own supports, or there is none
+            machine = self.substrate(kernel, structure.value).fit(X, y)
+        support = machine.support_ if machine is not None else rows_of(structure.members or (), X.shape[0])
+        if support.size:
+            how = {"kernel": kernel, "gamma": structure.gamma, "basis": support}
+            machine = self.machine_of(self.estimator._refitted_type, **how).fit(X, y)
+        told = ("refit", f"sparse LS-SVM on {support.size} support vectors and all {X.shape[0]} rows")
+        return Final(machine, {"zeta_": structure.value}, structure.rows(), (told, *structure.facts()))
 
 
-class FusedVariationModel(VariationModel):
-    """Maximal variation at weights that were chosen: one, or one for each group of inputs."""
-
-    def columns_of(self, kernel: Any) -> tuple[tuple[tuple[int, ...], ...], int, Any]:
-        """Return the columns of every component, their number, and their names."""
-        n, names = self.estimator.n_features_in_, getattr(self.estimator, "feature_names_in_", None)
-        return tuple(part.columns for part in kernel.components(n)), n, names
-
-    def weights_at(self, chosen: Any, kernel: Kernel, Y: Array) -> Weights:
-        """Return one number, or that of the group of every component, above zero."""
-        above = _above_zero(chosen, Y)
-        if not isinstance(above, Mapping):
-            return float(above)
-        return GroupWeights.of(above, self.estimator.groups).of_components(*self.columns_of(kernel))
-
-    def read_rho(self, chosen: Any, Y: Array) -> Weights:
-        """Return the weights that a fit chose."""
-        return self.weights_at(chosen, self.estimator.kernel_, Y)
-
-    def group_facts(self) -> tuple[tuple[str, str], ...]:
-        """Return the weight of every group of inputs, where there are some."""
-        return state_weights(self.estimator.rho_) if self.estimator.groups is not None else ()
+class FusedVariationModel(FusedModel, AdditiveModel):
+    """The machine of maximal variation at the weights that were chosen."""
 
 
 class OverRho(FusedSearch):
@@ -272,15 +248,21 @@ class OverRho(FusedSearch):
     The estimator has ``groups``, ``rho_range`` and ``max_evaluations`` beside the parameters of every fused one.
     """
 
-    def at(self, rho: Weights) -> Variation:
-        """Return the machine of given weights, its options checked."""
+    def stated(self) -> dict[str, Any]:
+        """Return the weights, and gamma of a refitted machine."""
         model = self.estimator
-        return Variation(rho=rho, expansion=model.expansion, ridge=model.ridge, cutoff=model.cutoff)
+        stated = {"rho": model.rho_, "tol": model.tol}
+        return stated | {"gamma": model.gamma_} if model.refit else stated
+
+    def options(self) -> Variation:
+        """Return the options of the machines, checked."""
+        model = self.estimator
+        return Variation(rho=1.0, expansion=model.expansion, ridge=model.ridge, cutoff=model.cutoff)
 
     def check_rules(self) -> None:
         """Refuse parameters before any long work."""
         model = self.estimator
-        self.at(1.0)
+        self.options()
         check_refit(model, (("groups", model.groups),))
         whole_number(model.max_evaluations, "max_evaluations", 1)
         if model.groups is not None:
@@ -312,7 +294,7 @@ class OverRho(FusedSearch):
 
         Machines that validate no rows are left out, unless ``unjudged``.
         """
-        model, whole = self.estimator, self.at(1.0)
+        model, whole = self.estimator, self.options()
         Gram.of(kernel, round_.X)  # refuses what does not fit memory, warns of a degenerate kernel
         matrices = kernel_matrices(kernel, round_.X)  # type: ignore[arg-type]
         parts = kernel.components(round_.X.shape[1])  # type: ignore[attr-defined]
@@ -328,13 +310,14 @@ class OverRho(FusedSearch):
     def choose(self, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Choice:
         """Choose rho, or one for each group, with one kernel."""
         model = self.estimator
-        columns = model._model.columns_of(kernel)
         if model.refit:
             return self.choose_refitted(kernel, rounds)
         machines = [machine for round_ in rounds for machine in self.machines(kernel, round_)]
         if model.groups is not None:
-            given, ends = GroupWeights.of(1.0, model.groups), self.ranges()
-            members, names = given.members(*columns), [name for name, _ in given.groups]
+            given, ends, n = GroupWeights.of(1.0, model.groups), self.ranges(), model.n_features_in_
+            columns = tuple(part.columns for part in kernel.components(n))  # type: ignore[attr-defined]
+            members = given.members(columns, n, getattr(model, "feature_names_in_", None))
+            names = [name for name, _ in given.groups]
             weighed = [fold_of_groups(*machine, members) for machine in machines]
             return joint_choice(kernel, names, weighed, ends, float(model.gap), model.max_evaluations)
         folds = [variation_fold(*machine) for machine in machines]
@@ -362,67 +345,23 @@ class OverRho(FusedSearch):
             choice = replace(choice, path=choice.path | more)
         return choice
 
-    def fit_final(self, kernel: Kernel, X: Any, Y: Array, value: Any) -> Final:
-        """Fit the machines at the chosen value, and the refitted ones on what they select."""
-        if isinstance(value, Structure):
-            return self.fit_refitted(kernel, X, Y, value)
-        value = _above_zero(value, Y)
-        machines, fits = self.fit_machines(kernel, X, Y, value)
-        a, checked = in_columns(machines, [fit.a for fit in fits], Y.shape[0]), [fit.certify() for fit in fits]
-        chosen = state_weights(value) if isinstance(value, Mapping) else ()
-        facts = (("kernel", repr(kernel)), *chosen, *dict.fromkeys(fact for _, stated in checked for fact in stated))
-        t = np.array([fit.maximal_variation for fit in fits])
-        kept = {"maximal_variation_": t[0] if Y.shape[1] == 1 else t, "rho_": value}
-        bias, rows = np.array([fit.b for fit in fits]), worst_rows([rows for rows, _ in checked])
-        return Final(coefficients=a, bias=bias, rows=rows, facts=facts, kept=kept)
-
-    def fit_machines(
-        self, kernel: Any, X: Any, Y: Array, value: Any
-    ) -> tuple[list[MachineRows], list[FittedVariation]]:
-        """Return the rows and the fit of every machine at weights above zero."""
+    def fit_final(self, kernel: Kernel, X: Any, y: Any, value: Any) -> Final:
+        """Fit the machine at the chosen weights, refitted to the components that it selects where that was judged."""
         model = self.estimator
-        variation = self.at(model._model.weights_at(value, kernel, Y))
-        return variation.fit_all(kernel, X, Y, model._tolerance(), labels=bool(model._labels))
-
-    def fit_refitted(self, kernel: Kernel, X: Any, Y: Array, structure: Structure) -> Final:
-        """Fit the LS-SVM on the selected components, with the rows of the machine that selects them."""
-        model = self.estimator
-        rho = _above_zero(structure.value, Y)
-        _, fits = self.fit_machines(kernel, X, Y, rho)
-        t = np.array([fit.maximal_variation for fit in fits])
-        chosen = selected_components(t, float(model.relevance))
-        if structure.members is not None:
-            chosen = np.isin(np.arange(t.shape[1]), structure.members)
-        weights = np.ones(Y.shape[0])
-        machines, refits = component_refits(model, X, Y, kernel, chosen, structure.gamma, weights)  # type: ignore[arg-type]
-        refitted = fit_refits(machines, refits, Y.shape[0])
-        checked = [fit.certify() for fit in fits]
-        stated = dict.fromkeys(fact for _, facts in checked for fact in facts)
-        told = f"LS-SVM on {chosen.sum()} of {chosen.size} components, gamma {structure.gamma:g}"
-        kept = {
-            "maximal_variation_": t[0] if Y.shape[1] == 1 else t,
-            "rho_": rho,
-            "component_support_": chosen,
-            "selection_kernel_": kernel,
-        }
-        support = np.arange(Y.shape[0] if chosen.any() else 0)
-        selection = of_selection(worst_rows([rows for rows, _ in checked]))
-        return Final(
-            coefficients=refitted.coefficients[support],
-            bias=refitted.bias,
-            rows=(*refitted.rows, *selection, *structure.rows()),
-            facts=(("kernel", repr(kernel)), *stated, ("refit", told), *refitted.facts, *structure.facts()),
-            kept=kept,
-            kernel=refits[0].kernel or kernel,
-            support=support,
-        )
-
-
-def _above_zero(chosen: Any, Y: Array) -> Any:
-    """Return the weight, or those of groups, at which the machine is solved: zero is replaced by a small number."""
-    if isinstance(chosen, Mapping):
-        return {name: smallest_rho(float(value), Y) for name, value in chosen.items()}
-    return smallest_rho(float(chosen), Y)
+        structure, groups = value if isinstance(value, Structure) else None, model.groups is not None
+        chosen: Any = value if structure is None else structure.value
+        spread = 2.0 if model._labels else float(np.ptp(y))
+        least = 1e-9 * spread or 1e-9  # in place of zero
+        rho = {name: max(each, least) for name, each in chosen.items()} if groups else max(float(chosen), least)
+        how: dict[str, Any] = {"kernel": kernel, "rho": rho, "refit": structure is not None}
+        if groups:
+            names = getattr(model, "feature_names_in_", None)
+            how["groups"] = GroupWeights.of(1.0, model.groups).columns(model.n_features_in_, names)
+        if structure is None:
+            return Final(self.machine_of(model._plain_type, **how).fit(X, y), {"rho_": rho})
+        machine = self.machine_of(model._plain_type, **how, gamma=structure.gamma).fit(X, y)
+        rows = (*structure.selection(machine.component_support_), *structure.rows())
+        return Final(machine, {"rho_": rho, "selection_kernel_": kernel}, rows, structure.facts())
 
 
 def _is_known(kernel: Kernel, X: Any, matrix: Array, y: Array, path: Path, zeta: float, tolerance: float) -> bool:
@@ -436,7 +375,7 @@ def _is_known(kernel: Kernel, X: Any, matrix: Array, y: Array, path: Path, zeta:
         energy=matrix,
         y=y,
         weights=np.ones(y.size),
-        zeta=max(zeta, float(np.finfo(np.float64).tiny)),
+        zeta=max(zeta, _LEAST),
         ridge=0.0,
         tolerance=tolerance,
         a=point.primal,

@@ -36,23 +36,20 @@ from substrate.certificates import WIDER, Row
 from substrate.errors import DeclarationError
 from substrate.fits.selected_sets import SelectedSets
 from substrate.gram import Gram
-from substrate.kernels import Componentwise, Kernel
+from substrate.kernels import Componentwise, Kernel, Linear
 from substrate.least_squares.spectrum import Spectrum
 from substrate.least_squares.validation import CriterionSum
+from substrate.reduced.features import basis_features
 from substrate.search.gamma_result import GammaSearch
 from substrate.search.gamma_search import search_spectra
 
 __all__ = [
-    "CONDITIONAL",
-    "FOLLOWED",
     "ComponentJudge",
-    "Members",
-    "RefittedRows",
-    "SetJudge",
     "Structure",
+    "SupportJudge",
     "check_refit",
     "choose_structure",
-    "selected_components",
+    "rows_of",
 ]
 
 #: What a refit by leave-one-out rests on, for a certificate.
@@ -81,6 +78,14 @@ class Structure:
         """Return what is to expect beyond a default range of gamma."""
         formula = "criterion - least one to expect beyond the gammas that were searched"
         return tuple(replace(row, formula=formula) for row in self.search.rows()[1:])
+
+    def selection(self, components: Any) -> tuple[Row, ...]:
+        """Check that a machine at the weight selects the components that were judged."""
+        if self.members is None:
+            return ()
+        differ = np.setxor1d(np.flatnonzero(components), self.members).size
+        formula = "components that only the machine at rho, or only its path, selects"
+        return (Row(name="selected components", value=float(differ), scale=1.0, tolerance=0.0, formula=formula),)
 
     def facts(self) -> tuple[tuple[str, str], ...]:
         """Return the range and the effort of the search of gamma."""
@@ -218,6 +223,57 @@ class ComponentJudge(SetJudge):
     def every_member(self, number: int) -> Members:
         """Return all components."""
         return tuple(range(len(self.kernel.components(self.rounds[number].X.shape[1]))))  # type: ignore[attr-defined]
+
+
+class SupportJudge(SetJudge):
+    r"""The sparse LS-SVM on some support vectors, for all machines of a round.
+
+    The support of the L1 substrate ([Pelckmans2005]_ eq. (16)) changes at knots of its path and nowhere else. Refitted,
+    its machine is
+
+    .. math:: f(x) = \sum_{j \in S} \beta_j k(x_j, x) + b, \qquad
+              \min_{\beta, b} \tfrac12 \beta^T K_{SS} \beta + \tfrac{\gamma}{2} \sum_{i=1}^N (y_i - f(x_i))^2 ,
+
+    which counts **all** rows ([Cawley2004]_ (2)): the support is where the machine is expanded, not what it is fitted
+    to. On a smooth kernel rounding decides between neighbours which rows support: the sets are those of the paths as
+    double precision follows them, and the bound is over those.
+    """
+
+    def machines(self, number: int, members: Members) -> Iterator[RefittedRows]:
+        """Return the machines of one round on some support vectors, as linear ones of features; those that are
+        judged.
+        """
+        round_ = self.rounds[number]
+        Z, Z_check = self._features(round_, rows_of(members, round_.X.shape[0]))
+        for train, check in round_.machines(self.pooled):
+            if check.rows.size or self.by_loo:
+                points, below = Z[train.rows], Z_check[check.rows]
+                yield RefittedRows(kernel=Linear(), points=points, y=train.y, below=below, y_check=check.y)
+
+    def every_member(self, number: int) -> Members:
+        """Return all rows of a round."""
+        return tuple(range(self.rounds[number].X.shape[0]))
+
+    def _features(self, round_: FusionRound, support: Any) -> tuple[Array, Array]:
+        """Return the features of training and of validation rows, centred; a column of zeros without support."""
+        X, below = round_.X, round_.X_check
+        n, m = X.shape[0], below.shape[0]
+        if not support.size:
+            return np.zeros((n, 1)), np.zeros((m, 1))
+        if self.kernel.pairwise:
+            values, values_check = np.asarray(X[:, support]), np.asarray(below[:, support])
+        else:
+            values = self.kernel(X, X[support])
+            values_check = self.kernel(below, X[support]) if m else np.zeros((0, support.size))
+        transform = basis_features(np.ascontiguousarray(values[support])).transform
+        Z, Z_check = values @ transform, values_check @ transform
+        center = Z.mean(axis=0)  # the bias absorbs it
+        return np.ascontiguousarray(Z - center), np.ascontiguousarray(Z_check - center)
+
+
+def rows_of(members: Members, n: int) -> Any:
+    """Return the rows that support some machine; members are counted over the n rows of one machine after the other."""
+    return np.unique(np.asarray(members, dtype=np.intp) % n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,9 +418,3 @@ def _judge_those_within(
     for sets in dict.fromkeys(combinations):
         if judged[sets].search is None and judged[sets].lower_bound <= limit and search is not None:
             judged[sets] = _JudgedSets.of(judge.search(sets, range(len(judge.rounds)), search.gamma_range))
-
-
-def selected_components(t: Array, relevance: float) -> Any:
-    """Return a mask of the components that some machine varies enough; ``t`` has one row per machine."""
-    most = t.max(axis=0)
-    return np.asarray(most > relevance * most.max())

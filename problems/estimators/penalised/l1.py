@@ -23,9 +23,9 @@ from problems.estimators.penalised.rows import (
     weights_of_rows,
 )
 from problems.estimators.shared.base import Fitted, WeightedRows
-from problems.estimators.shared.checked_again import Added, Facts, StoredFit, definite_gram, rows_of_fit
+from problems.estimators.shared.checked_again import Added, Facts, StoredFit, definite_gram
 from problems.estimators.shared.classifier import Classifier
-from problems.estimators.shared.machine_rows import MachineRows, each_machine, in_columns, points_of
+from problems.estimators.shared.machine_rows import MachineRows, each_machine, in_columns
 from problems.estimators.shared.model import Model
 from problems.estimators.shared.probabilities import Calibration
 from problems.estimators.shared.regressor import Regressor
@@ -254,22 +254,19 @@ class L1Model(Model):
     def recall_machines(self, given: WeightedRows, Y: Array) -> Iterator[Any]:
         """Return every machine, with the coefficients of all its columns."""
         model = self.estimator
-        rows, pairwise = rows_of_fit(model, Y.shape[0]), model.kernel_.pairwise
-        fitted, biases = self.fitted_values(given), np.atleast_1d(model.bias_)
-        fitted = np.reshape(fitted, Y.shape)[rows]
-        X = given.X if rows.size == Y.shape[0] else points_of(given.X, rows, pairwise)
-        columns = L1Columns.of(model.kernel_, X, self.basis_points(given))
-        stored, names = model._coefficients(), self.column_names(given.numbers[rows])
+        fitted, biases = np.reshape(self.fitted_values(given), Y.shape), np.atleast_1d(model.bias_)
+        columns = L1Columns.of(model.kernel_, given.X, self.basis_points(given))
+        stored, names = model._coefficients(), self.column_names(given.numbers)
         if not np.isin(model.support_, names).all():
             raise DataError(f"the model has support at row {model.support_.max()}, these are {Y.shape[0]} rows")
         coefficients = np.zeros((names.size, Y.shape[1]))
         order = np.argsort(names)
         places = order[np.searchsorted(names[order], model.support_)]
         coefficients[places] = stored[:, None] if stored.ndim == 1 else stored
-        for each in each_machine(Y[rows], bool(model._labels)):
+        for each in each_machine(Y, bool(model._labels)):
             own = (self.zeta(), self.ridge_of_w(), model._tolerance())
             a = coefficients[each.rows if columns.whole else slice(None), each.column]
-            machine = columns.machine(each, given.weights[rows], *own)
+            machine = columns.machine(each, given.weights, *own)
             numbers: Any = {"a": a, "b": float(biases[each.column]), "fitted": fitted[each.rows, each.column]}
             yield replace(machine, **numbers, facts=columns.facts)
 
@@ -284,7 +281,7 @@ class L1Model(Model):
     def basis_points(self, given: WeightedRows) -> Any:
         """Return the points of the basis, or the numbers of its columns among rows of positive weight; None: all."""
         model = self.estimator
-        if getattr(model, "basis", None) is None:
+        if model.basis is None:
             return None
         if not model.kernel_.pairwise:
             return model.candidates_
@@ -293,7 +290,7 @@ class L1Model(Model):
     def column_names(self, numbers: Any) -> Any:
         """Return the numbers that ``support_`` has of the columns."""
         model = self.estimator
-        if getattr(model, "basis", None) is None:
+        if model.basis is None:
             return numbers
         return np.arange(model.candidates_.shape[0]) if model.basis_indices_ is None else model.basis_indices_
 
@@ -302,18 +299,12 @@ class L1Model(Model):
         return predict_blocks(self, X)
 
     def zeta(self) -> float:
-        """Return the zeta of the fit: given, or chosen."""
-        chosen = getattr(self.estimator, "zeta_", None)
-        if chosen is not None:
-            return max(float(chosen), float(np.finfo(np.float64).tiny))
+        """Return zeta, checked."""
         return positive(self.estimator.zeta, "zeta")
 
     def ridge_of_w(self) -> float:
-        """Return the weight of half the squared norm of w: given, or chosen with zeta."""
-        model = self.estimator
-        if model._chooses is not None:
-            return float(getattr(model, "ridge_", 0.0))
-        return non_negative(model.ridge, "ridge", "as the weight of a squared norm")
+        """Return the weight of half the squared norm of w, checked."""
+        return non_negative(self.estimator.ridge, "ridge", "as the weight of a squared norm")
 
 
 def _fit(self: Fitted, X: Any, y: Any = None, sample_weight: Any = None) -> Fitted:

@@ -4,23 +4,33 @@ On a basis (:mod:`problems.reduced_maximal_variation`) the components are expand
 bounded at all rows.
 """
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, cast
 
 import numpy as np
 
 from problems.estimators.penalised.group_weights import GroupWeights
-from problems.estimators.penalised.refit import component_refits, fit_refits, of_selection
-from problems.estimators.penalised.rows import WithBasis, basis_facts, choose_basis, read_rows, weights_of_rows
-from problems.estimators.penalised.variation_fit import Variation, VariationModel
-from problems.estimators.shared.additive import AdditiveEstimator
+from problems.estimators.penalised.refit import Refit, StoredRefit, component_refits, fit_refits, of_selection
+from problems.estimators.penalised.rows import (
+    WithBasis,
+    basis_facts,
+    choose_basis,
+    predict_blocks,
+    read_rows,
+    weights_of_rows,
+)
+from problems.estimators.penalised.variation_fit import FittedVariation, Variation
+from problems.estimators.shared.additive import AdditiveEstimator, DecoupledModel
 from problems.estimators.shared.base import Fitted, WeightedRows
+from problems.estimators.shared.checked_again import StoredFit
 from problems.estimators.shared.classifier import Classifier
-from problems.estimators.shared.machine_rows import in_columns
+from problems.estimators.shared.machine_rows import each_machine, in_columns
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, non_negative, positive
 from substrate.certificates import Certificate, warn_unless_holds
-from substrate.errors import DeclarationError
+from substrate.errors import DataError, DeclarationError
 from substrate.fits.coordinates import CUTOFF
 from substrate.gram import Gram
 from substrate.ingredients.component_weights import Weights
@@ -29,8 +39,8 @@ from substrate.least_squares.saddle_certificate import worst_rows
 __all__ = ["MaximalVariationClassifier", "MaximalVariationRegressor"]
 
 
-class MaximalVariationModel(VariationModel):
-    """The choices, the components, and the refit on those that are relevant."""
+class MaximalVariationModel(DecoupledModel):
+    """The machines of maximal variation, or the LS-SVM on the components that they select."""
 
     def choices(self) -> Variation:
         """Return the choices, checked before any work."""
@@ -97,6 +107,72 @@ class MaximalVariationModel(VariationModel):
         kept = np.ascontiguousarray(a[:, 0] if one else a)
         model._keep_expansion(vectors, support, kernel, kept, float(bias[0]) if one else bias)
         model.support_ = numbers[support]
+
+    @property
+    def decoupled(self) -> bool:
+        """Whether every component has an expansion of its own; a refitted machine has one for all."""
+        return super().decoupled and not self.estimator.refit
+
+    def component_values(self, X: Any) -> Array:
+        """Evaluate every component; those that were not refitted are zero."""
+        model = self.estimator
+        if not model.refit:
+            return super().component_values(X)
+        values = np.zeros((X.shape[0], model.component_support_.size, *model._coefficients().shape[1:]))
+        if model.component_support_.any():
+            values[:, model.component_support_] = super().component_values(X)
+        return values
+
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+        """Return all machines on the data of the fit."""
+        model = self.estimator
+        given, _ = read_rows(model, X, y, sample_weight, again=True)
+        Y = model._codes_again(given.y) if model._labels else given.y[:, None]
+        X, weights = given.X, given.weights
+        if model.refit:
+            return nullcontext(
+                StoredFit(self.recall_refits(X, Y, weights), lambda: ((), (("kernel", repr(model.kernel_)),)))
+            )
+        facts = (("kernel", repr(model.kernel_)), *self.group_facts(), *weights_of_rows(given))
+        return nullcontext(StoredFit(self.recall_machines(X, Y, weights), lambda: ((), facts)))
+
+    def recall_refits(self, X: Any, Y: Array, weights: Array) -> Iterator[StoredRefit]:
+        """Return every machine on the selected components."""
+        model, stored = self.estimator, self.estimator._coefficients()
+        selected = model.kernel_ if model.component_support_.any() else None
+        if selected is not None and stored.shape[0] != Y.shape[0]:
+            raise DataError(f"the model has {stored.shape[0]} support values, these are {Y.shape[0]} rows")
+        if selected is not None and len(selected.components(X.shape[1])) != model.component_support_.sum():
+            raise DataError("component_support_ and the components of kernel_ do not belong together")
+        fitted = np.reshape(model._evaluate(X), Y.shape)
+        for machine in each_machine(Y, model._labels):
+            data = (machine.points(X, False), machine.y, weights[machine.rows])
+            refit = Refit(selected, *data, float(model.gamma), model._tolerance())
+            yield StoredRefit(refit, fitted[machine.rows, machine.column])
+
+    def recall_machines(self, X: Any, Y: Array, weights: Array) -> Iterator[FittedVariation]:
+        """Return every machine, with the optimum computed again for its multipliers."""
+        model, on_basis = self.estimator, self.estimator.basis is not None
+        stored = model._coefficients()
+        if not on_basis and stored.shape[0] != X.shape[0]:
+            raise DataError(f"the model has {stored.shape[0]} support values, these are {X.shape[0]} rows")
+        a = stored[:, None] if stored.ndim == (2 if self.decoupled else 1) else stored
+        fitted, biases = np.reshape(self.evaluate(X), Y.shape), np.atleast_1d(model.bias_)
+        how: Any = {"labels": bool(model._labels), "weights": weights}
+        how |= {"points": model.support_vectors_} if on_basis else {}
+        fits = replace(self.choices(), rho=self.own_rho()).fit_all(model.kernel_, X, Y, model._tolerance(), **how)
+        for machine_rows, fit in zip(*fits, strict=True):
+            rows = slice(None) if on_basis else machine_rows.rows
+            yield replace(
+                fit,
+                a=np.ascontiguousarray(a[rows, machine_rows.column]),
+                b=float(biases[machine_rows.column]),
+                fitted=fitted[machine_rows.rows, machine_rows.column],
+            )
+
+    def evaluate_stream(self, X: Any) -> Array:
+        """Return the predictions of rows that are read in blocks."""
+        return predict_blocks(self, X)
 
 
 def _fit(self: Fitted, X: Any, y: Any = None, sample_weight: Any = None) -> Fitted:

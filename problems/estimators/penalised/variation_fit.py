@@ -1,24 +1,20 @@
 """The fit of maximal variation, and the checks and proofs of its answer."""
 
 import math
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from problems.estimators.penalised.refit import Refit, StoredRefit
-from problems.estimators.penalised.rows import predict_blocks, read_rows, weights_of_rows
-from problems.estimators.shared.additive import DecoupledModel, kernel_matrices
-from problems.estimators.shared.checked_again import Added, StoredFit, rows_of_fit
+from problems.estimators.shared.additive import kernel_matrices
+from problems.estimators.shared.checked_again import Added
 from problems.estimators.shared.machine_rows import MachineRows, each_machine
 from substrate.arrays import Array, check_memory, non_negative, positive
 from substrate.certificates import Row
 from substrate.certificates.rounding import target_rounding
 from substrate.certificates.rows import WITH_CUTOFF, Accuracy, power_of_two, unpolished_tolerance, with_cutoff
 from substrate.certificates.tolerance import Tolerance
-from substrate.errors import DataError, DeclarationError
+from substrate.errors import DeclarationError
 from substrate.fits.coordinates import ComponentCoordinates, decoupled_coordinates, shared_coordinates
 from substrate.fits.variation import solution_rows, solve_maximal_variation
 from substrate.ingredients.component_weights import Weights, weights_of
@@ -27,7 +23,7 @@ from substrate.penalties import VariationMachine
 from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.penalties import prove_variation
 
-__all__ = ["FittedVariation", "Variation", "VariationModel", "smallest_rho"]
+__all__ = ["FittedVariation", "Variation"]
 
 #: Relative residual of the optimality conditions at which a fit counts as solved.
 _TOLERANCE = 1e-6
@@ -159,11 +155,6 @@ def in_words(rho: Weights) -> str:
     return f"{rho.min():g} to {rho.max():g}, one per component" if isinstance(rho, np.ndarray) else f"{rho:g}"
 
 
-def smallest_rho(value: float, Y: Array) -> float:
-    """Return a chosen weight; zero is replaced by the smallest positive number."""
-    return max(value, 1e-9 * float(np.ptp(Y)) or 1e-9)
-
-
 @dataclass(frozen=True, slots=True)
 class FittedVariation:
     """One machine of maximal variation on its rows: its maximal variations, and multipliers that prove its accuracy.
@@ -270,95 +261,3 @@ class FittedVariation:
         """Return kernels, rows, points, targets, coefficients, bias and fitted values."""
         kernels, Z = self.kernel.components(self.X.shape[1]), self.X if self.points is None else self.points
         return kernels, self.X, Z, self.y, _columns(self.a, len(kernels)), self.b, self.fitted
-
-
-class VariationModel(DecoupledModel):
-    """The machines of maximal variation, or the LS-SVM on the components that they select.
-
-    The estimator has ``expansion``, ``ridge``, ``cutoff``, ``refit`` and its weights rho.
-    """
-
-    @property
-    def decoupled(self) -> bool:
-        """Whether every component has an expansion of its own; a refitted machine has one for all."""
-        return super().decoupled and not self.estimator.refit
-
-    def component_values(self, X: Any) -> Array:
-        """Evaluate every component; those that were not refitted are zero."""
-        model = self.estimator
-        if not model.refit:
-            return super().component_values(X)
-        values = np.zeros((X.shape[0], model.component_support_.size, *model._coefficients().shape[1:]))
-        if model.component_support_.any():
-            values[:, model.component_support_] = super().component_values(X)
-        return values
-
-    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
-        """Return all machines on the data of the fit."""
-        model = self.estimator
-        given, _ = read_rows(model, X, y, sample_weight, again=True)
-        Y = model._codes_again(given.y) if model._labels else given.y[:, None]
-        rows = rows_of_fit(model, Y.shape[0])
-        X, Y, weights = given.X[rows], Y[rows], given.weights[rows]
-        if model.refit:
-            return nullcontext(StoredFit(self.recall_refits(X, Y, weights), lambda: ((), _kernel_fact(model))))
-        facts = (*_kernel_fact(model), *self.group_facts(), *weights_of_rows(given))
-        return nullcontext(StoredFit(self.recall_machines(X, Y, weights), lambda: ((), facts)))
-
-    def recall_refits(self, X: Any, Y: Array, weights: Array) -> Iterator[StoredRefit]:
-        """Return every machine on the selected components."""
-        model, stored = self.estimator, self.estimator._coefficients()
-        selected = model.kernel_ if model.component_support_.any() else None
-        if selected is not None and stored.shape[0] != Y.shape[0]:
-            raise DataError(f"the model has {stored.shape[0]} support values, these are {Y.shape[0]} rows")
-        if selected is not None and len(selected.components(X.shape[1])) != model.component_support_.sum():
-            raise DataError("component_support_ and the components of kernel_ do not belong together")
-        gamma = float(model.gamma if model._chooses is None else model.gamma_)
-        fitted = np.reshape(model._evaluate(X), Y.shape)
-        for machine in each_machine(Y, model._labels):
-            data = (machine.points(X, False), machine.y, weights[machine.rows])
-            refit = Refit(selected, *data, gamma, model._tolerance())
-            yield StoredRefit(refit, fitted[machine.rows, machine.column])
-
-    def recall_machines(self, X: Any, Y: Array, weights: Array) -> Iterator[FittedVariation]:
-        """Return every machine, with the optimum computed again for its multipliers."""
-        model, on_basis = self.estimator, getattr(self.estimator, "basis", None) is not None
-        stored = model._coefficients()
-        if not on_basis and stored.shape[0] != X.shape[0]:
-            raise DataError(f"the model has {stored.shape[0]} support values, these are {X.shape[0]} rows")
-        a = stored[:, None] if stored.ndim == (2 if self.decoupled else 1) else stored
-        fitted, biases = np.reshape(self.evaluate(X), Y.shape), np.atleast_1d(model.bias_)
-        how: Any = {"labels": bool(model._labels), "weights": weights}
-        how |= {"points": model.support_vectors_} if on_basis else {}
-        fits = self.recall_choices(Y).fit_all(model.kernel_, X, Y, model._tolerance(), **how)
-        for machine_rows, fit in zip(*fits, strict=True):
-            rows = slice(None) if on_basis else machine_rows.rows
-            yield replace(
-                fit,
-                a=np.ascontiguousarray(a[rows, machine_rows.column]),
-                b=float(biases[machine_rows.column]),
-                fitted=fitted[machine_rows.rows, machine_rows.column],
-            )
-
-    def evaluate_stream(self, X: Any) -> Array:
-        """Return the predictions of rows that are read in blocks."""
-        return predict_blocks(self, X)
-
-    def recall_choices(self, Y: Array) -> Variation:
-        """Return the choices of the fit, by the fast path."""
-        model = self.estimator
-        chosen = getattr(model, "rho_", None)
-        rho = self.own_rho() if chosen is None else self.read_rho(chosen, Y)
-        return Variation(rho=rho, expansion=model.expansion, ridge=model.ridge, cutoff=model.cutoff)
-
-    def read_rho(self, chosen: Any, Y: Array) -> Weights:
-        """Return the weights that a fit chose, above zero."""
-        return smallest_rho(float(chosen), Y)
-
-    def own_rho(self) -> Weights:
-        """Return the weights that were given, for the columns of the fit."""
-        return float(self.estimator.rho)
-
-    def group_facts(self) -> tuple[tuple[str, str], ...]:
-        """Return the weight of every group of inputs, where there are some."""
-        return ()

@@ -47,7 +47,6 @@ __all__ = [
     "definite_gram",
     "recall_saddle",
     "refuse_strange_classes",
-    "rows_of_fit",
 ]
 
 Facts = tuple[tuple[str, str], ...]
@@ -254,13 +253,3 @@ def refuse_strange_classes(model: Any, labels: Any) -> None:
         raise DataError(f"classes_ must be sorted, each class once, as a fit leaves them; the model holds {classes}")
     if not np.isin(present, classes).all():
         raise DataError(f"the model knows classes {classes}, these data have {present}")
-
-
-def rows_of_fit(model: Any, n: int) -> Any:
-    """Return the rows that the machine was fitted to: all of them, unless some were held out to choose a parameter."""
-    if model._chooses is None:
-        return np.arange(n)
-    rows = getattr(model, "training_rows_", model.support_)
-    if rows.size and rows.max() >= n:
-        raise DataError(f"the model was fitted to more rows than these {n}; pass the X and y of the fit")
-    return rows
