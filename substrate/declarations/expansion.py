@@ -12,7 +12,7 @@ by :mod:`substrate.penalties`.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import cvxpy as cp
@@ -111,7 +111,7 @@ class SparseExpansion:
 
     def rows(self, tolerance: float) -> tuple[Row, ...]:
         """Fit equalities, both sums, and the subgradient condition."""
-        errors = replace(zero_sum_row(self.e.value, tolerance, self.target), name="1'e = 0", formula="|1'e|")
+        errors = zero_sum_row(self.e.value, tolerance, self.target, of="e")
         a, e, weight = self.a.value, self.e.value, float(self.weight.value)
         balance = (zero_sum_row(a, tolerance, self.target / self._largest_atom()),) if self.balanced else ()
         sparse = sparsity_rows(self.Phi, self.target, e, a, weight, tolerance, self.balanced, self.pull(a))

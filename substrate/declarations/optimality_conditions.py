@@ -33,8 +33,8 @@ from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import Row
 from substrate.declarations import Declared
 from substrate.declarations.expansion import signs_of
-from substrate.declarations.penalized_fit import PenalizedFit, TrainedPoint
-from substrate.fits.variation import trivial_cost, variation_unit
+from substrate.declarations.penalized_fit import PenalizedFit
+from substrate.fits.variation import TrainedPoint, trivial_cost, variation_unit
 from substrate.gram import Gram
 from substrate.ingredients import ComplementarySlackness, component_bounds, zero_sum
 from substrate.kernels import Precomputed

@@ -25,25 +25,12 @@ from scipy.linalg import solve_triangular
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.fits.coordinates import ComponentCoordinates, center
-from substrate.fits.variation import trivial_cost, variation_unit
+from substrate.fits.variation import TrainedPoint, condition_rows, trivial_cost, variation_unit
 from substrate.ingredients.complementary_slackness import ComplementarySlackness, complementary_slackness
-from substrate.ingredients.component_bounds import variation_rows
+from substrate.ingredients.component_weights import penalty
 from substrate.ingredients.zero_sum import zero_sum_row
 
-__all__ = ["PenalizedFit", "TrainedPoint", "sparse_fit", "variation_fit"]
-
-
-@dataclass(frozen=True, slots=True)
-class TrainedPoint:
-    """A point of the optimality conditions: rho, v, b, t, the multipliers (d x m each), and nu."""
-
-    rho: float
-    v: Array
-    b: float
-    t: Array
-    xi_minus: Array
-    xi_plus: Array
-    nu: float
+__all__ = ["PenalizedFit", "sparse_fit", "variation_fit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +86,7 @@ class PenalizedFit:
 
     def slackness(self, point: TrainedPoint, tolerance: float = 1e-6) -> ComplementarySlackness:
         """Return the report on all products, relative to the cost of the trivial machine and the penalty."""
-        size = trivial_cost(self.target, self.bias) + point.rho * float(np.abs(point.t).sum())
+        size = trivial_cost(self.target, self.bias) + penalty(point.rho, np.abs(point.t))
         return complementary_slackness(
             self.values(point), point.t, point.xi_minus, point.xi_plus, size or None, tolerance
         )
@@ -107,38 +94,16 @@ class PenalizedFit:
     def rows(self, point: TrainedPoint, tolerance: float, slackness: bool = True) -> tuple[Row, ...]:
         """Return the conditions (27) as rows; without the products where ``slackness`` is false."""
         e, y = self.errors(point), self.target
-        bounded = np.tensordot(point.xi_minus - point.xi_plus, self.parts, 2)
-        residual = -(self.features.T @ e) + (point.nu if self.balanced else 0.0) - bounded
-        scale = float(np.linalg.norm(np.abs(self.features).T @ np.abs(y)) + np.linalg.norm(bounded))
-        formula = "||F'(f - y) + nu - sum_l C^l'(xi- - xi+)||"
-        rows = [
-            Row(
-                name="(27a) stationarity",
-                value=float(np.linalg.norm(residual)),
-                scale=scale,
-                tolerance=tolerance,
-                formula=formula,
-            )
-        ]
-        bounds = variation_rows(
-            self.values(point),
-            point.t,
-            point.xi_minus,
-            point.xi_plus,
-            point.rho,
-            trivial_cost(y, self.bias),
-            self.unit,
-            tolerance,
+        cost = trivial_cost(y, self.bias)
+        stationarity, *bounds = condition_rows(
+            self.features, self.parts, y, point, e, tolerance, cost=cost, unit=self.unit
         )
         # at rho = 0 multipliers are compared with their size at other rho
         size = float(np.abs(self.features.T @ self.centred_target).max()) / (float(np.abs(self.parts).max()) or 1.0)
-        rows += [replace(row, scale=row.scale + size) for row in bounds[:2]]
+        rows = [stationarity, *(replace(row, scale=row.scale + size) for row in bounds[:2])]
         rows += bounds[2:] if slackness else bounds[2:3]
         if self.bias:
-            size = float(np.abs(e).sum()) + y.size * variation_unit(y)
-            rows.append(
-                Row(name="1'e = 0", value=abs(float(e.sum())), scale=size, tolerance=tolerance, formula="|1'e|")
-            )
+            rows.append(zero_sum_row(e, tolerance, np.full(y.size, variation_unit(y)), of="e"))
         if self.balanced:
             rows.append(zero_sum_row(point.v, tolerance, np.full(y.size, self.unit)))
         return tuple(rows)

@@ -30,9 +30,15 @@ from substrate.declarations.expansion import signs_of
 from substrate.declarations.regression_page import within_solvers
 from substrate.errors import DataError
 from substrate.fits.coordinates import ComponentCoordinates
-from substrate.fits.variation import solve_maximal_variation, stationarity_row, trivial_cost, variation_unit
+from substrate.fits.variation import (
+    TrainedPoint,
+    condition_rows,
+    solve_maximal_variation,
+    trivial_cost,
+    variation_unit,
+)
 from substrate.gram import Gram
-from substrate.ingredients import component_bounds, regression_fit, variation_rows, zero_sum, zero_sum_row
+from substrate.ingredients import component_bounds, regression_fit, zero_sum, zero_sum_row
 from substrate.ingredients.component_weights import Weights
 from substrate.penalties import DoubleColumns, MaximalVariation, accuracy_of
 
@@ -101,24 +107,20 @@ class VariationExpansion:
 
     def rows(self, tolerance: float) -> tuple[Row, ...]:
         """Return the fit, the corrected (27), and the sums to zero."""
-        y, e, v, rho = self.target, self.e.value, self.v.value, self.weights()
-        unit, cost = variation_unit(y), trivial_cost(y, self.coordinates.bias)
+        y, e, v, coordinates = self.target, self.e.value, self.v.value, self.coordinates
+        unit, nu = variation_unit(y), 0.0 if self.balance is None else float(self.balance.multiplier)
         minus, plus = self.bounds.multipliers
-        nu = float(self.balance.multiplier) if self.balance is not None else 0.0
-        pull = self.coordinates.ridge_gradient(v)
+        point = TrainedPoint(self.weights(), v, 0.0, self.t.value, minus, plus, nu)
+        cost, pull = trivial_cost(y, coordinates.bias), coordinates.ridge_gradient(v)
+        F, parts = coordinates.parts.sum(axis=0), coordinates.parts
         rows = [
             self.fit.row(tolerance),
-            stationarity_row(self.coordinates.parts, pull, nu, y, e, minus - plus, tolerance),
-            *variation_rows(self.component_values(), self.t.value, minus, plus, rho, cost, unit, tolerance),
+            *condition_rows(F, parts, y, point, e, tolerance, cost=cost, unit=unit, pull=pull),
         ]
-        if self.coordinates.bias:
-            scale = float(np.abs(e).sum()) + y.size * unit
-            rows.append(
-                Row(name="1'e = 0", value=abs(float(e.sum())), scale=scale, tolerance=tolerance, formula="|1'e|")
-            )
+        if coordinates.bias:
+            rows.append(zero_sum_row(e, tolerance, np.full(y.size, unit), of="e"))
         if self.balance is not None:
-            largest = float(np.abs(self.coordinates.parts).max()) or 1.0
-            rows.append(zero_sum_row(v, tolerance, y / largest))
+            rows.append(zero_sum_row(v, tolerance, y / (float(np.abs(parts).max()) or 1.0)))
         return tuple(rows)
 
     def accuracy(self) -> Accuracy:

@@ -31,8 +31,11 @@ from scipy.linalg import solve_triangular
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.fits.paths import VIOLATION, Path, centered_columns, path_of_columns
+from substrate.ingredients.sparsity import sparsity_rows
+from substrate.ingredients.zero_sum import zero_sum_row
+from substrate.least_squares.saddle_system import target_unit
 
-__all__ = ["L1Solution", "l1_rows", "solve_l1", "subgradient_rows", "zeta_max"]
+__all__ = ["L1Solution", "l1_rows", "solve_l1", "zeta_max"]
 
 #: Relative size of a pivot at which a column counts as dependent on those before it.
 _DEPENDENT = 1e-13
@@ -146,46 +149,14 @@ def l1_rows(
     zero_sum: bool = True,
 ) -> tuple[Row, ...]:
     """Return the subgradient condition with the best nu, 1'a = 0 and 1'e = 0, recomputed from data and solution."""
-    v = np.ones(y.size) if weights is None else weights
-    e = y - Phi @ a - b
+    v, unit = np.ones(y.size) if weights is None else weights, target_unit(y)  # in which no square overflows
+    y, a, b, zeta = y / unit, a / unit, b / unit, zeta / unit
+    target = v * (y - np.average(y, weights=v))
     centred = y - np.average(y, weights=v) - Phi @ a  # without b, which may be large relative to the rest
-    c = Phi.T @ (v * (centred - np.average(centred, weights=v)))
-    if ridge > 0.0:
-        c = c - ridge * ((Phi if energy is None else energy).T @ a)
-    scale = zeta + float(np.abs(Phi.T @ (v * (y - np.average(y, weights=v)))).max(initial=0.0))
-    size = float(np.abs(a).sum())
-    sums = (Row(name="1'alpha = 0", value=float(abs(a.sum())), scale=size, tolerance=tolerance, formula="|1'alpha|"),)
+    errors = v * (centred - np.average(centred, weights=v))
+    pull = ridge * ((Phi if energy is None else energy).T @ a) if ridge > 0.0 else 0.0
     return (
-        *subgradient_rows(c, zeta, a, scale, tolerance, zero_sum=zero_sum),
-        *(sums if zero_sum else ()),
-        Row(
-            name="1'e = 0",
-            value=float(abs(v @ e)),
-            scale=float(v @ np.abs(y) + v @ np.abs(y - e)),
-            tolerance=tolerance,
-            formula="|1'e|",
-        ),
-    )
-
-
-def subgradient_rows(
-    c: Array, zeta: float, a: Array, scale: float, tolerance: float, *, zero_sum: bool
-) -> tuple[Row, Row]:
-    """Return the conditions of the columns in use and of the others, for correlations c of the centred errors."""
-    used, signs = a != 0.0, np.sign(a)
-    nu = 0.0
-    if zero_sum:
-        nu = float(np.mean((c - zeta * signs)[used])) if used.any() else float(c.max() + c.min()) / 2.0
-    on = float(np.abs(c - nu - zeta * signs)[used].max(initial=0.0))
-    excess = float(np.max((np.abs(c - nu) - zeta)[~used], initial=0.0))
-    formula = "max |c_i - nu - zeta sign(a_i)|"
-    return (
-        Row(name="subgradient on the support", value=on, scale=scale, tolerance=tolerance, formula=formula),
-        Row(
-            name="subgradient off the support",
-            value=excess,
-            scale=scale,
-            tolerance=tolerance,
-            formula="max (|c_i - nu| - zeta)",
-        ),
+        *sparsity_rows(Phi, target, errors, a, zeta, tolerance, zero_sum, pull),
+        *((zero_sum_row(a, tolerance),) if zero_sum else ()),
+        zero_sum_row(v * (y - Phi @ a - b), tolerance, v * y, of="e"),
     )

@@ -45,13 +45,14 @@ from substrate.ingredients.component_weights import Weights
 
 __all__ = [
     "PointOnRows",
+    "TrainedPoint",
     "VariationSolution",
+    "condition_rows",
     "divide_from_right",
     "sides_of",
     "solution_rows",
     "solve_maximal_variation",
     "solve_on_rows",
-    "stationarity_row",
     "trivial_cost",
     "variation_unit",
 ]
@@ -68,6 +69,19 @@ _NEARLY_ZERO = 1e-4
 #: Tolerance of the interior-point method. At a knot of the path in rho, rounding decides whether a row is active, and
 #: the active set may not settle: then the point itself, with an error of the root of its gap, is refined.
 _TOLERANCE, _REFINED = 1e-10, 1e-13
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedPoint:
+    """A point of the optimality conditions: rho, v, b, t, the multipliers (d x m each), and nu."""
+
+    rho: Weights
+    v: Array
+    b: float
+    t: Array
+    xi_minus: Array
+    xi_plus: Array
+    nu: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,40 +365,53 @@ def variation_unit(y: Array) -> float:
     return deviation if deviation > 1e-6 * largest else (largest or 1.0)
 
 
-def stationarity_row(
-    components: Array, ridge_gradient: Array, nu: float, y: Array, e: Array, difference: Array, tolerance: float
-) -> Row:
-    """Return the row of (27a) in the coordinates of ``parts``; ``difference`` is xi^- - xi^+, one row per component.
+def condition_rows(
+    features: Array,
+    components: Array,
+    y: Array,
+    point: TrainedPoint,
+    errors: Array,
+    tolerance: float,
+    *,
+    cost: float,
+    unit: float,
+    pull: Array | float = 0.0,
+) -> tuple[Row, ...]:
+    """Return (27a) to (27f) for fitted values F v and components C^l v, from the errors times the weights of the rows.
+
+    ``pull`` is the gradient of further terms of the objective, ``cost`` what the trivial machine costs, and ``unit``
+    the size of the targets.
 
     :equation [Pelckmans2005]_ (27a): stationarity in alpha, corrected
     """
-    fitted, bounded = components.sum(axis=0).T @ e, np.tensordot(difference, components, 2)
-    residual = float(np.linalg.norm(ridge_gradient - fitted + nu - bounded))
-    scale = float(
-        np.linalg.norm(components.sum(axis=0).T @ y) + np.linalg.norm(bounded) + np.linalg.norm(ridge_gradient)
-    )
+    bounded = np.tensordot(point.xi_minus - point.xi_plus, components, 2)
+    scale = float(np.linalg.norm(features.T @ y) + np.linalg.norm(bounded) + np.linalg.norm(pull))
     # where nothing is fitted, a millionth of the largest possible correlation of features and targets
-    scale += 1e-6 * float(np.linalg.norm(components.sum(axis=0)) * np.linalg.norm(y))
-    return Row(
+    scale += 1e-6 * float(np.linalg.norm(features) * np.linalg.norm(y))
+    stationarity = Row(
         name="(27a) stationarity",
-        value=residual,
+        value=float(np.linalg.norm(pull - features.T @ errors + point.nu - bounded)),
         scale=scale,
         tolerance=tolerance,
         formula="||F'(f - y) + nu - sum_l C^l'(xi- - xi+)||",
     )
+    values, multipliers = components @ point.v, (point.xi_minus, point.xi_plus)
+    return stationarity, *variation_rows(values, point.t, *multipliers, point.rho, cost, unit, tolerance)
 
 
 def solution_rows(
     coordinates: ComponentCoordinates, y: Array, rho: Weights, solved: VariationSolution, tolerance: float
 ) -> tuple[Row, ...]:
     """Return all conditions for a point of the fast path."""
-    values = coordinates.parts @ solved.v
-    e = coordinates.weighted(y - values.sum(axis=0) - coordinates.bias_of(y, solved.v))
-    difference = solved.xi_minus - solved.xi_plus
-    cost, unit = trivial_cost(y, coordinates.bias, coordinates.mass), variation_unit(y)
-    y = coordinates.weighted(y)
-    t, minus, plus = solved.maximal_variation, solved.xi_minus, solved.xi_plus
-    return (
-        stationarity_row(coordinates.parts, coordinates.ridge_gradient(solved.v), 0.0, y, e, difference, tolerance),
-        *variation_rows(values, t, minus, plus, rho, cost, unit, tolerance),
+    b, v, F = coordinates.bias_of(y, solved.v), solved.v, coordinates.parts.sum(axis=0)
+    return condition_rows(
+        F,
+        coordinates.parts,
+        coordinates.weighted(y),
+        TrainedPoint(rho, v, b, solved.maximal_variation, solved.xi_minus, solved.xi_plus),
+        coordinates.weighted(y - F @ v - b),
+        tolerance,
+        cost=trivial_cost(y, coordinates.bias, coordinates.mass),
+        unit=variation_unit(y),
+        pull=coordinates.ridge_gradient(v),
     )

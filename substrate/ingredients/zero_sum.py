@@ -41,16 +41,19 @@ def zero_sum(terms: Any, letter: str = "1") -> ZeroSum:
     return ZeroSum(constraint, terms)
 
 
-def zero_sum_row(terms: Array, tolerance: float, data: Array | None = None, letter: str = "1") -> Row:
-    """Compare |1'terms| with the sum of absolute values, of the terms and, at a solver's point, of gamma v y.
+def zero_sum_row(
+    terms: Array, tolerance: float, data: Array | None = None, letter: str = "1", of: str = "alpha"
+) -> Row:
+    """Compare |1'terms| of alpha or of the errors with the sum of absolute values: of the terms and, at a solver's
+    point, of gamma v y.
 
     Against alpha alone, the noise that a solver leaves where alpha = 0 (a constant target) could never pass.
     """
     total = float(np.abs(terms).sum()) + (0.0 if data is None else float(np.abs(data).sum()))
     return Row(
-        name=f"{letter}'alpha = 0",
+        name=f"{letter}'{of} = 0",
         value=float(np.abs(terms.sum(axis=0)).max()),
         scale=total,
         tolerance=tolerance,
-        formula=f"|{letter}'alpha|",
+        formula=f"|{letter}'{of}|",
     )

@@ -21,6 +21,7 @@ from substrate.certificates import Row
 from substrate.certificates.rounding import lost_beside, relative_rounding
 from substrate.certificates.rows import Accuracy, roundoff
 from substrate.certificates.tolerance import Tolerance
+from substrate.ingredients.zero_sum import zero_sum_row
 from substrate.threads import blas_threads
 
 __all__ = ["CUTOFF", "StackedBasis", "off_ones", "reflect", "solve_stacked", "stacked_accuracy", "stacked_rows"]
@@ -115,13 +116,7 @@ def stacked_rows(basis: StackedBasis, t: Array, e: Array, tolerance: float) -> t
     """
     scale = float(np.linalg.norm(t))
     return (
-        Row(
-            name="1'e = 0",
-            value=float(abs(e.sum())),
-            scale=scale * float(np.sqrt(t.size)),
-            tolerance=tolerance,
-            formula="|1'e|",
-        ),
+        zero_sum_row(e, tolerance, t, of="e"),
         Row(
             name="errors orthogonal to f",
             value=float(np.linalg.norm(basis.adjoint(e))),

@@ -23,8 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from substrate.declarations.penalized_fit import PenalizedFit, TrainedPoint, sparse_fit, variation_fit
+from substrate.declarations.penalized_fit import PenalizedFit, sparse_fit, variation_fit
 from substrate.fits.coordinates import CUTOFF, shared_coordinates
+from substrate.fits.variation import TrainedPoint
 from substrate.ingredients import ComplementarySlackness
 
 #: SCIP's tolerance on constraints, in units in which the targets have length one, and ours on the point.

@@ -121,7 +121,7 @@ def test_zeta_max_is_where_the_first_atoms_enter(made):
         assert np.count_nonzero(solved.coefficients) >= 2
     nought = np.zeros(Phi.shape[1])
     rows = l1_rows(Phi, y, (1.0 - 1e-6) * largest, nought, float(y.mean()))
-    assert [row.name for row in rows if not row.passes] == ["subgradient off the support"]
+    assert [row.name for row in rows if not row.passes] == ["subgradient bound"]
 
 
 @pytest.mark.parametrize("sigma", [1.0, 10.0, 1e3, 1e5])
@@ -292,7 +292,7 @@ def test_another_zeta_is_seen():
     solved = solve_l1(Phi, y, zeta)
     for factor in (0.99, 1.01):
         rows = l1_rows(Phi, y, factor * zeta, solved.coefficients, solved.bias)
-        assert "subgradient on the support" in {row.name for row in rows if not row.passes}
+        assert {"subgradient bound", "subgradient slackness"} & {row.name for row in rows if not row.passes}
 
 
 def test_an_unknown_number_never_passes():
