@@ -13,13 +13,12 @@ The package uses
 One width per column, :math:`k(x, z) = \exp(-\sum_c (x_c - z_c)^2 / \sigma_c^2)`, is converted column by column:
 
 >>> conventions.sigma_from("scikit-learn Gaussian process", [0.5, 2.0])
-(0.7071067811865476, 2.8284271247461903)
+(0.7071067811865475, 2.82842712474619)
 """
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,107 +29,53 @@ from substrate.errors import DeclarationError
 __all__ = ["CONVENTIONS", "Convention", "gamma_from", "gamma_to", "sigma_from", "sigma_to", "table"]
 
 
-@dataclass(frozen=True, slots=True)
-class Convention:
+class Relation(NamedTuple):
+    r"""Their number as :math:`c\, q^p N^r` of ours, q being gamma or sigma."""
+
+    factor: float = 1.0
+    power: float = 1.0
+    power_of_n: float = 0.0
+
+    def to_theirs(self, value: float, n: int) -> float:
+        """Return their number for ours."""
+        return float(self.factor * value**self.power * float(n) ** self.power_of_n)
+
+    def to_ours(self, value: float, n: int) -> float:
+        """Return our number for theirs."""
+        return float((value / (self.factor * float(n) ** self.power_of_n)) ** (1.0 / self.power))
+
+
+class Convention(NamedTuple):
     """How a paper or package writes the weight of the errors and the width of the Gaussian kernel.
 
-    ``weight`` and ``width`` are the relations as printed; each pair of functions converts its number (and N) to ours
-    and ours to its.
+    ``weight`` and ``width`` are the relations as printed, and ``of_gamma`` and ``of_sigma`` the same as numbers.
     """
 
-    name: str
     weight: str
-    to_gamma: Callable[[float, int], float]
-    from_gamma: Callable[[float, int], float]
-    width: str
-    to_sigma: Callable[[float], float]
-    from_sigma: Callable[[float], float]
-    depends_on_n: bool = False
+    of_gamma: Relation
+    width: str = "sigma"
+    of_sigma: Relation = Relation()
 
 
-def _same(value: float, n: int = 1) -> float:
-    return value
-
-
-def _inverse(value: float, n: int = 1) -> float:
-    return 1.0 / value
-
-
-def _double(value: float, n: int = 1) -> float:
-    return 2.0 * value
-
-
-def _half(value: float, n: int = 1) -> float:
-    return 0.5 * value
-
-
-def _inverse_root(value: float) -> float:
-    return 1.0 / math.sqrt(value)
-
-
-def _inverse_square(value: float) -> float:
-    return 1.0 / value**2
-
-
-_Width = tuple[str, Callable[[float], float], Callable[[float], float]]
-_OWN_WIDTH: _Width = ("sigma", _same, _same)
-_RATE: _Width = ("rate = 1/sigma^2", _inverse_root, _inverse_square)
+_SAME = Relation()
+_RATE = "rate = 1/sigma^2", Relation(power=-2.0)
 
 #: Every known convention by name.
 CONVENTIONS: dict[str, Convention] = {
-    convention.name: convention
-    for convention in (
-        Convention("Pelckmans2005", "gamma", _same, _same, *_OWN_WIDTH),
-        Convention("Suykens2002", "gamma", _same, _same, *_OWN_WIDTH),
-        Convention("Carvalho2006", "gamma", _same, _same, *_OWN_WIDTH),
-        Convention("Cawley2004", "gamma_003 = gamma/2", _double, _half, *_OWN_WIDTH),
-        Convention(
-            "Cawley2002",
-            "gamma_000 = N gamma/2",
-            lambda value, n: 2.0 * value / n,
-            lambda gamma, n: 0.5 * n * gamma,
-            *_OWN_WIDTH,
-            depends_on_n=True,
-        ),
-        Convention("scikit-learn", "alpha = 1/gamma", _inverse, _inverse, *_RATE),
-        Convention("scikit-learn SVM", "C = gamma", _same, _same, *_RATE),
-        Convention("scikit-learn SVM, squared loss", "C = gamma/2", _double, _half, *_RATE),
-        Convention(
-            name="scikit-learn Gaussian process",
-            weight="alpha = 1/gamma",
-            to_gamma=_inverse,
-            from_gamma=_inverse,
-            width="length_scale = sigma/sqrt(2)",
-            to_sigma=lambda scale: math.sqrt(2.0) * scale,
-            from_sigma=lambda sigma: sigma / math.sqrt(2.0),
-        ),
-        Convention(
-            name="LS-SVMlab",
-            weight="gam = gamma",
-            to_gamma=_same,
-            from_gamma=_same,
-            width="sig2 = sigma^2/2 (its code)",
-            to_sigma=lambda sig2: math.sqrt(2.0 * sig2),
-            from_sigma=lambda sigma: sigma**2 / 2.0,
-        ),
-        Convention(
-            name="LS-SVMlab, help text",
-            weight="gam = gamma",
-            to_gamma=_same,
-            from_gamma=_same,
-            width="sig2 = sigma^2",
-            to_sigma=math.sqrt,
-            from_sigma=lambda sigma: sigma**2,
-        ),
-        Convention(
-            "kernlab",
-            "tau = 1/(N gamma)",
-            lambda tau, n: 1.0 / (n * tau),
-            lambda gamma, n: 1.0 / (n * gamma),
-            *_RATE,
-            depends_on_n=True,
-        ),
-    )
+    "Pelckmans2005": Convention("gamma", _SAME),
+    "Suykens2002": Convention("gamma", _SAME),
+    "Carvalho2006": Convention("gamma", _SAME),
+    "Cawley2004": Convention("gamma_003 = gamma/2", Relation(0.5)),
+    "Cawley2002": Convention("gamma_000 = N gamma/2", Relation(0.5, power_of_n=1.0)),
+    "scikit-learn": Convention("alpha = 1/gamma", Relation(power=-1.0), *_RATE),
+    "scikit-learn SVM": Convention("C = gamma", _SAME, *_RATE),
+    "scikit-learn SVM, squared loss": Convention("C = gamma/2", Relation(0.5), *_RATE),
+    "scikit-learn Gaussian process": Convention(
+        "alpha = 1/gamma", Relation(power=-1.0), "length_scale = sigma/sqrt(2)", Relation(math.sqrt(0.5))
+    ),
+    "LS-SVMlab": Convention("gam = gamma", _SAME, "sig2 = sigma^2/2 (its code)", Relation(0.5, 2.0)),
+    "LS-SVMlab, help text": Convention("gam = gamma", _SAME, "sig2 = sigma^2", Relation(power=2.0)),
+    "kernlab": Convention("tau = 1/(N gamma)", Relation(power=-1.0, power_of_n=-1.0), *_RATE),
 }
 
 
@@ -140,19 +85,20 @@ def _find(name: str) -> Convention:
     return CONVENTIONS[name]
 
 
-def _size(convention: Convention, n: int | None) -> int:
-    if n is None and convention.depends_on_n:
-        raise DeclarationError(f"{convention.name}: {convention.weight} depends on the number of rows; pass n=N")
+def _convert(convert: Callable[[float, int], float], value: float, n: int, what: str) -> float:
+    try:
+        return positive(convert(value, n), what)
+    except (ArithmeticError, DeclarationError) as error:
+        raise DeclarationError(f"{what} leaves the range of floating point; rescale the data first") from error
+
+
+def _size(name: str, n: int | None) -> int:
+    convention = _find(name)
+    if n is None and convention.of_gamma.power_of_n:
+        raise DeclarationError(f"{name}: {convention.weight} depends on the number of rows; pass n=N")
     if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
         raise DeclarationError(f"n must be a number of rows >= 1, received {n!r}")
     return 1 if n is None else n
-
-
-def _convert(convert: Callable[[], float], what: str) -> float:
-    try:
-        return positive(convert(), what)
-    except (ArithmeticError, DeclarationError) as error:
-        raise DeclarationError(f"{what} leaves the range of floating point; rescale the data first") from error
 
 
 def gamma_from(name: str, value: float, n: int | None = None) -> float:
@@ -160,16 +106,14 @@ def gamma_from(name: str, value: float, n: int | None = None) -> float:
 
     :equation [Cawley2002]_ (3): the error term as a mean: gamma divided by the number of rows
     """
-    convention, number = _find(name), positive(value, "value")
-    size = _size(convention, n)
-    return _convert(lambda: convention.to_gamma(number, size), f"gamma for {name}'s {value!r}")
+    relation, number = _find(name).of_gamma, positive(value, "value")
+    return _convert(relation.to_ours, number, _size(name, n), f"gamma for {name}'s {value!r}")
 
 
 def gamma_to(name: str, gamma: float, n: int | None = None) -> float:
     """Return the weight (or ridge, or C) in a convention for our gamma."""
-    convention, number = _find(name), positive(gamma, "gamma")
-    size = _size(convention, n)
-    return _convert(lambda: convention.from_gamma(number, size), f"{name}'s weight for gamma = {gamma!r}")
+    relation, number = _find(name).of_gamma, positive(gamma, "gamma")
+    return _convert(relation.to_theirs, number, _size(name, n), f"{name}'s weight for gamma = {gamma!r}")
 
 
 @overload
@@ -178,8 +122,10 @@ def sigma_from(name: str, value: float) -> float: ...
 def sigma_from(name: str, value: Sequence[float] | NDArray[Any]) -> tuple[float, ...]: ...
 def sigma_from(name: str, value: Any) -> Any:
     """Return our sigma for the width of the Gaussian kernel in a convention, one, or one per column."""
-    to_sigma = _find(name).to_sigma
-    return _by_column(lambda width: _convert(lambda: to_sigma(width), f"sigma for {name}'s {width!r}"), value, "value")
+    relation = _find(name).of_sigma
+    return _by_column(
+        lambda width: _convert(relation.to_ours, width, 1, f"sigma for {name}'s {width!r}"), value, "value"
+    )
 
 
 @overload
@@ -188,9 +134,9 @@ def sigma_to(name: str, sigma: float) -> float: ...
 def sigma_to(name: str, sigma: Sequence[float] | NDArray[Any]) -> tuple[float, ...]: ...
 def sigma_to(name: str, sigma: Any) -> Any:
     """Return the parameter of the Gaussian kernel in a convention for our sigma, of one width or of one per column."""
-    from_sigma = _find(name).from_sigma
+    relation = _find(name).of_sigma
     return _by_column(
-        lambda width: _convert(lambda: from_sigma(width), f"{name}'s width for sigma = {width!r}"), sigma, "sigma"
+        lambda width: _convert(relation.to_theirs, width, 1, f"{name}'s width for sigma = {width!r}"), sigma, "sigma"
     )
 
 
@@ -206,5 +152,5 @@ def _by_column(convert: Callable[[float], float], value: Any, name: str) -> floa
 
 def table() -> str:
     """Return all conventions as a markdown table."""
-    rows = [f"| {c.name} | {c.weight} | {c.width} |" for c in CONVENTIONS.values()]
+    rows = [f"| {name} | {c.weight} | {c.width} |" for name, c in CONVENTIONS.items()]
     return "\n".join(["| who | weight of the errors | width of the Gaussian |", "|---|---|---|", *rows])

@@ -269,20 +269,19 @@ def test_round_trips(name, value, n):
 
 @pytest.mark.parametrize("name", CONVENTIONS)
 def test_only_some_depend_on_the_number_of_rows(name):
-    if CONVENTIONS[name].depends_on_n:
+    if CONVENTIONS[name].of_gamma.power_of_n:
         assert gamma_to(name, 1.0, 10) != gamma_to(name, 1.0, 20)
         for convert in (gamma_from, gamma_to):
             with pytest.raises(DeclarationError, match=r"depends on the number of rows; pass n=N"):
                 convert(name, 1.0)
     else:
         assert gamma_to(name, 2.0) == gamma_to(name, 2.0, 20)
-    assert "N" in CONVENTIONS[name].weight or not CONVENTIONS[name].depends_on_n
+    assert "N" in CONVENTIONS[name].weight or not CONVENTIONS[name].of_gamma.power_of_n
 
 
 def test_the_examples_of_the_module():
     assert gamma_from("kernlab", 0.01, n=50) == 2.0
     assert sigma_to("scikit-learn", 0.5) == 4.0
-    assert CONVENTIONS["Cawley2004"].name == "Cawley2004"
 
 
 # ---- refusals ------------------------------------------------------------------------------------
