@@ -62,6 +62,8 @@ __all__ = [
     "SquaredHinge",
 ]
 
+#: A curvature below this is none: its inverse would overflow.
+_STRAIGHT = 1e-200
 #: Roundings of a slope, of a breakpoint, and of a function with a logarithm or an exponential in it.
 _SLOPE, _BREAKPOINT, _FUNCTION = 8.0, 4.0, 16.0
 #: The share of a robust deviation up to which Huber's loss is quadratic.
@@ -454,7 +456,8 @@ class SmoothLoss(RowLoss):
     @np.errstate(over="ignore")
     def curvatures(self, f: Array) -> Array:
         """Return the second derivative of every row."""
-        return self.weight * self.factor**2 * self.second_derivative(self.factor * f + self.constant)
+        curvatures = self.weight * self.factor**2 * self.second_derivative(self.factor * f + self.constant)
+        return np.where(curvatures > _STRAIGHT, curvatures, 0.0)
 
     def slope_range(self) -> tuple[Array, Array]:
         """Return the limits of the slopes."""

@@ -514,6 +514,10 @@ def _minimise(rows: _Iterate, envelope: _Envelope) -> Array:
         tension = space.residual(rows.u, g) + float(np.abs(space.Z.T @ g).max(initial=0.0))
         if tension <= _STATIONARY * (float(np.abs(g).max()) + 1e-300):
             return g
+        if not D.any() and rows.c.size:  # straight pieces alone are no direction unless their slopes sum to zero
+            rows.c = _balance(envelope, space.Z, rows.products, rows.c)
+            f = rows.f
+            g, D = envelope.at(f)
         u, c = rows.factor(D)(f, g, rows.c)
         values = space.values(u)
         if not rows.is_curved.any() and c.size:

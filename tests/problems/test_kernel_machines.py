@@ -132,6 +132,19 @@ def test_leaving_a_row_out_is_a_fit_without_it(loss):
     assert_allclose(left_out.outputs[others], model._evaluate(X)[others], atol=1e-9)
 
 
+@pytest.mark.parametrize(("loss", "gamma"), [(Huber(0.1), 1e4), (Logistic(), 1e4)], ids=repr)
+def test_rows_whose_machine_is_far_away_are_left_out(loss, gamma):
+    """Where the other rows are on straight pieces, or beyond any curvature, a warm start is far from an optimum."""
+    model, target = machine_of(loss)
+    left_out = model.set_params(gamma=gamma).fit(X, target).leave_one_out(X, target)
+    assert left_out.certificate.holds, str(left_out.certificate)
+    for i in range(0, 45, 6):
+        kept = np.arange(45) != i
+        other = clone(model).fit(X[kept], target[kept])
+        value = other.decision_function(X[[i]]) if loss.is_margin else other.predict(X[[i]])
+        assert_allclose(left_out.outputs[i], value[0], rtol=1e-5, atol=1e-6)
+
+
 @over_losses
 def test_linear_columns_are_not_penalised(loss):
     model, target = machine_of(loss, linear_columns=[1])
