@@ -25,8 +25,6 @@ pytest.importorskip("flint", reason="a proof needs python-flint")
 from exact_saddle import exact_distance
 from wild_fits import wild_fit
 
-from problems.estimators.shared.machine_rows import each_machine
-
 
 def share(certificate):
     """The accuracy as a share of what is allowed, infinite where there is no bound."""
@@ -36,13 +34,11 @@ def share(certificate):
 
 def exact_errors(model, wild):
     """The true distance of every output from the exact optimum, and what is allowed."""
-    asked = model._model.recall_data(wild.X, wild.y, wild.weights)
-    said = np.reshape(model._fitted_values(asked.X), asked.Y.shape)
-    for one in each_machine(asked.Y, asked.labels):
-        points, weights = one.points(asked.X, model.kernel_.pairwise), asked.weights[one.rows]
-        error = exact_distance(model.kernel_, points, one.y, model.gamma, weights, said[one.rows, one.column])
-        spread, rounding = spread_of(one.y, weights)
-        yield error, spread, rounding
+    with model._model.recall_fit(wild.X, wild.y, wild.weights) as stored:
+        for one in stored.machines:
+            error = exact_distance(model.kernel_, one.points, one.y, model.gamma, one.weights, one.fitted)
+            spread, rounding = spread_of(one.y, one.weights)
+            yield error, spread, rounding
 
 
 def check_promises(seeds):

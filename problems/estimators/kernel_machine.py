@@ -21,8 +21,8 @@ from problems.estimators.shared.checked_again import Added, StoredFit, definite_
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import numbers_of_codes, scores_of, winners
 from problems.estimators.shared.left_out import LeftOut
-from problems.estimators.shared.linear_part import LinearColumnsModel
 from problems.estimators.shared.machine_rows import MachineRows, each_machine, in_columns
+from problems.estimators.shared.model import Model
 from problems.estimators.shared.regressor import Regressor
 from substrate import losses as loss_values
 from substrate.arrays import Array, positive
@@ -125,7 +125,7 @@ class StoredRows:
         return Proof.of(bound.radius, tolerance, _BITS, about=bound.about)
 
 
-class RowLossModel(LinearColumnsModel):
+class RowLossModel(Model):
     """Machines with one loss per row; the model keeps the rows that have a coefficient."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any) -> None:

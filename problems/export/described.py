@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.base import KernelEstimator
+from problems.estimators.shared.calibration_scores import probability_maps
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.regressor import Regressor
 from problems.export.decisions import decide, express_probabilities, score_classes
@@ -164,7 +165,7 @@ def _classes(model: Any, machine: Sequence[Node], probabilities: bool) -> list[O
     outputs = [Output("label", (decided,), (), np.asarray(model.classes_)), Output("scores", tuple(scores), shape)]
     if probabilities and model.calibration is not None:
         try:
-            maps = model._calibration.maps(model._calibration.rule(), None)
+            maps = probability_maps(model.calibration_scores_, model._calibration.rule())
         except DataError as error:
             raise DataError(f"{error}; or export without probabilities, probabilities=False") from error
         values = express_probabilities(maps, scores, decided)

@@ -15,7 +15,6 @@ from sampled_cases import first
 from sklearn.base import is_classifier
 
 from problems import KernelRegressor, LSSVMRegressor, load
-from problems.estimators.shared.machine_rows import each_machine
 from substrate.bounds import ABOUT_MEAN
 from substrate.kernels import RBF, Linear, Polynomial
 from substrate.losses import Huber
@@ -211,8 +210,8 @@ def test_a_machine_without_a_bound_leaves_none_for_all():
     assert model.certificate_.answer is None
     assert model.certificate_.accuracy == np.inf
     assert "no bound on the answer" in str(model.certificate_)
-    asked = model._model.recall_data(K, labels, None)
-    assert len(list(each_machine(asked.Y, True))) == 3
+    with model._model.recall_fit(K, labels, None) as stored:
+        assert len(list(stored.machines)) == 3
 
 
 @pytest.mark.parametrize("seed", first(3, range(12)))

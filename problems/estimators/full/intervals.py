@@ -27,7 +27,6 @@ What is made is made at the first call that needs it, from the rows that the mod
 import math
 import time
 import warnings
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -60,18 +59,6 @@ __all__ = [
 MANY_ROWS, MANY_NUMBERS = 1000, 50_000
 #: Number of folds, each of at least so many rows, and the fewest rows of all.
 _N_FOLDS, _SMALLEST_FOLD, _FEWEST_ROWS = 10, 2, 10
-#: What a machine without a fold is made of, beside its rows: those of these attributes that it has.
-_PARTS = (
-    "kernel_",
-    "support_values_",
-    "bias_",
-    "coef_",
-    "linear_bias_",
-    "linear_center_",
-    "linear_columns_",
-    "estimators_",
-    "stack_weights_",
-)
 #: Seconds that all folds may take before a warning says how long they will.
 _LONG = 60.0
 
@@ -238,7 +225,7 @@ class LSSVMIntervals(Intervals):
                 machine = clone(self.repeated())
                 machine.fit(X[train], y[train], **{name: values[train] for name, values in given.items()})
             scores[test] = np.abs(y[test] - machine.predict(X[test]))
-            machines.append({name: getattr(machine, name) for name in _PARTS if hasattr(machine, name)})
+            machines.append(machine)
             if fold == 0 and (seconds := (n_folds - 1) * (time.perf_counter() - start)) > _LONG:
                 warnings.warn(
                     f"nested intervals repeat the whole fit {n_folds - 1} more times, which takes about {seconds:.0f} "
@@ -255,7 +242,7 @@ class LSSVMIntervals(Intervals):
         points = model._new_points(X)
         (scored,) = np.nonzero(model.nested_folds_ >= 0)
         folds, scores = model.nested_folds_[scored], model.nested_scores_[scored]
-        centers = np.stack([machine._evaluate(points) for machine in _machines(model)], axis=-1)
+        centers = np.stack([machine._evaluate(points) for machine in model.nested_machines_], axis=-1)
         if centers.ndim == 2:
             return cv_plus(centers, folds, scores, coverage)
         outputs = [cv_plus(centers[:, k], folds, scores[:, k], coverage) for k in range(centers.shape[1])]
@@ -393,38 +380,17 @@ class LSSVMIntervals(Intervals):
             len(spreads) != n_outputs or not all(spread.is_valid(model.support_.size) for spread in spreads)
         ):
             raise DataError("adaptive intervals need one spread per output, of the rows of the machine, and positive")
-        stored = [name for name in ("nested_machines_", "nested_folds_", "nested_scores_") if hasattr(model, name)]
-        if not stored:
+        if not hasattr(model, "nested_machines_"):
             return
-        if len(stored) < 3 or model.nested_folds_.shape != (model.support_.size,):
-            raise DataError("nested scores need machines, and the fold and the score of every row")
-        folds, scores = model.nested_folds_, model.nested_scores_
+        machines: list[Any] = model.nested_machines_
+        folds, scores = (np.asarray(getattr(model, name, None)) for name in ("nested_folds_", "nested_scores_"))
+        if folds.shape != model.support_.shape or set(folds[folds >= 0].tolist()) != set(range(len(machines))):
+            raise DataError("every row has the number of a fold, and every fold of nested scores has one machine")
         if scores.shape != (folds.size, *outputs) or not (scores >= 0.0).all():
             raise DataError("nested scores are absolute errors, one column per output")
-        if set(np.unique(folds[folds >= 0]).tolist()) != set(range(len(model.nested_machines_))) or folds.min() < -1:
-            raise DataError("every fold of nested scores has one machine")
-        for fold, parts in enumerate(model.nested_machines_):
-            if not {"kernel_", "bias_"} <= set(parts) or parts["support_values_"].shape[0] != int(
-                (folds != fold).sum()
-            ):
+        for fold, machine in enumerate(machines):
+            if machine.support_.size != np.sum(folds != fold) or machine._outputs() != outputs:
                 raise DataError("a machine without a fold does not belong to the rows of the others")
-        for machine in _machines(model):
-            trial = machine._evaluate(model.support_vectors_[:1])
-            if trial.shape != (1, *outputs) or not np.isfinite(trial).all():
-                raise DataError("a trial prediction of a machine without a fold is not finite, or of other outputs")
-
-
-def _machines(model: Any) -> Iterator[Any]:
-    """Yield the machine without each fold, on rows of the model."""
-    rows = model.support_vectors_
-    for fold, parts in enumerate(model.nested_machines_):
-        (train,) = np.nonzero(model.nested_folds_ != fold)
-        machine = clone(model)
-        machine.n_features_in_, machine.support_ = model.n_features_in_, np.arange(train.size)
-        for name, value in parts.items():
-            setattr(machine, name, value)
-        machine.support_vectors_ = rows[train]
-        yield machine
 
 
 def guaranteed_level(coverage: Any, n: int) -> float:

@@ -41,7 +41,7 @@ from problems.estimators.full.shaped import (
     refuse_closed_form,
 )
 from problems.estimators.shared.base import KernelEstimator, Uses
-from problems.estimators.shared.checked_again import GivenFit, StoredFit
+from problems.estimators.shared.checked_again import StoredFit, recall_saddle
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.components import (
     COMPONENT_NORMS,
@@ -52,7 +52,6 @@ from problems.estimators.shared.components import (
 )
 from problems.estimators.shared.encoding import read_robust
 from problems.estimators.shared.left_out import leave_one_out, left_out_importance
-from problems.estimators.shared.linear_part import LinearColumnsModel
 from problems.estimators.shared.machine_rows import each_machine, in_columns
 from problems.estimators.shared.model import Model
 from problems.estimators.shared.probabilities import LeftOutCalibration
@@ -73,7 +72,7 @@ if TYPE_CHECKING:
 __all__ = ["LSSVMClassifier", "LSSVMModel", "LSSVMRegressor"]
 
 
-class LSSVMModel(LinearColumnsModel, SaddleModel):
+class LSSVMModel(SaddleModel):
     """The LS-SVM on all rows, of numbers or of the codes of classes.
 
     Its system is solved in closed form, by conjugate gradients, or as the declared problem. Robust weights, constants
@@ -129,10 +128,25 @@ class LSSVMModel(LinearColumnsModel, SaddleModel):
         self.keep(X, rows, kernel, signed, gammas, weights, one_output)
 
     def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
-        """Return the machines on the data of the fit; that with a shape carries its own bracket."""
-        if not hasattr(self.estimator, "shape_points_"):
-            return super().recall_fit(X, y, sample_weight)
-        return recall_shaped(self.estimator, self.recall_data(X, y, sample_weight))
+        """Return the machines on the data of the fit, checked as the fit checks them, with its robust weights and its
+        constants; a machine with a shape carries its own bracket.
+        """
+        model, labels = self.estimator, bool(self.estimator._labels)
+        checked = model._check_again(X, y, sample_weight, numeric=not labels, multi_output=not labels)
+        X, y, weights, _ = model._weighted(*checked)
+        Y = model._codes_again(y) if labels else y[:, None] if y.ndim == 1 else y
+        for name in ("weights_", "constants_"):
+            if hasattr(model, name) and getattr(model, name).size != Y.shape[0]:
+                raise DataError(f"the model has {name} of {getattr(model, name).size} rows, these are {Y.shape[0]}")
+        if hasattr(model, "weights_"):
+            weights = weights * on_device_of(weights, model.weights_)
+        gammas, constants = model._gammas(Y.shape[1]), getattr(model, "constants_", None)
+        if hasattr(model, "shape_points_"):
+            return recall_shaped(model, X, Y, weights, gammas[0])
+        # iterations solve the equations to the tolerance
+        equations = None if model.solver_ == "cholesky" else max(model._tolerance(), roundoff(model.support_.size))
+        targets, observed = (Y, None) if constants is None else (Y - constants[:, None], Y)
+        return recall_saddle(model, X, targets, weights, gammas, observed=observed, equations=equations)
 
     def evaluate(self, X: Any) -> Array:
         """Return the predictions of rows that were checked, with the further terms of a shape."""
@@ -147,34 +161,6 @@ class LSSVMModel(LinearColumnsModel, SaddleModel):
     def refuse_shape(self, name: str) -> None:
         """Refuse what is known of a machine that is the solution of one linear system, of one that is not."""
         refuse_closed_form(self.estimator, name, "shape_points_")
-
-    def recall_data(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
-        """Return the data of the fit, checked as the fit checks them, with its robust weights and its constants."""
-        model = self.estimator
-        labels = model._labels
-        checked = model._check_again(
-            X, y, sample_weight, numeric=not labels, **({} if labels else {"multi_output": True})
-        )
-        X, y, weights, _ = model._weighted(*checked)
-        Y = model._codes_again(y) if labels else y[:, None] if y.ndim == 1 else y
-        for name in ("weights_", "constants_"):
-            if hasattr(model, name) and getattr(model, name).size != Y.shape[0]:
-                raise DataError(f"the model has {name} of {getattr(model, name).size} rows, these are {Y.shape[0]}")
-        if hasattr(model, "weights_"):
-            weights = weights * on_device_of(weights, model.weights_)
-        tolerance, equations = self.tolerances()
-        given = GivenFit(
-            X=X,
-            Y=Y,
-            weights=weights,
-            gammas=model._gammas(Y.shape[1]),
-            labels=labels,
-            tolerance=tolerance,
-            equations=equations,
-        )
-        if not hasattr(model, "constants_"):
-            return given
-        return given._replace(Y=Y - model.constants_[:, None], observed=Y)
 
     def read_constants(self, n: int) -> Array | None:
         """Return the constant c of every row, None where there is none."""
@@ -273,11 +259,6 @@ class LSSVMModel(LinearColumnsModel, SaddleModel):
         model = self.estimator
         most = whole_number(model.max_iter, "max_iter", 1)
         return Method(solver=model.solver, max_iter=most, tol=model._tolerance())
-
-    def tolerances(self) -> tuple[float, float | None]:
-        """Return the tolerances of the accuracy and of the equations, which are larger for iterations."""
-        model, tol = self.estimator, self.estimator._tolerance()
-        return tol, None if model.solver_ == "cholesky" else max(tol, roundoff(model.support_.size))
 
     def check_loaded(self) -> None:
         """Refuse a diagonal of the system, robust weights, constants and a shape that no fit leaves."""
@@ -413,7 +394,7 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
         With a basis: the trace of the hat matrix, and what leave-one-out needs: the leverage of a row x of weight v is
         ``v (1/mass_ + ||factor k(x) - offset||^2)``, where linear columns, less ``linear_center_``, follow k(x).
     maximal_variation_, component_norms_ : array of shape (n_components,) or (n_outputs, n_components)
-        With a componentwise kernel: max_i abs(f^l(x_i)) over the training points, and the norms of w_l.
+        With a componentwise kernel: max_i abs(f^l(x_i)) over the rows of the expansion, and the norms of w_l.
 
     Notes
     -----

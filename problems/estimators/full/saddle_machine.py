@@ -1,8 +1,6 @@
 """The common part of LS-SVMs on all rows, which one saddle system solves: every row left out, and new points."""
 
-from abc import abstractmethod
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -10,7 +8,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.saddle_fit import SaddleFit
-from problems.estimators.shared.checked_again import GivenFit, StoredFit, recall_saddle
 from problems.estimators.shared.checks import check_home
 from problems.estimators.shared.left_out import LeavesOut, RowsLeftOut, gcv_of
 from problems.estimators.shared.machine_rows import points_of
@@ -68,18 +65,7 @@ EFFECTIVE_PARAMETERS: Any = property(_effective_parameters)
 
 
 class SaddleModel(LeavesOut):
-    """A machine whose support values solve one saddle system, and which keeps all its rows.
-
-    ``recall_data`` has to be defined, or ``recall_fit``.
-    """
-
-    @abstractmethod
-    def recall_data(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
-        """Return the data of the fit, checked as the fit checks them."""
-
-    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
-        """Return all machines on the data of the fit, least squares unless defined otherwise."""
-        return recall_saddle(self.estimator, self.recall_data(X, y, sample_weight))
+    """A machine whose support values solve one saddle system, and which keeps all its rows."""
 
     def leave_rows_out(self, X: Any, y: Any = None, sample_weight: Any = None, is_checked: bool = True) -> RowsLeftOut:
         """Leave every row out of every machine that was fitted to it, in closed form."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from problems.estimators.full.saddle_fit import center_and_unit
 from problems.estimators.full.saddle_machine import ridges_of
-from problems.estimators.shared.checked_again import Added, GivenFit, StoredFit
+from problems.estimators.shared.checked_again import Added, StoredFit
 from substrate.arrays import Array, is_sparse
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
@@ -261,11 +261,11 @@ class StoredShaped:
         return prove_shaped(self.machine)
 
 
-def recall_shaped(model: Any, given: GivenFit) -> AbstractContextManager[StoredFit]:
+def recall_shaped(model: Any, X: Any, Y: Array, weights: Array, gamma: float) -> AbstractContextManager[StoredFit]:
     """Return the stored machine on the data of its fit, given again."""
-    X = given.X.toarray() if is_sparse(given.X) else np.asarray(given.X)
-    shapes = read_shapes(model, X.shape[1])
-    stored = _stored(model, X, np.ascontiguousarray(given.Y[:, 0]), given.gammas[0], np.asarray(given.weights), shapes)
+    points = X.toarray() if is_sparse(X) else np.asarray(X)
+    shapes = read_shapes(model, points.shape[1])
+    stored = _stored(model, points, np.ascontiguousarray(Y[:, 0]), gamma, np.asarray(weights), shapes)
     return nullcontext(StoredFit([StoredShaped(stored)]))
 
 

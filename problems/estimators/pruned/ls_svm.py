@@ -13,6 +13,7 @@ widths may be chosen again nearby before pruning goes on.
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, Literal, NamedTuple, Self
@@ -23,7 +24,7 @@ from problems.estimators.full.robust import fit_reweighted
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle, gammas_of
 from problems.estimators.full.saddle_machine import SaddleModel
 from problems.estimators.shared.base import WeightedRows
-from problems.estimators.shared.checked_again import GivenFit, definite_gram, refuse_strange_classes
+from problems.estimators.shared.checked_again import StoredFit, definite_gram, recall_saddle, refuse_strange_classes
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import scores_of, winners
 from problems.estimators.shared.encoding import PruningStep, read_robust, row_sizes
@@ -284,7 +285,7 @@ class PrunedModel(SaddleModel):
         points = rows.X if step.kernel.pairwise else points_of(rows.X, step.rows, False)
         model._keep_expansion(points, rows.numbers[step.rows], step.kernel, _one_or_all(values), bias)
 
-    def recall_data(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
         """Return the rows that were kept among the data of the fit, with their robust weights and gammas."""
         model = self.estimator
         X, y, weights = model._check_again(X, y, sample_weight, numeric=not model._labels)
@@ -301,7 +302,7 @@ class PrunedModel(SaddleModel):
         places = np.searchsorted(known.numbers, model.support_)
         points = points_of(known.X, places, model.kernel_.pairwise)
         gammas, weights = (model.gamma_,) * Y.shape[1], known.weights[places] * model.weights_
-        return GivenFit(X=points, Y=Y[places], weights=weights, gammas=gammas, tolerance=model._tolerance())
+        return recall_saddle(model, points, Y[places], weights, gammas)
 
     def check_settings(self, X_val: Any, y_val: Any) -> None:
         """Refuse settings before any work."""

@@ -17,7 +17,7 @@ chosen without a look at the weights, but rows of weight zero are absent. Robust
 Leave-one-out takes one more pass, and keeps one number per row and output.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,10 +32,8 @@ from problems.estimators.reduced.weighed import ALIKE, Weighed, weight_facts
 from problems.estimators.shared.checked_again import Added, StoredFit, refuse_strange_classes
 from problems.estimators.shared.checks import check_home, warn_if_unscaled, warn_of_scales
 from problems.estimators.shared.coded import Classes
-from problems.estimators.shared.components import components_of
 from problems.estimators.shared.encoding import read_robust
 from problems.estimators.shared.left_out import LeavesOut, RowsLeftOut, gcv_of
-from problems.estimators.shared.linear_part import LinearColumnsModel
 from substrate.arrays import Array, is_sparse, positive
 from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.certificates.balls import Balls
@@ -71,7 +69,6 @@ from substrate.reduced.spectrum import reduced_spectrum
 from substrate.streaming.passes import each_block, sum_blocks
 from substrate.streaming.rows import (
     ArraySource,
-    Block,
     LabelCodes,
     SlicedSource,
     Source,
@@ -114,7 +111,7 @@ def kept_vectors(K: Array, coefficients: Array) -> Any:
     return np.union1d(independent_vectors(K), used)
 
 
-class BasisModel(LinearColumnsModel, LeavesOut):
+class BasisModel(LeavesOut):
     """The LS-SVM on a reduced basis: few vectors in the expansion, all rows in the objective.
 
     Targets are columns of numbers. Rows need not be in memory.
@@ -154,7 +151,7 @@ class BasisModel(LinearColumnsModel, LeavesOut):
         data = self.read(X, y, sample_weight)
         kernel, numbers, linear = self.data_kernel(data), tuple(self.linear_numbers()), None
         if numbers:
-            linear = survey_linear_columns(data.source, kernel, numbers, self.column_names())
+            linear = survey_linear_columns(data.source, kernel, numbers, self.linear_names())
         prepared = prepare(kernel, data, self.choice(), Regularization(gamma).lam, linear=linear)
         self.keep(self.fit_prepared(prepared, gamma), data)
 
@@ -263,7 +260,6 @@ class BasisModel(LinearColumnsModel, LeavesOut):
         """Set the fitted attributes, the one that marks the model as fitted last."""
         model, one = self.estimator, data.outputs == 1
         linear, m = fit.prepared.rows.values.linear, fit.prepared.basis.size
-        self.keep_variation(fit)
         if linear is not None or np.size(model.linear_columns):
             fit = self.keep_linear_part(fit, linear, m, one)
         # of a row of weight one, not of the mean weight
@@ -306,17 +302,6 @@ class BasisModel(LinearColumnsModel, LeavesOut):
         last = matrix[:, m:] / on_device_of(matrix, linear.units)
         factor = replace(fit.factor, matrix=namespace_of(matrix).concat([matrix[:, :m], last], axis=1))
         return replace(fit, bias=on_device_of(fit.bias, bias), coefficients=fit.coefficients[:m, :], factor=factor)
-
-    def keep_variation(self, fit: ReducedFit) -> None:
-        """Keep the largest size of every component at the rows, while they can be read, where the kernel is a sum."""
-        rows, kernel, m = fit.prepared.rows, fit.prepared.kernel, fit.prepared.basis.size
-        components = components_of(kernel, rows.source.n_features)
-        if not components or rows.on_device:
-            return
-        of_components = [KernelValues(component, fit.prepared.basis.points) for component in components]
-        blocks = rows.each(_vary_components, of_components, to_numpy(fit.coefficients)[:m])
-        sizes = np.max(list(blocks), axis=0).T
-        self.estimator.row_variation_ = sizes[0] if len(sizes) == 1 else sizes
 
     def move(self, model: Any) -> None:
         """Take the points of a basis that were given to numpy."""
@@ -413,7 +398,7 @@ class BasisModel(LinearColumnsModel, LeavesOut):
         linear, kernel = rows.values.linear, self.estimator.kernel_
         if linear is None:
             return rows
-        surveyed = survey_linear_columns(rows.source, kernel, linear.numbers, self.column_names(), linear.center)
+        surveyed = survey_linear_columns(rows.source, kernel, linear.numbers, self.linear_names(), linear.center)
         return replace(rows, values=replace(rows.values, linear=surveyed))
 
     @np.errstate(over="ignore", invalid="ignore")  # what overflows is not finite, and its rows fail
@@ -632,10 +617,3 @@ def _resolve_kernels(kernels: list[Kernel], data: FitData) -> Iterator[Kernel]:
                 continue
             rows = data.width_rows()
         yield kernel.resolved(rows)
-
-
-def _vary_components(
-    values: KernelValues, components: Sequence[KernelValues], coefficients: Array, block: Block
-) -> Array:
-    """Return the largest size of every component at the rows of a block, one column per output."""
-    return np.array([np.abs(component.product(block.X, coefficients)).max(axis=0) for component in components])

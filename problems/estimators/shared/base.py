@@ -23,12 +23,12 @@ from problems.estimators.shared.checks import (
 )
 from problems.estimators.shared.machine_rows import points_of
 from problems.estimators.shared.model import Model
-from problems.estimators.shared.relevance import input_relevance
 from substrate.arrays import Array, is_sparse, positive, real_array, refuse_disguised
 from substrate.certificates import Certificate
 from substrate.certificates.rows import ACCURATE, accuracy_of_outputs
 from substrate.errors import DataError
-from substrate.kernels import Kernel, as_kernel
+from substrate.kernels import Categorical, Kernel, Scaled, as_kernel
+from substrate.kernels.widths import spreads_of
 from substrate.least_squares.kernel_products import expansion_values
 from substrate.namespaces import check_finite, device_numbers, is_device_array, namespace_of, take_rows, to_numpy
 from substrate.streaming.rows import streams
@@ -216,7 +216,23 @@ class KernelEstimator(BaseEstimator):
         vary along an input, not how much it does; ``left_out_importance`` measures that. An AttributeError says why
         there is none: one width for all inputs, or a kernel made of several, does not tell them apart.
         """
-        return input_relevance(self)
+        check_is_fitted(self)
+        kernel = getattr(self, "kernel_", None)
+        while isinstance(kernel, Scaled):
+            kernel = kernel.kernel
+        widths = getattr(kernel, "sigma", None)
+        if widths is None or (np.ndim(widths) == 0 and self.n_features_in_ > 1):
+            raise AttributeError(
+                f"relevance_ needs one width per input, which kernel {kernel!r} does not have; use "
+                "left_out_importance() where the estimator has it, scikit-learn's permutation_importance, or "
+                "RBF(sigma='each')"
+            )
+        spreads = spreads_of(to_numpy(self.support_vectors_))
+        units = np.where(spreads > 0.0, 1.0, 0.0) if isinstance(kernel, Categorical) else spreads  # a code has no unit
+        with np.errstate(over="ignore"):
+            ratios = np.minimum(units / np.asarray(widths), np.finfo(np.float64).max)
+        shares = ratios / (float(ratios.max()) or 1.0)  # whose sum is finite
+        return np.asarray(shares / (float(shares.sum()) or 1.0))
 
     def _further_attributes(self) -> dict[str, Any]:
         """Return what else a file holds of a fit, found after it."""

@@ -22,7 +22,6 @@ from problems.estimators.shared.checks import check_home
 from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
-from substrate.certificates.rows import ACCURATE
 from substrate.certificates.tolerance import Tolerance
 from substrate.errors import DataError
 from substrate.gram import Gram
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Added",
     "Facts",
-    "GivenFit",
     "StoredFit",
     "StoredMachine",
     "StoredSaddle",
@@ -84,41 +82,64 @@ def certify_stored(title: str, stored_fit: AbstractContextManager[StoredFit]) ->
     return Certificate(f"{title}, checked again", (*worst_rows(rows), *added), (*first, *facts.items()))
 
 
-class GivenFit(NamedTuple):
-    """The data of a dense least-squares fit, given again.
+def recall_saddle(
+    model: Any,
+    X: Any,
+    Y: Array,
+    weights: Array,
+    gammas: tuple[float, ...],
+    *,
+    observed: Array | None = None,
+    equations: float | None = None,
+) -> AbstractContextManager[StoredFit]:
+    """Return the machines of a dense least-squares estimator on the data of its fit, which were checked.
 
     Parameters
     ----------
+    model
+        The estimator, fitted.
     X
         The rows of the expansion; for a precomputed kernel the square matrix of those rows.
     Y
-        Targets, one column per output.
+        Targets, one column per output; of codes, where zero excludes a row from a machine.
     weights, gammas
         Weights of the rows, and one gamma for each output.
-    labels
-        Whether the targets are codes, where zero excludes a row from a machine.
-    tolerance
-        The accuracy required, as a share of the spread of y.
-    equations
-        Tolerance of the equations of the support values; LAPACK's for a direct method unless given.
     observed
         The targets of the user, one column per output, where Y is made of them: the spread is theirs.
+    equations
+        Tolerance of the equations of the support values; LAPACK's for a direct method unless given.
     """
+    gram = cache(lambda: definite_gram(model.kernel_, X))
+    alpha: Array = model._coefficients()
+    alpha = alpha[:, None] if alpha.ndim == 1 else alpha
+    if tuple(alpha.shape) != tuple(Y.shape):
+        raise DataError(f"the model has support values of shape {tuple(alpha.shape)}, these rows need {tuple(Y.shape)}")
+    check_home(model, alpha, X)
 
-    X: Any
-    Y: Array
-    weights: Array
-    gammas: tuple[float, ...]
-    labels: bool = False
-    tolerance: float = ACCURATE
-    equations: float | None = None
-    observed: Array | None = None
+    def machines() -> Iterator[StoredSaddle]:
+        targets, v, bias = to_numpy(Y), to_numpy(weights), np.atleast_1d(to_numpy(model._model.bias()))
+        border, slopes = model._model.border(X, v), model._model.linear_slopes()
+        fitted = np.reshape(to_numpy(model._fitted_values(X)), targets.shape)
+        for machine, gamma in zip(each_machine(targets, model._labels), gammas, strict=True):
+            members, column = machine.rows, machine.column
+            yield StoredSaddle(
+                kernel=model.kernel_,
+                points=machine.points(to_numpy(X), model.kernel_.pairwise),
+                gram=gram if machine.whole else partial(lambda rows: gram().restrict(rows), members),
+                y=machine.y,
+                gamma=gamma,
+                weights=v[members],
+                a=own_copy(take_rows(alpha[:, column], members)),
+                b=float(bias[column]),
+                fitted=fitted[members, column],
+                tolerance=model._tolerance(),
+                border=border if machine.whole else border.take(members, v[members]),
+                slopes=None if slopes is None else slopes[:, column],
+                observed=None if observed is None else observed[members, column],
+                equations=equations,
+            )
 
-
-def recall_saddle(model: Any, given: GivenFit) -> AbstractContextManager[StoredFit]:
-    """Return the machines of a dense least-squares estimator on data that were checked."""
-    gram = cache(lambda: definite_gram(model.kernel_, given.X))
-    return nullcontext(StoredFit(_saddle_machines(model, given, gram), lambda: ((), gram().record())))
+    return nullcontext(StoredFit(machines(), lambda: ((), gram().record())))
 
 
 class StoredSaddle(NamedTuple):
@@ -135,7 +156,7 @@ class StoredSaddle(NamedTuple):
     fitted
         What ``predict`` returns for the points.
     tolerance, equations
-        As for :class:`GivenFit`; ``has_equations`` is false where only the answer is checked.
+        The accuracy required, as a share of the spread of y, and that of the equations of the support values.
     observed
         The targets of the user where y is made of them.
     """
@@ -154,7 +175,6 @@ class StoredSaddle(NamedTuple):
     slopes: Array | None = None
     observed: Array | None = None
     equations: float | None = None
-    has_equations: bool = True
 
     def certify(self) -> Added:
         """Bound the answer, and check the equations of the support values."""
@@ -182,13 +202,18 @@ class StoredSaddle(NamedTuple):
             slopes=linear,
             fitted=self.fitted[:, None],
         )
-        rows = answer
-        if self.has_equations:
-            system = (to_numpy(products), to_numpy(gram.diagonal), self.y)
-            stored, ridge = (a, self.b), Regularization(self.gamma).ridge(self.weights)
-            how: dict[str, Any] = {"tolerance": self.equations, "border": self.border, "slopes": self.slopes}
-            rows += saddle_rows(*system, ridge, *stored, **how)
-        return rows, doubts
+        equations = saddle_rows(
+            to_numpy(products),
+            to_numpy(gram.diagonal),
+            self.y,
+            Regularization(self.gamma).ridge(self.weights),
+            a,
+            self.b,
+            tolerance=self.equations,
+            border=self.border,
+            slopes=self.slopes,
+        )
+        return (*answer, *equations), doubts
 
     def prove(self) -> "Proof":
         """Bound the answer in ball arithmetic."""
@@ -202,48 +227,12 @@ class StoredSaddle(NamedTuple):
         return prove_expansion(self.kernel, *data, to_numpy(self.a), self.b, self.fitted, **how)
 
 
-def _saddle_machines(model: Any, fit_data: GivenFit, gram: Callable[[], Gram]) -> Iterator[StoredSaddle]:
-    """Return every output of a model on the rows of its fit."""
-    X, alpha = fit_data.X, _coefficients(model, fit_data)
-    check_home(model, alpha, X)
-    targets, v, bias = to_numpy(fit_data.Y), to_numpy(fit_data.weights), np.atleast_1d(to_numpy(model._model.bias()))
-    border, slopes = model._model.border(X, v), model._model.linear_slopes()
-    fitted = np.reshape(to_numpy(model._fitted_values(X)), targets.shape)
-    for machine, gamma in zip(each_machine(targets, fit_data.labels), fit_data.gammas, strict=True):
-        members, column = machine.rows, machine.column
-        yield StoredSaddle(
-            kernel=model.kernel_,
-            points=machine.points(to_numpy(X), model.kernel_.pairwise),
-            gram=gram if machine.whole else partial(lambda rows: gram().restrict(rows), members),
-            y=machine.y,
-            gamma=gamma,
-            weights=v[members],
-            a=own_copy(take_rows(alpha[:, column], members)),
-            b=float(bias[column]),
-            fitted=fitted[members, column],
-            tolerance=fit_data.tolerance,
-            border=border if machine.whole else border.take(members, v[members]),
-            slopes=None if slopes is None else slopes[:, column],
-            observed=None if fit_data.observed is None else fit_data.observed[members, column],
-            equations=fit_data.equations,
-        )
-
-
 def definite_gram(kernel: Kernel, X: Any) -> Gram:
     """Return the kernel matrix of the rows, tested for definiteness unless its formula guarantees that."""
     gram = Gram.of(kernel, X)
     if not kernel.trusted:
         gram.check_definite()
     return gram
-
-
-def _coefficients(model: Any, fit_data: GivenFit) -> Array:
-    alpha: Array = model._coefficients()
-    alpha = alpha[:, None] if alpha.ndim == 1 else alpha
-    if tuple(alpha.shape) != tuple(fit_data.Y.shape):
-        shape, wanted = tuple(alpha.shape), tuple(fit_data.Y.shape)
-        raise DataError(f"the model has support values of shape {shape}, these rows need {wanted}")
-    return alpha
 
 
 def refuse_strange_classes(model: Any, labels: Any) -> None:

@@ -10,10 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.base import KernelEstimator, WeightedRows
-from problems.estimators.shared.calibration_scores import (
-    CalibrationScores,
-    probabilities,
-)
+from problems.estimators.shared.calibration_scores import CalibrationScores, probabilities, probability_maps
 from problems.estimators.shared.coded import Classes, class_factors, classes_of, scores_of, winners
 from problems.estimators.shared.guarantees import Guarantee
 from problems.estimators.shared.probabilities import Calibration
@@ -98,7 +95,7 @@ class Classifier(ClassifierMixin, KernelEstimator):
             was saved; with a precomputed kernel the kernel matrix of the training rows in place of X.
         """
         scores = self.decision_function(X)
-        maps = self._calibration.maps(self._calibration.rule(), rows)
+        maps = probability_maps(self._calibration.scores(rows), self._calibration.rule())
         host = to_numpy(scores)
         return on_device_of(scores, probabilities(maps, host, winners(host)))  # type: ignore[no-any-return]
 

@@ -78,10 +78,7 @@ def _values_at_rows(model: Any) -> tuple[Any, Array]:
 
 
 def _maximal_variation(self: Any) -> Array:
-    """The largest size of every component at the training rows, max_i abs(f^l(x_i)); computed when it is asked for."""
-    if hasattr(self, "row_variation_"):  # of a model that keeps a basis and not its rows
-        variation: Array = self.row_variation_
-        return variation
+    """The largest size of every component at the rows of the expansion, max_i abs(f^l(x_i)), when it is asked for."""
     _, values = _values_at_rows(self)
     return np.ascontiguousarray(np.abs(values).max(axis=0).T)
 

@@ -11,6 +11,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,11 +22,12 @@ from problems.estimators.shared.checked_again import StoredFit
 from problems.estimators.shared.checks import check_state
 from problems.estimators.shared.components import components_of
 from substrate.arrays import Array, non_negative
-from substrate.errors import DeclarationError
-from substrate.kernels import Kernel, as_kernel
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import Kernel, Restricted, as_kernel
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.kernel_products import expansion_values
-from substrate.namespaces import namespace_of, on_device_of, row_blocks
+from substrate.namespaces import namespace_of, on_device_of, row_blocks, to_numpy
+from substrate.reduced.linear_columns import columns_of
 
 if TYPE_CHECKING:
     from substrate.kernels.nodes import Node
@@ -35,10 +37,10 @@ __all__ = ["Model"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
-    """A kernel expansion and a bias; kinds of machines say what else there is.
+    """A kernel expansion, a bias, and a linear part: columns that are not penalised, which the kernel does not see.
 
-    ``recall_fit`` has to be defined; the others are as a machine with one expansion, a bias that is not penalised and
-    nothing beside them needs them.
+    The estimator may have a parameter ``linear_columns``; in a regression their coefficients have standard errors.
+    ``recall_fit`` has to be defined; the others are as a machine with one expansion needs them.
     """
 
     estimator: Any
@@ -48,23 +50,123 @@ class Model:
         """Return what the model stores, on the data of the fit, which are checked as the fit checks them."""
 
     def own_kernel(self, given: Any = None) -> Kernel:
-        """Return the kernel of the machine, made of the one that was given: a parameter, or a candidate of a search."""
-        return as_kernel(self.estimator.kernel if given is None else given)
+        """Return the kernel of the machine, made of the one that was given, a parameter or a candidate of a search: on
+        the columns that are not linear.
+        """
+        model, kernel = self.estimator, as_kernel(self.estimator.kernel if given is None else given)
+        if not np.size(getattr(model, "linear_columns", ())):
+            return kernel
+        if kernel.pairwise:
+            raise DeclarationError(
+                f"{type(model).__name__} takes its linear part from the columns of X, which a precomputed kernel "
+                "matrix does not have; fit with a kernel of substrate.kernels on X itself"
+            )
+        if not hasattr(model, "n_features_in_"):  # before a fit as it is given
+            return kernel
+        linear = self.linear_numbers()
+        return Restricted(kernel, tuple(k for k in range(model.n_features_in_) if k not in linear))
 
     def refuse_search(self, search: str | None) -> None:
-        """Refuse a search over the scales of kernels that does not know this machine."""
+        """Refuse searches over the scales of kernels that know no linear part."""
+        if search == "gradient" and np.size(self.estimator.linear_columns):
+            raise DeclarationError(
+                "search='gradient' supports a bias, but no other unpenalised columns; use a list of kernels, or "
+                "linear_columns=()"
+            )
+
+    def linear_numbers(self) -> list[int]:
+        """Return the numbers of the columns of the linear part, those of the fit where there is one."""
+        model = self.estimator
+        if hasattr(model, "linear_columns_"):
+            return [int(column) for column in model.linear_columns_]
+        columns = getattr(model, "linear_columns", ())
+        n = int(getattr(model, "n_features_in_", 0))
+        if isinstance(columns, (str, Integral)) or not hasattr(columns, "__iter__"):
+            raise DeclarationError(f"linear_columns must be a list of columns, by number or name; received {columns!r}")
+        names = [str(name) for name in getattr(model, "feature_names_in_", ())]
+        numbers: list[int] = []
+        for column in columns:
+            if isinstance(column, str):
+                if column not in names:
+                    columns_in_words = (
+                        f"the columns are {', '.join(names)}" if names else "X has no column names; give numbers"
+                    )
+                    raise DataError(f"linear_columns names {column!r}, which X does not have; {columns_in_words}")
+                numbers.append(names.index(column))
+            elif isinstance(column, Integral) and not isinstance(column, bool):
+                if not 0 <= int(column) < n:
+                    raise DataError(
+                        f"linear_columns holds {int(column)}, and X has {n} columns, numbered from 0 to {n - 1}"
+                    )
+                numbers.append(int(column))
+            else:
+                raise DeclarationError(f"linear_columns must hold numbers or names of columns, received {column!r}")
+        if len(set(numbers)) < len(numbers):
+            raise DeclarationError(f"linear_columns names a column twice: {list(columns)!r}")
+        if len(numbers) == n:
+            raise DataError(
+                f"all {n} columns are in linear_columns, which leaves none to the kernel; leave one out, or use linear "
+                "least squares"
+            )
+        return numbers
 
     def border(self, X: Any, weights: Any) -> Border:
-        """Return the columns that are not penalised, of some rows with their weights: a bias alone."""
-        return ONES
+        """Return the columns that are not penalised, of some rows with their weights: the bias and the linear ones."""
+        columns = self.linear_names()
+        if not columns:
+            return ONES
+        if int(X.shape[0]) <= len(columns) + 1:
+            raise DataError(
+                f"{len(columns)} linear columns and the bias fit all {int(X.shape[0])} rows, which leaves none to "
+                "the kernel; use fewer linear columns or more rows"
+            )
+        center = getattr(self.estimator, "linear_center_", None)
+        return Border.of(to_numpy(self.take_linear(X)), to_numpy(weights), columns, center=center)
+
+    def take_linear(self, X: Any) -> Array:
+        """Return the columns of the linear part, dense, where X is."""
+        return columns_of(X, self.linear_numbers())
+
+    def linear_names(self) -> tuple[str, ...]:
+        """Return what the columns of the linear part are called, for refusals."""
+        names = getattr(self.estimator, "feature_names_in_", None)
+        return tuple(f"column {k if names is None else repr(str(names[k]))}" for k in self.linear_numbers())
+
+    def linear(self, X: Any) -> Array | None:
+        """Return the linear columns at the rows of X, less their center."""
+        if not hasattr(self.estimator, "linear_center_"):
+            return None
+        columns = self.take_linear(X)
+        centred: Array = columns - on_device_of(columns, self.estimator.linear_center_)
+        return centred
 
     def linear_slopes(self) -> Array | None:
-        """Return the coefficients of those beside the bias, one column per output."""
-        return None
+        """Return their coefficients, one column per output."""
+        return np.atleast_2d(self.estimator.coef_).T if hasattr(self.estimator, "linear_center_") else None
 
     def bias(self) -> Any:
-        """Return what predictions have in common: the bias, where the linear part, if any, is at its center."""
-        return self.estimator.bias_
+        """Return the bias at the center of the linear columns."""
+        return self.estimator.linear_bias_ if hasattr(self.estimator, "linear_center_") else self.estimator.bias_
+
+    def keep_linear(self, slopes: Array | None, center: Array, bias: Array, one_output: bool, like: Any) -> Array:
+        """Keep the coefficients, one column per output, and the bias at the center; return that where z is zero."""
+        model = self.estimator
+        model.linear_columns_ = np.array(self.linear_numbers(), dtype=np.intp)
+        if slopes is None:
+            model.coef_ = np.zeros((0,) if one_output else (int(bias.shape[0]), 0))
+            return bias
+        model.coef_ = np.ascontiguousarray(slopes[:, 0] if one_output else slopes.T)
+        model.linear_center_ = np.array(center)
+        at_center = to_numpy(bias)
+        model.linear_bias_ = float(at_center[0]) if one_output else on_device_of(like, at_center)
+        return np.asarray(at_center - center @ slopes)
+
+    def keep_errors(self, deviations: Array | None, scale: Array, one_output: bool) -> None:
+        """Keep the standard errors: deviations for noise of size one, a column or one per output, times that size."""
+        deviations = np.zeros((0, scale.size)) if deviations is None else deviations
+        is_known = np.isfinite(deviations)  # what is unknown is so too where no noise is seen
+        errors = np.where(is_known, np.where(is_known, deviations, 0.0) * scale, np.inf)
+        self.estimator.coef_standard_errors_ = np.ascontiguousarray(errors[:, 0] if one_output else errors.T)
 
     def training_border(self) -> Border:
         """Return the border of the rows of the fit, from what the model keeps of them."""
@@ -74,10 +176,6 @@ class Model:
             if self.linear_slopes() is None
             else self.border(estimator.support_vectors_, np.ones(estimator.support_.size))
         )
-
-    def linear(self, X: Any) -> Array | None:
-        """Return the columns of the linear part at the rows of X, less their center; None where there is none."""
-        return None
 
     def append_linear(self, values: Array, X: Any) -> Array:
         """Return kernel values of the rows of X and, after them, the columns of the linear part."""
@@ -115,14 +213,11 @@ class Model:
         model = self.estimator
         coefficients = np.reshape(model._coefficients(), (model.support_.size, int(np.prod(self.outputs()))))
         outputs = expand_kernel(model.kernel_, model.support_vectors_, coefficients, x)
-        if (slopes := self.linear_slopes()) is not None:
+        slopes = self.linear_slopes()
+        if slopes is not None:
             part = expand_linear(self.linear_numbers(), model.linear_center_, slopes, x)
             outputs = add_outputs(outputs, part)
         return add_outputs(outputs, np.atleast_1d(self.bias()))
-
-    def linear_numbers(self) -> list[int]:
-        """Return the numbers of the columns of a linear part, in the order of its coefficients."""
-        return []
 
     def mark_inputs(self, relevance: Any) -> NDArray[np.bool_]:
         """Mark the inputs of the components that vary enough."""
@@ -160,4 +255,13 @@ class Model:
 
     def check_loaded(self) -> None:
         """Refuse inconsistent attributes of a fitted model read from a file."""
-        check_state(self.estimator)
+        model = self.estimator
+        if np.size(getattr(model, "linear_columns", ())):
+            outputs, k = self.outputs(), len(self.linear_numbers())
+            if model.coef_.shape != (*outputs, k) or not np.isfinite(model.coef_).all():
+                raise DataError(f"coef_ of shape {model.coef_.shape} does not belong to {k} linear columns")
+            if k and (model.linear_center_.shape != (k,) or np.shape(model.linear_bias_) != outputs):
+                raise DataError("linear_center_ and linear_bias_ do not belong to coef_")
+            if k and getattr(model.kernel_, "columns", None) != getattr(self.own_kernel(), "columns", None):
+                raise DataError("kernel_ is not on the columns that linear_columns leaves to it")
+        check_state(model)

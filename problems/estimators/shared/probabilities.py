@@ -23,7 +23,6 @@ from problems.estimators.shared.calibration_scores import (
     equal_rows,
     fold_scores,
     leave_groups_out,
-    probability_maps,
 )
 from problems.estimators.shared.coded import numbers_of_codes, scores_of
 from problems.estimators.shared.guarantees import Guarantee, guarantee_of
@@ -40,16 +39,15 @@ __all__ = ["Calibration", "LeftOutCalibration"]
 class _Held:
     """What a fit leaves for the calibration, and what it finds; one object, so that predicting changes no attribute."""
 
-    __slots__ = ("found", "rows", "scores")
+    __slots__ = ("rows", "scores")
 
     def __init__(self) -> None:
         self.rows: Any = None
         self.scores: CalibrationScores | None = None
-        self.found: dict[str, Any] = {}
 
     def keep(self, scores: CalibrationScores) -> CalibrationScores:
         """Keep scores; rows are not needed any more."""
-        self.rows, self.scores, self.found = None, scores, {}
+        self.rows, self.scores = None, scores
         return scores
 
 
@@ -133,13 +131,6 @@ class Calibration:
         if state.scores is not None and rows is None:
             return state.scores
         return state.keep(self.score_left_out(self.rows(rows)))
-
-    def maps(self, kind: str, rows: Any) -> Any:
-        """Return the maps of a calibration, made once."""
-        scores, known_maps = self.scores(rows), self.state().found
-        if kind not in known_maps:
-            known_maps[kind] = probability_maps(scores, kind)
-        return known_maps[kind]
 
     def rows(self, rows: Any) -> tuple[Any, Any, Any]:
         """Return training rows, labels and weights: those given, or those of the fit."""

@@ -492,7 +492,7 @@ def test_intervals_of_a_model_that_is_fitted_again_repeat_its_search(tmp_path, r
     assert "intervals by method nested" in capsys.readouterr().out
     model = load(kept)
     assert isinstance(model.estimator_, problems.LSSVMRegressor)
-    widths = {parts["kernel_"].sigma for parts in model.estimator_.nested_machines_}
+    widths = {machine.kernel_.sigma for machine in model.estimator_.nested_machines_}
     assert len(widths) > 1, "every fold has a kernel of its own"
     ends, err = _intervals(tmp_path, capsys, kept, path)
     np.testing.assert_allclose(ends, model.estimator_.predict_interval(model.matrix(read_table(path)), 0.9, "nested"))
