@@ -17,7 +17,7 @@ With :math:`g_k = 1/(s_k + \lambda)`, :math:`z = U^T y` and the notation of :mod
   :math:`\kappa_j = \sum_k c_{jk}^2 g_k`.
 - folds: a weighted sum of validation criteria, each with a spectrum of its own.
 
-The relative error q of the decomposition (:mod:`~substrate.least_squares.spectrum_error`) moves the root of a criterion
+The relative error q of the decomposition (:mod:`~substrate.least_squares.spectrum`) moves the root of a criterion
 from r to at least :math:`\phi\, r - w` (``shrink`` and ``shifts`` of :class:`Samples`). With B the computed inverse and
 :math:`B^\star` the exact one, :math:`B^\star - B = B^\star E B`, :math:`q = \|E\| \|B\|` and :math:`\|B^\star x\| \le
 \|B x\| / (1 - q)`:

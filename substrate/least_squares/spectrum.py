@@ -23,26 +23,38 @@ With further columns Q that are not penalised (:mod:`~substrate.least_squares.bo
 
 A matrix with a negative eigenvalue is lifted by it: ``values`` are then those of K + ``lift`` I, which is the same
 family of machines with lambda counted from ``lift`` on, :math:`s_k + \lambda = (s_k + \ell) + (\lambda - \ell)`.
+
+Computed values are those of a nearby matrix, and how near it is can be measured. With
+
+.. math:: R = P K P\, U - U S, \qquad D = U^T U - I ,
+
+:math:`T = (U^T U)^{1/2}` and the orthonormal :math:`V = U T^{-1}`, the inverse of :math:`U (S + \lambda)^{-1} U^T` is
+:math:`V T^{-1} (S + \lambda) T^{-1} V^T`, and since :math:`V^T P K P V = T S T^{-1} + V^T R T^{-1}` it differs from
+:math:`P K P + \lambda P` by at most :math:`\|R\| + \|D S\| + \lambda \|D\|` to first order, and what the kernel values
+are off by. Divided by lambda this is the number q, the relative error of everything computed at lambda.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.rounding import matrix_noise, relative_rounding
+from substrate.certificates.rounding import ROUNDED_ONCE, at_most, lost_beside, matrix_noise, relative_rounding
 from substrate.certificates.rows import roundoff
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.gram import Gram
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.coordinates import LeastSquares
 from substrate.least_squares.saddle_system import target_unit
-from substrate.least_squares.spectrum_error import measure_error
-from substrate.namespaces import blocks_beside, namespace_of, on_device_of, to_numpy, zeros_beside
+from substrate.namespaces import blocks_beside, namespace_of, on_device_of, strips, to_numpy, zeros_beside
 from substrate.threads import blas_threads
 
 __all__ = ["Spectrum", "Targets", "centred_spectrum"]
+
+#: Columns whose residuals are formed at a time.
+_COLUMNS = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +90,9 @@ class Targets:
 class Spectrum:
     """Orthonormal ``basis`` (N x N-1, off the direction 1), ``values`` in ascending order, and the mean row of K.
 
-    ``error`` and ``skew`` bound their distance from those of K
-    (:mod:`~substrate.least_squares.spectrum_error`). ``root`` holds the roots of the weights of the rows, if any;
-    ``linear`` the border and its rows W K, where it has columns beside the constant.
+    ``error`` and ``skew`` bound the distance of the decomposed matrix from K, and its part relative to lambda.
+    ``root`` holds the roots of the weights of the rows, if any; ``linear`` the border and its rows W K, where it has
+    columns beside the constant.
     """
 
     basis: Array
@@ -260,15 +272,12 @@ def centred_spectrum(
     gram: Gram,
     rounding: float = 0.0,
     weights: Array | None = None,
-    coarse: bool = False,
     border: Border = ONES,
 ) -> Spectrum:
     """Decompose; the Gram matrix is left unchanged.
 
     ``rounding`` is the kernel's p: a computed k(x, z) is within p sqrt(k(x, x) k(z, z)) of the true one. ``weights``
-    are those of the rows, all positive. ``coarse`` is that of
-    :func:`~substrate.least_squares.spectrum_error.measure_error`. ``border`` holds a constant, and further columns,
-    orthonormal by these weights.
+    are those of the rows, all positive. ``border`` holds a constant, and further columns, orthonormal by these weights.
     """
     if not border.constant:
         raise DeclarationError("a spectrum is that of a machine with a bias; solve without one for each gamma")
@@ -314,7 +323,7 @@ def centred_spectrum(
     lift = -lowest if lowest < -roundoff(n, 1.0) * norm else 0.0
     values = xp.where(values + lift > matrix_noise(n) * norm, values + lift, xp.zeros_like(values))
     with blas_threads(n):
-        error = measure_error(K, basis, values, lift, norm, kernel_rounding, direction, coarse)
+        error, skew = _measure_error(K, basis, values, lift, norm, direction)
     return Spectrum(
         basis=basis,
         values=values,
@@ -322,11 +331,34 @@ def centred_spectrum(
         lift=lift,
         trace=max(trace, 0.0),
         norm=norm,
-        error=error.error,
-        skew=error.skew,
+        error=error + lost_beside(norm) + kernel_rounding,
+        skew=skew,
         root=root,
         linear=linear,
     )
+
+
+def _measure_error(K: Any, basis: Any, values: Any, lift: float, norm: float, direction: Any) -> tuple[float, float]:
+    """Bound the distance of a decomposition from K + lift I off a ``direction``, the ones unless given, or off several;
+    and its part relative to lambda.
+    """
+    if norm == 0.0:
+        return 0.0, 0.0
+    xp, n = namespace_of(basis), int(basis.shape[0])
+    if direction is None:
+        direction = xp.ones_like(basis[:, :1]) / math.sqrt(n)
+    Q = direction if direction.ndim == 2 else direction[:, None]
+    along, skew = Q.T @ basis, basis.T @ basis - xp.eye(basis.shape[1], dtype=basis.dtype, device=basis.device)
+    off, weighted = xp.linalg.vector_norm(skew), xp.linalg.vector_norm(skew * (values / norm))
+    residual = 0.0 * off
+    for columns in strips(int(basis.shape[1]), _COLUMNS):
+        inner = basis[:, columns] - Q @ along[:, columns]
+        images = K @ inner
+        difference = (images - Q @ (Q.T @ images)) / norm - basis[:, columns] * ((values[columns] - lift) / norm)
+        residual += xp.sum(difference * difference)
+    tilt = float(xp.linalg.vector_norm(along))
+    error = norm * (float(xp.sqrt(residual)) + float(weighted) + 2.2 * tilt)
+    return at_most(error), 2.2 * (float(off) + tilt + ROUNDED_ONCE)
 
 
 def _decomposition_off_border(K: Any, directions: Array) -> tuple[float, Any, Any]:

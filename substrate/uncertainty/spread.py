@@ -89,7 +89,7 @@ class Spread(Record):
             )
         targets = (size / unit) ** _POWER
         sizes = np.array([_centred_size(K), _centred_size(_level_kernel(levels, levels))])
-        spectrum = centred_spectrum(Gram(_joined(K, levels, levels, sizes)), coarse=True)
+        spectrum = centred_spectrum(Gram(_joined(K, levels, levels, sizes)))
         lambdas = n * np.array(_PENALTIES) + spectrum.lift
         coordinates = spectrum.targets(targets)
         errors = spectrum.leave_one_out(coordinates, lambdas)[:, :, 0]

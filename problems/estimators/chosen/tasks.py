@@ -129,10 +129,9 @@ def criterion_of(gram: Gram, task: Task) -> tuple[Criterion | CriterionSum, tupl
             of_fold = _validate(*arguments, task.border_of(train), task.border.linear(valid))
             shares += [replace(part, share=part.share / len(task.splits)) for part in of_fold]
         return _sum_parts(shares)
-    coarse = task.gammas is not None  # the end of a default range depends on the error, a given one does not
     if not pooled or (to_numpy(Y) != 0.0).all():
         border = task.border_of(np.arange(gram.n))
-        whole = _of_spectrum(centred_spectrum(gram, p, task.weights, coarse, border), Y, task, None)
+        whole = _of_spectrum(centred_spectrum(gram, p, task.weights, border), Y, task, None)
         return whole, (CriterionShare(whole),)
     shares, mass = list[CriterionShare](), 0.0
     for machine in each_machine(Y, True):  # one against one: every machine has its own rows

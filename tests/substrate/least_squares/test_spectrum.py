@@ -104,18 +104,15 @@ def test_the_decomposition_error_covers_what_is_seen():
 
 @pytest.mark.parametrize("rounding", [0.0, 1e-13])
 @pytest.mark.parametrize("width", [0.3, 2.0, 20.0])
-def test_a_coarse_bound_on_the_error_is_a_bound_and_little_larger(width, rounding):
+def test_the_error_of_a_decomposition_is_bounded(width, rounding):
     K = RBF(width)(np.random.default_rng(5).normal(size=(60, 3)))
-    fine, coarse = (centred_spectrum(Gram(K.copy()), rounding, coarse=which) for which in (False, True))
+    spectrum = centred_spectrum(Gram(K.copy()), rounding)
     centring = np.eye(60) - 1.0 / 60.0
-    U = fine.basis
+    U = spectrum.basis
     V = U @ np.linalg.inv(U.T @ U)
-    exact = np.linalg.norm(centring @ K @ centring - (V * fine.values) @ V.T, 2) + 60.0 * rounding
-    for one in (fine, coarse):
-        assert one.error >= exact
-        assert one.skew >= 2.0 * np.linalg.norm(U.T @ U - np.eye(59), 2)
-    assert coarse.error <= 1.5 * fine.error
-    assert coarse.skew == fine.skew
+    exact = np.linalg.norm(centring @ K @ centring - (V * spectrum.values) @ V.T, 2) + 60.0 * rounding
+    assert exact <= spectrum.error <= 10.0 * exact
+    assert spectrum.skew >= 2.0 * np.linalg.norm(U.T @ U - np.eye(59), 2)
 
 
 @cases
