@@ -34,11 +34,10 @@ def share(certificate):
 
 def exact_errors(model, wild):
     """The true distance of every output from the exact optimum, and what is allowed."""
-    with model._model.recall_fit(wild.X, wild.y, wild.weights) as stored:
-        for one in stored.machines:
-            error = exact_distance(model.kernel_, one.points, one.y, model.gamma, one.weights, one.fitted)
-            spread, rounding = spread_of(one.y, one.weights)
-            yield error, spread, rounding
+    for one in model._model.recall_fit(wild.X, wild.y, wild.weights).machines:
+        error = exact_distance(model.kernel_, one.points, one.y, model.gamma, one.weights, one.fitted)
+        spread, rounding = spread_of(one.y, one.weights)
+        yield error, spread, rounding
 
 
 def check_promises(seeds):

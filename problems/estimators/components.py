@@ -9,7 +9,6 @@ r"""Kernel principal components and kernel spectral clustering: eigenproblems of
 
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -75,7 +74,7 @@ class PointRows(NamedTuple):
 class ComponentsModel(Model):
     """Columns of one kernel expansion, each with its bias: the scores of components."""
 
-    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
         """Refuse: there are no fitted values; ``certify`` checks eigenpairs."""
         raise DeclarationError(
             f"{type(self.estimator).__name__} has no fitted values; certify(X) checks its components"

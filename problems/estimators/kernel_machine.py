@@ -9,20 +9,16 @@ quantiles, expectiles, tubes, the hinge and the logistic loss are solved, bounde
 """
 
 import math
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.checked_again import Added, StoredFit, definite_gram
 from problems.estimators.shared.classifier import Classifier
-from problems.estimators.shared.coded import numbers_of_codes, scores_of, winners
-from problems.estimators.shared.left_out import LeftOut
+from problems.estimators.shared.left_out import LeavesOut, RowsLeftOut, leave_one_out
 from problems.estimators.shared.machine_rows import MachineRows, each_machine, in_columns
-from problems.estimators.shared.model import Model
 from problems.estimators.shared.regressor import Regressor
 from substrate import losses as loss_values
 from substrate.arrays import Array, positive
@@ -125,8 +121,10 @@ class StoredRows:
         return Proof.of(bound.radius, tolerance, _BITS, about=bound.about)
 
 
-class RowLossModel(Model):
+class RowLossModel(LeavesOut):
     """Machines with one loss per row; the model keeps the rows that have a coefficient."""
+
+    conditional = "kernel, gamma, loss, weights and preparation of the columns"
 
     def fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Fit to numbers, or to the codes of labels."""
@@ -194,9 +192,9 @@ class RowLossModel(Model):
         model._keep_expansion(points, numbers[used], kernel, coefficients, float(bias[0]) if single else bias)
         return np.asarray(used)
 
-    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
         """Return all machines on the data of the fit."""
-        return nullcontext(StoredFit(self.recall_machines(*self.recall_data(X, y, sample_weight))))
+        return StoredFit(self.recall_machines(*self.recall_data(X, y, sample_weight)))
 
     def recall_data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Array, Array]:
         """Return rows of positive weight, their targets and weights, and the coefficients of all machines on them."""
@@ -249,10 +247,9 @@ class RowLossModel(Model):
         values: Array = self.evaluate(X)
         return values
 
-    def leave_rows_out(self, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Certificate]:
-        """Return targets and left-out values of every machine, one column each, and the certificate."""
+    def leave_rows_out(self, X: Any, y: Any = None, sample_weight: Any = None, is_checked: bool = True) -> RowsLeftOut:
+        """Leave every row out of every machine, in closed form where no other row changes the piece of its loss."""
         model = self.estimator
-        check_is_fitted(model)
         if X is None or y is None:
             raise DataError(
                 f"{type(model).__name__} keeps the rows that have a coefficient alone; give the training rows again, "
@@ -260,7 +257,8 @@ class RowLossModel(Model):
             )
         X, Y, weights, a = self.recall_data(X, y, sample_weight)
         gram = definite_gram(model.kernel_, X)
-        outputs, checks, counts = np.reshape(self.values_at(X, _used_rows(a)), Y.shape).copy(), [], []
+        fitted = np.reshape(self.values_at(X, _used_rows(a)), Y.shape)
+        residuals, checks, counts = np.full(Y.shape, np.nan), [], []
         for part in each_machine(Y, model._labels):
             matrix = gram if part.whole else gram.restrict(part.rows)
             fit = self.fit_machine(
@@ -268,7 +266,7 @@ class RowLossModel(Model):
             )
             spread = float(np.ptp(part.y)) or 1.0
             left = leave_rows_out(fit.space, fit.losses, fit.point, spread)
-            outputs[part.rows, part.column] = left.values
+            residuals[part.rows, part.column] = part.y - left.values
             counts.append((part.rows.size, left.fitted_again.size))
             checks.append(
                 Row(
@@ -279,19 +277,13 @@ class RowLossModel(Model):
                     formula="f^(-i)(x_i) as stated - by a fit",
                 )
             )
-        answer = model.certificate_.answer
-        rests_on = () if answer is None else (answer.plain("accuracy of the fit"),)
+        again = sum(again for _, again in counts)
         facts = (
-            ("closed form", f"for {sum(n - again for n, again in counts)} of {sum(n for n, _ in counts)} rows"),
-            (
-                "fitted again",
-                f"for {sum(again for _, again in counts)}, without which the pieces of the others do not settle",
-            ),
-            ("conditional on", "kernel, gamma, loss, weights and preparation of the columns, chosen with the row"),
-            (NO_BOUND, "refits check the left-out values; the accuracy of the fit is a row"),
+            ("closed form", f"for {sum(n for n, _ in counts) - again} rows"),
+            ("fitted again", f"for {again} rows, without which the pieces of the others do not settle"),
         )
-        worst = max(checks, key=lambda row: row.relative)
-        return Y, outputs, Certificate("Leave-one-out", (worst, *rests_on), facts)
+        unknown, worst = np.full(Y.shape[1], np.nan), max(checks, key=lambda row: row.relative)
+        return RowsLeftOut(X, Y, Y - fitted, residuals, weights, unknown, unknown, (worst,), facts)
 
 
 def _used_rows(a: Array) -> NDArray[np.intp]:
@@ -318,33 +310,6 @@ def _loss_of(model: Any) -> Loss:
         other = "KernelClassifier" if loss.is_margin else "KernelRegressor"
         raise DeclarationError(f"{loss!r} is a loss of {'labels' if loss.is_margin else 'numbers'}; use {other}")
     return loss
-
-
-def _leave_one_out(self: Any, X: Any = None, y: Any = None, sample_weight: Any = None) -> LeftOut:
-    """Return outputs and residuals of every training row with that row left out.
-
-    The training rows are given again, since the model keeps those with a coefficient only. In closed form where no
-    other row changes the piece of its loss, and by a fit where one does; the certificate states how many there are
-    of each. A machine that never used a row has no residual there. There is no generalised cross-validation, ``gcv``
-    is NaN, as are the degrees of freedom.
-    """
-    Y, outputs, certificate = self._model.leave_rows_out(X, y, sample_weight)
-    residuals = np.where(Y != 0.0, Y - outputs, np.nan) if self._labels else Y - outputs
-    values, errors = (array[:, 0] if Y.shape[1] == 1 else array for array in (outputs, residuals))
-    predictions, wrong = values, None
-    if self._labels:
-        decoded = winners(scores_of(values, self.coding, self.code_book_))
-        predictions = self.classes_[decoded]
-        wrong = float(np.mean(decoded != numbers_of_codes(Y, self.code_book_)))
-    return LeftOut(
-        outputs=values,
-        residuals=errors,
-        predictions=predictions,
-        degrees_of_freedom=math.nan,
-        gcv=math.nan,
-        misclassification=wrong,
-        certificate=certificate,
-    )
 
 
 @dataclass(eq=False, repr=False)
@@ -403,7 +368,7 @@ class KernelRegressor(Regressor):
     loss: Any = None
     linear_columns: Any = ()
 
-    leave_one_out = _leave_one_out
+    leave_one_out = leave_one_out
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X and targets y; a row of weight 2 counts as two rows, one of weight 0 not at all."""
@@ -466,7 +431,7 @@ class KernelClassifier(Classifier):
     calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
     class_weight: Any = None
 
-    leave_one_out = _leave_one_out
+    leave_one_out = leave_one_out
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X and labels y of any kind; a row of weight 2 counts as two rows, one of weight 0 not at all."""

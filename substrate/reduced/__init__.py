@@ -17,9 +17,7 @@ from substrate.values import Record, Value
 __all__ = ["RULES", "Basis"]
 
 #: The rules of selection.
-RULES = ("feature_vectors", "pruned", "renyi", "kmeans++", "pivoted_cholesky", "random")
-#: The rules that stop at a reconstruction error.
-_STOPPING = ("feature_vectors", "pivoted_cholesky")
+RULES = ("feature_vectors", "pruned", "renyi", "kmeans++", "random")
 _WORDS = f"one of {', '.join(RULES)}, row numbers, or points"
 
 
@@ -40,17 +38,17 @@ class Basis(Value, Record):
         A rule by which rows become the basis: ``"feature_vectors"`` (greedy, the smallest mean reconstruction error),
         ``"pruned"`` (backward, by the size of beta, see
         [Cawley2002]_), ``"renyi"`` (entropy, as in fixed-size LS-SVMs), ``"kmeans++"`` (spread in feature space),
-        ``"pivoted_cholesky"`` (the worst reconstructed row next), ``"random"``. Or the numbers of the rows; or the
+        ``"random"``. Or the numbers of the rows; or the
         points themselves, which need not be rows. None is ``"kmeans++"`` for the L1 substrate, whose 1-norm chooses
         among the vectors by their size too, so that spread ones are offered, and ``"feature_vectors"`` otherwise.
     n_candidates : int, default=2000
-        How many rows ``"feature_vectors"``, ``"pivoted_cholesky"`` and ``"pruned"`` choose from; ten
+        How many rows ``"feature_vectors"`` and ``"pruned"`` choose from; ten
         times as many for ``"renyi"`` and ``"kmeans++"``. Drawn at random where there are more; None is all rows.
     n_scoring : int, default=1000
         How many rows, drawn at random, reconstruction errors are averaged over; None is all of them. With None for both
         the greedy rule is the published one, and needs a matrix of all pairs.
     reconstruction_tolerance : float, default=0.0
-        Mean reconstruction error at which ``"feature_vectors"`` and ``"pivoted_cholesky"`` stop.
+        Mean reconstruction error at which ``"feature_vectors"`` stops.
     random_state : int, RandomState, Generator or None, default=0
         Seed of everything drawn at random; nothing is where all rows are candidates and scoring rows of a greedy rule.
         What is drawn are numbers of rows: the same seed means the same rows of an array, a file or a cluster. None:
@@ -124,10 +122,9 @@ class Basis(Value, Record):
         if isinstance(rule, str):
             if rule not in RULES:
                 raise DeclarationError(f"basis.rule must be {_WORDS}; received {rule!r}")
-            if stop > 0.0 and rule not in _STOPPING:
+            if stop > 0.0 and rule != "feature_vectors":
                 raise DeclarationError(
-                    f"basis.reconstruction_tolerance={stop!r} stops {', '.join(_STOPPING)}; rule={rule!r} ends at "
-                    "basis.n"
+                    f"basis.reconstruction_tolerance={stop!r} stops feature_vectors; rule={rule!r} ends at basis.n"
                 )
         elif isinstance(rule, (bool, int, float)):
             raise DeclarationError(f"basis.rule must be {_WORDS}; received {rule!r}")

@@ -20,7 +20,6 @@ from substrate.reduced.rules import (
     select_by_entropy,
     select_by_pruning,
     select_feature_vectors,
-    select_pivots,
     select_spread,
 )
 from substrate.streaming.rows import Source, draw_rows
@@ -148,13 +147,11 @@ def _count_offered(choice: Basis) -> int | None:
 def _pick(
     choice: Basis, candidates: Candidates, count: int, every: Callable[[], KernelRows], lam: float, generator: Any
 ) -> Chosen:
-    stop = choice.reconstruction_tolerance
     ways: dict[str, Callable[[], Chosen]] = {
-        "feature_vectors": lambda: select_feature_vectors(candidates, count, stop),
+        "feature_vectors": lambda: select_feature_vectors(candidates, count, choice.reconstruction_tolerance),
         "pruned": lambda: select_by_pruning(candidates, every(), count, lam),
         "renyi": lambda: select_by_entropy(candidates, count, generator),
         "kmeans++": lambda: select_spread(candidates, count, generator),
-        "pivoted_cholesky": lambda: select_pivots(candidates, count, stop),
         "random": lambda: Chosen(candidates.rows, f"{count} vectors"),
     }
     return ways[choice.rule]()

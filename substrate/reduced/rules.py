@@ -14,8 +14,6 @@ with the kernel block instead of a new inverse. It ends at the given number, at 
 of all rows, drop the smallest :math:`|\beta_j|`, fit again. The sums over all rows are computed once, for all
 candidates, in one pass; a smaller basis needs only a part of them.
 
-*Pivoted Cholesky*: at each step the pivot is the point farthest from the span of the chosen ones ([Harbrecht2012]_).
-
 *k-means++ seeding* in feature space: points are drawn in proportion to their squared distance from the chosen ones,
 
 .. math:: \|\varphi(x) - \varphi(z)\|^2 = k(x, x) - 2 k(x, z) + k(z, z)
@@ -53,7 +51,6 @@ __all__ = [
     "select_by_entropy",
     "select_by_pruning",
     "select_feature_vectors",
-    "select_pivots",
     "select_spread",
 ]
 
@@ -97,31 +94,6 @@ class Candidates:
     def diagonal(self, rows: Any) -> Array:
         """Return the values k(x, x)."""
         return self.matrix.diagonal_at(rows)
-
-
-def select_pivots(candidates: Candidates, count: int, tolerance: float = 0.0) -> Chosen:
-    """Choose up to ``count``; stop where the mean relative diagonal left is at ``tolerance``, or nothing is left."""
-    rows = candidates.rows
-    diagonal = candidates.diagonal(rows)
-    whole = np.where(diagonal > 0.0, diagonal, 1.0)
-    floor = rank_cutoff(max(rows.size, 1)) * float(diagonal.max(initial=0.0))
-    L = np.zeros((count, rows.size))
-    column_of = candidates.columns()
-    chosen: list[int] = []
-    remaining = diagonal.copy()
-    while len(chosen) < count:
-        k, pivot = len(chosen), int(remaining.argmax())
-        if remaining[pivot] <= floor:
-            return Chosen(rows[chosen], "a complete basis")
-        error = float(np.mean(remaining / whole))
-        if error <= tolerance and tolerance > 0.0:  # at zero only a complete basis ends it
-            return Chosen(rows[chosen], f"a mean reconstruction error of {error:.2e}")
-        column = column_of(pivot) - L[:k].T @ L[:k, pivot]
-        L[k] = column / np.sqrt(remaining[pivot])
-        remaining = np.maximum(remaining - L[k] ** 2, 0.0)
-        remaining[pivot] = 0.0
-        chosen.append(pivot)
-    return Chosen(rows[chosen], f"{count} vectors")
 
 
 def select_spread(candidates: Candidates, count: int, generator: Any) -> Chosen:

@@ -18,7 +18,7 @@ VALUES = [
     Basis(),
     Basis(50),
     Basis(7, "renyi", n_candidates=None, n_scoring=30, random_state=3),
-    Basis(rule="pivoted_cholesky", reconstruction_tolerance=0.1),
+    Basis(rule="feature_vectors", reconstruction_tolerance=0.1),
     Basis(rule=[1, 2]),
 ]
 over_values = pytest.mark.parametrize("value", VALUES, ids=repr)

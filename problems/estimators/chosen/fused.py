@@ -7,7 +7,6 @@ predictions, certificates and probabilities are those of that machine.
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -241,10 +240,10 @@ class FusedModel(Model):
             raise DataError(f"the model was fitted to more rows than these {X.shape[0]}; pass the X and y of the fit")
         return model._selector.take_points(X, model.training_rows_, model.training_rows_), y[model.training_rows_]
 
-    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
         """Return that machine on the rows that trained it, at the value that this model states."""
         machine = copy(self.estimator.machine_).set_params(**self.estimator._selector.stated())
-        recalled: AbstractContextManager[StoredFit] = machine._model.recall_fit(*self.training_rows(X, y), None)
+        recalled: StoredFit = machine._model.recall_fit(*self.training_rows(X, y), None)
         return recalled
 
     def outputs(self) -> tuple[int, ...]:

@@ -15,7 +15,6 @@ import math
 import operator
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
@@ -87,21 +86,21 @@ class StackedModel(Model):
         ]
         return [reduce(operator.add, each) for each in terms]
 
-    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
         """Return the stack of every output on the data of the fit; the gap of its weights is computed anew."""
         model = self.estimator
         labels = bool(model._labels)
         X, y, weights = model._check_again(X, y, sample_weight, numeric=not labels, multi_output=not labels)
         X, y, weights, _ = model._weighted(X, y, weights)
         Y = model._codes_again(y) if labels else Numbers().codes(y)
-        return nullcontext(self.store(X, Y, weights, left_out_errors(model.estimators_)))
+        return self.store(X, Y, weights, left_out_errors(model.estimators_))
 
     def store(self, X: Any, Y: Array, weights: Array, errors: Array) -> StoredFit:
         """Return the stack of every output on rows that were checked, and the gap of its weights."""
         model, (members, u), machines = self.estimator, self.used(), list[list[StoredMachine]]()
         for member in members:
-            with member._model.recall_fit(X, Y[:, 0] if Y.shape[1] == 1 else Y, weights) as stored:
-                machines.append(list(stored.machines))
+            stored: StoredFit = member._model.recall_fit(X, Y[:, 0] if Y.shape[1] == 1 else Y, weights)
+            machines.append(list(stored.machines))
         values = _predict_each(members, X)
         # equal members have no rounding; otherwise that of differences, products and sums, and of the last addition
         spreads = np.einsum("ikm,mk->ik", np.abs(values - values[:, :, :1]), u)
@@ -320,7 +319,7 @@ class StackChoice:
         model._keep_classes(coded, Y)
         best = members[int(np.argmax(u[:, 0]))]
         model._keep_expansion(X, rows, best.kernel_, best.support_values_, best.bias_)
-        report = certify_stored(model._title, nullcontext(model._model.store(X, Y, weights, errors)))
+        report = certify_stored(model._title, model._model.store(X, Y, weights, errors))
         shares = [f"{' '.join(f'{one:.3g}' for one in line)} {m.kernel_!r}" for line, m in zip(u, members, strict=True)]
         facts: Facts = (
             ("stack", f"of {len(members)} machines: {'; '.join(shares)}"),

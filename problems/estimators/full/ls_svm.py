@@ -7,7 +7,6 @@ subject to :math:`y_i = f(x_i) + e_i` or :math:`y_i f(x_i) = 1 - e_i`; see :mod:
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -127,7 +126,7 @@ class LSSVMModel(SaddleModel):
         signed = fit._replace(support_values=coded.sign(Y, fit.support_values))
         self.keep(X, rows, kernel, signed, gammas, weights, one_output)
 
-    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
         """Return the machines on the data of the fit, checked as the fit checks them, with its robust weights and its
         constants; a machine with a shape carries its own bracket.
         """

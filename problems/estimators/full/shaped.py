@@ -10,7 +10,6 @@ other. What is stored carries its own bracket, from which ``certify`` and ``prov
 
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -261,12 +260,12 @@ class StoredShaped:
         return prove_shaped(self.machine)
 
 
-def recall_shaped(model: Any, X: Any, Y: Array, weights: Array, gamma: float) -> AbstractContextManager[StoredFit]:
+def recall_shaped(model: Any, X: Any, Y: Array, weights: Array, gamma: float) -> StoredFit:
     """Return the stored machine on the data of its fit, given again."""
     points = X.toarray() if is_sparse(X) else np.asarray(X)
     shapes = read_shapes(model, points.shape[1])
     stored = _stored(model, points, np.ascontiguousarray(Y[:, 0]), gamma, np.asarray(weights), shapes)
-    return nullcontext(StoredFit([StoredShaped(stored)]))
+    return StoredFit([StoredShaped(stored)])
 
 
 def check_shape(model: Any) -> None:

@@ -8,7 +8,6 @@ On all rows :math:`1^T a = 0`, see :mod:`problems.l1_substrate`; on a basis ther
 """
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -243,13 +242,13 @@ class L1Model(Model):
         model._keep_expansion(points, used, kernel, values, float(bias[0]) if one else bias)
         model.support_ = names
 
-    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
         """Return all machines on the data of the fit."""
         model = self.estimator
         given, _ = read_rows(model, X, y, sample_weight, again=True)
         Y = model._codes_again(given.y) if model._labels else given.y[:, None]
         facts = (("kernel", repr(model.kernel_)), ("zeta", f"{self.zeta():g}"), *weights_of_rows(given))
-        return nullcontext(StoredFit(self.recall_machines(given, Y), lambda: ((), facts)))
+        return StoredFit(self.recall_machines(given, Y), lambda: ((), facts))
 
     def recall_machines(self, given: WeightedRows, Y: Array) -> Iterator[Any]:
         """Return every machine, with the coefficients of all its columns."""

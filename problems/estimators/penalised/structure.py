@@ -5,7 +5,6 @@ bounded at all rows.
 """
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, cast
 
@@ -123,18 +122,16 @@ class MaximalVariationModel(DecoupledModel):
             values[:, model.component_support_] = super().component_values(X)
         return values
 
-    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
         """Return all machines on the data of the fit."""
         model = self.estimator
         given, _ = read_rows(model, X, y, sample_weight, again=True)
         Y = model._codes_again(given.y) if model._labels else given.y[:, None]
         X, weights = given.X, given.weights
         if model.refit:
-            return nullcontext(
-                StoredFit(self.recall_refits(X, Y, weights), lambda: ((), (("kernel", repr(model.kernel_)),)))
-            )
+            return StoredFit(self.recall_refits(X, Y, weights), lambda: ((), (("kernel", repr(model.kernel_)),)))
         facts = (("kernel", repr(model.kernel_)), *self.group_facts(), *weights_of_rows(given))
-        return nullcontext(StoredFit(self.recall_machines(X, Y, weights), lambda: ((), facts)))
+        return StoredFit(self.recall_machines(X, Y, weights), lambda: ((), facts))
 
     def recall_refits(self, X: Any, Y: Array, weights: Array) -> Iterator[StoredRefit]:
         """Return every machine on the selected components."""

@@ -24,7 +24,6 @@ The problem itself is :mod:`problems.column_reduced_ls_svm`.
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -155,10 +154,10 @@ class ColumnModel(Model):
             raise DataError(f"the model was fitted to row {last}, these are {labels.size} rows")
         return X, Y
 
-    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
         """Return all machines on the data of the fit."""
         # the kept columns are chosen by a rule of the paper, not as an optimum: all is about the solution on them
-        return nullcontext(self.recall_machines(*self.recall_codes(X, y)))
+        return self.recall_machines(*self.recall_codes(X, y))
 
     def recall_machines(self, X: Any, Y: Array) -> StoredFit:
         """Return all machines on checked rows and codes."""
@@ -238,7 +237,7 @@ class ColumnReducedClassifier(Classifier):
         values = np.ascontiguousarray(values[:, 0] if single else values)
         self._keep_expansion(X, kept, kernel, values, float(bias[0]) if single else bias)
         with warnings.catch_warnings(action="ignore", category=IndefiniteKernelWarning):  # warned of above
-            checked = certify_stored(self._title, nullcontext(self._model.recall_machines(X, Y)))
+            checked = certify_stored(self._title, self._model.recall_machines(X, Y))
         support = ("support vectors", f"{kept.size} of {Y.shape[0]} rows")
         self.certificate_ = Certificate(self._title, checked.rows, (*facts, *checked.record, support))
         warn_unless_holds(self.certificate_)

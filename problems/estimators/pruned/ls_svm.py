@@ -13,7 +13,6 @@ widths may be chosen again nearby before pruning goes on.
 """
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, Literal, NamedTuple, Self
@@ -24,7 +23,7 @@ from problems.estimators.full.robust import fit_reweighted
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle, gammas_of
 from problems.estimators.full.saddle_machine import SaddleModel
 from problems.estimators.shared.base import WeightedRows
-from problems.estimators.shared.checked_again import StoredFit, definite_gram, recall_saddle, refuse_strange_classes
+from problems.estimators.shared.checked_again import StoredFit, definite_gram, recall_saddle
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import scores_of, winners
 from problems.estimators.shared.encoding import PruningStep, read_robust, row_sizes
@@ -285,7 +284,7 @@ class PrunedModel(SaddleModel):
         points = rows.X if step.kernel.pairwise else points_of(rows.X, step.rows, False)
         model._keep_expansion(points, rows.numbers[step.rows], step.kernel, _one_or_all(values), bias)
 
-    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
         """Return the rows that were kept among the data of the fit, with their robust weights and gammas."""
         model = self.estimator
         X, y, weights = model._check_again(X, y, sample_weight, numeric=not model._labels)
@@ -295,10 +294,7 @@ class PrunedModel(SaddleModel):
         if not np.array_equal(known.numbers, first):
             row = int(np.setdiff1d(first, known.numbers)[0])
             raise DataError(f"row {row} was fitted and has weight zero here; pass the sample_weight of the fit")
-        Y = known.y[:, None]
-        if model._labels:
-            refuse_strange_classes(model, known.y)
-            Y = model.code_book_[np.searchsorted(model.classes_, known.y)]
+        Y = model._codes_again(known.y) if model._labels else known.y[:, None]
         places = np.searchsorted(known.numbers, model.support_)
         points = points_of(known.X, places, model.kernel_.pairwise)
         gammas, weights = (model.gamma_,) * Y.shape[1], known.weights[places] * model.weights_

@@ -18,7 +18,6 @@ Leave-one-out takes one more pass, and keeps one number per row and output.
 """
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -29,9 +28,8 @@ from problems.estimators.full.robust import WeightedFit, check_history, reweigh_
 from problems.estimators.full.shaped import has_shape
 from problems.estimators.reduced.fit import CONDITIONAL, FitData, PreparedRows, ReducedFit, fit_at, prepare
 from problems.estimators.reduced.weighed import ALIKE, Weighed, weight_facts
-from problems.estimators.shared.checked_again import Added, StoredFit, refuse_strange_classes
+from problems.estimators.shared.checked_again import Added, StoredFit
 from problems.estimators.shared.checks import check_home, warn_if_unscaled, warn_of_scales
-from problems.estimators.shared.coded import Classes
 from problems.estimators.shared.encoding import read_robust
 from problems.estimators.shared.left_out import LeavesOut, RowsLeftOut, gcv_of
 from substrate.arrays import Array, is_sparse, positive
@@ -346,9 +344,9 @@ class BasisModel(LeavesOut):
                 "that are read in passes are numpy's; model.to_numpy() takes the model to numpy"
             )
 
-    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
         """Read the data of the fit once more, and return all machines on them."""
-        return nullcontext(StoredFit((StoredReduced(self, self.read_again(X, y, sample_weight)),)))
+        return StoredFit((StoredReduced(self, self.read_again(X, y, sample_weight)),))
 
     def read_again(self, X: Any, y: Any, sample_weight: Any = None) -> FitData:
         """Return training rows, targets and weights once more, for a check of what is held now."""
@@ -367,8 +365,7 @@ class BasisModel(LeavesOut):
         X, y, weighed = model._make_checker(**same)._model.check_rows(X, y, sample_weight)
         if book is None:
             return FitData.of_numbers(X, y, weighed)
-        refuse_strange_classes(model, to_numpy(y))
-        source = ArraySource(X, own_copy(Classes(*book).codes(y)), weights=weighed.weights)
+        source = ArraySource(X, own_copy(model._codes_again(y)), weights=weighed.weights)
         return FitData(source, weighed=weighed)
 
     def training_rows(self, data: FitData) -> KernelRows:

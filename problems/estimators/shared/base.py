@@ -13,7 +13,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, validate_data
 
-from problems.estimators.shared.checked_again import certify_stored
+from problems.estimators.shared.checked_again import StoredFit, certify_stored
 from problems.estimators.shared.checks import (
     check_home,
     checked_on_device,
@@ -193,9 +193,8 @@ class KernelEstimator(BaseEstimator):
         they were found. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
         """
         self._check_given_again(X, y, sample_weight)
-        with self._model.recall_fit(X, y, sample_weight) as stored:
-            proofs: list[Proof] = [machine.prove() for machine in stored.machines]
-        return accuracy_of_outputs(proofs)
+        stored: StoredFit = self._model.recall_fit(X, y, sample_weight)
+        return accuracy_of_outputs([machine.prove() for machine in stored.machines])
 
     def _check_given_again(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Refuse to check without targets, or with weights that the fit cannot have had."""

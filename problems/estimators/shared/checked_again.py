@@ -12,7 +12,6 @@ recomputed. For the dense kernel least-squares machines (:class:`StoredSaddle`) 
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -44,7 +43,6 @@ __all__ = [
     "certify_stored",
     "definite_gram",
     "recall_saddle",
-    "refuse_strange_classes",
 ]
 
 Facts = tuple[tuple[str, str], ...]
@@ -69,16 +67,15 @@ class StoredFit(NamedTuple):
     add: Callable[[], Added] = lambda: ((), ())
 
 
-def certify_stored(title: str, stored_fit: AbstractContextManager[StoredFit]) -> Certificate:
+def certify_stored(title: str, stored: StoredFit) -> Certificate:
     """Return the certificate of the machines that a model stores: the worst of their rows, and the facts of all."""
     rows: list[tuple[Row, ...]] = []
     facts: dict[str, str] = {}
-    with stored_fit as stored:
-        for machine in stored.machines:
-            machine_rows, more = machine.certify()
-            rows.append(machine_rows)
-            facts |= dict(more)
-        added, first = stored.add()
+    for machine in stored.machines:
+        machine_rows, more = machine.certify()
+        rows.append(machine_rows)
+        facts |= dict(more)
+    added, first = stored.add()
     return Certificate(f"{title}, checked again", (*worst_rows(rows), *added), (*first, *facts.items()))
 
 
@@ -91,7 +88,7 @@ def recall_saddle(
     *,
     observed: Array | None = None,
     equations: float | None = None,
-) -> AbstractContextManager[StoredFit]:
+) -> StoredFit:
     """Return the machines of a dense least-squares estimator on the data of its fit, which were checked.
 
     Parameters
@@ -139,7 +136,7 @@ def recall_saddle(
                 equations=equations,
             )
 
-    return nullcontext(StoredFit(machines(), lambda: ((), gram().record())))
+    return StoredFit(machines(), lambda: ((), gram().record()))
 
 
 class StoredSaddle(NamedTuple):
@@ -233,12 +230,3 @@ def definite_gram(kernel: Kernel, X: Any) -> Gram:
     if not kernel.trusted:
         gram.check_definite()
     return gram
-
-
-def refuse_strange_classes(model: Any, labels: Any) -> None:
-    """Raise for labels that the model does not know, or for classes in an order that no fit leaves."""
-    classes, present = np.asarray(model.classes_), np.unique(labels)
-    if not np.array_equal(np.unique(classes), classes):
-        raise DataError(f"classes_ must be sorted, each class once, as a fit leaves them; the model holds {classes}")
-    if not np.isin(present, classes).all():
-        raise DataError(f"the model knows classes {classes}, these data have {present}")

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.base import KernelEstimator, WeightedRows
 from problems.estimators.shared.calibration_scores import CalibrationScores, probabilities, probability_maps
-from problems.estimators.shared.coded import Classes, class_factors, classes_of, scores_of, winners
+from problems.estimators.shared.coded import Classes, class_factors, scores_of, winners
 from problems.estimators.shared.guarantees import Guarantee
 from problems.estimators.shared.probabilities import Calibration
 from substrate.arrays import Array
@@ -197,10 +197,16 @@ class Classifier(ClassifierMixin, KernelEstimator):
         return partial(_share_wrong, numbers=to_numpy(classes.numbers(labels)), coding=self.coding, book=classes.book)
 
     def _codes_again(self, labels: Any) -> Any:
-        """Return the codes of the labels of the fit, given again."""
-        classes = classes_of(labels)
-        if not np.array_equal(classes, self.classes_):
-            raise DataError(f"the model knows classes {self.classes_}, these data have {classes}")
+        """Return the codes of the labels of the fit, given again; refuse labels that the model does not know, and
+        classes in an order that no fit leaves.
+        """
+        classes, present = np.asarray(self.classes_), np.unique(to_numpy(labels))
+        if not np.array_equal(np.unique(classes), classes):
+            raise DataError(
+                f"classes_ must be sorted, each class once, as a fit leaves them; the model holds {classes}"
+            )
+        if not np.isin(present, classes).all():
+            raise DataError(f"the model knows classes {classes}, these data have {present}")
         return Classes(classes, self.code_book_).codes(labels)
 
     def _keep_classes(self, classes: Classes, codes: Any = None) -> None:

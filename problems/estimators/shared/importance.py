@@ -212,20 +212,10 @@ def _columns(X: Any, columns: Sequence[int]) -> Array:
 def _with_columns(X: Any, rows: Any, columns: Sequence[int], values: Array) -> Any:
     """Return copies of some rows with other values of one input."""
     if is_sparse(X):
-        return _sparse_with_columns(X, rows, columns, values)
+        changed = X[rows].tolil()
+        changed[:, columns] = values
+        return changed.tocsr()
     points = own_copy(take_rows(X, rows))
     for column, column_values in zip(columns, values.T, strict=True):
         points[:, column] = on_device_of(points, column_values) if is_device_array(points) else column_values
     return points
-
-
-def _sparse_with_columns(X: Any, rows: Any, columns: Sequence[int], values: Array) -> Any:
-    from scipy.sparse import csr_matrix, diags
-
-    keep = np.ones(X.shape[1])
-    keep[columns] = 0.0
-    place, number = np.nonzero(values)
-    put = csr_matrix((values[place, number], (place, np.asarray(columns)[number])), shape=(rows.size, X.shape[1]))
-    changed = csr_matrix(X[rows] @ diags(keep).tocsr()) + put
-    changed.eliminate_zeros()
-    return changed

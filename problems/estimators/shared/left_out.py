@@ -152,7 +152,7 @@ def decode(model: Any, outputs: Array, codes: Array) -> tuple[Any, float]:
 
 
 class LeavesOut(Model):
-    """A machine of one linear system, of which every row can be left out without a refit."""
+    """A machine of which every row can be left out, without a refit where it solves one linear system."""
 
     #: What is not refitted.
     conditional: ClassVar[str] = "kernel, gamma, weights and preparation of the columns"
@@ -163,9 +163,9 @@ class LeavesOut(Model):
         the check by a refit unless it is asked for.
         """
 
-    @abstractmethod
     def left_out_machines(self, rows: Any) -> Sequence[LeftOutMachines]:
         """Return all machines without one row, for every output; ``rows`` are those of the fit, if not kept."""
+        raise NotImplementedError
 
     def leave_one_out(self, X: Any, y: Any, sample_weight: Any) -> LeftOut:
         """Leave every row out, and decode outputs to classes."""
@@ -250,7 +250,9 @@ def leave_one_out(self: Any, X: Any = None, y: Any = None, sample_weight: Any = 
     their choice, which the certificate states.
 
     A model with a basis keeps no rows: they are given again, with their targets, and their weights if the fit had any.
-    The basis stays as it is, too.
+    The basis stays as it is, too. So are they for losses other than the squared one, where a row is left out in closed
+    form if no other row changes the piece of its loss, and by a fit if one does; the certificate states how many there
+    are of each, and there are no degrees of freedom, NaN.
     """
     left_out: LeftOut = self._model.leave_one_out(X, y, sample_weight)
     return left_out

@@ -9,7 +9,6 @@ part.
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -46,7 +45,7 @@ class Model:
     estimator: Any
 
     @abstractmethod
-    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
         """Return what the model stores, on the data of the fit, which are checked as the fit checks them."""
 
     def own_kernel(self, given: Any = None) -> Kernel:

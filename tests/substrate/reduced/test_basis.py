@@ -17,7 +17,6 @@ from substrate.reduced.rules import (
     select_by_entropy,
     select_by_pruning,
     select_feature_vectors,
-    select_pivots,
     select_spread,
 )
 
@@ -47,7 +46,6 @@ RULES = {
     "pruned": lambda c, n, seed: select_by_pruning(c, rows_with(c), n, 0.1),
     "renyi": lambda c, n, seed: select_by_entropy(c, n, np.random.default_rng(seed)),
     "kmeans++": lambda c, n, seed: select_spread(c, n, np.random.default_rng(seed)),
-    "pivoted_cholesky": lambda c, n, seed: select_pivots(c, n),
 }
 over_rules = pytest.mark.parametrize("rule", RULES)
 
@@ -110,8 +108,8 @@ def test_the_errors_of_the_greedy_rule_fall_to_the_tolerance():
     assert naive.reconstruction(K, chosen) <= 0.05 < naive.reconstruction(K, chosen[:-1])
 
 
-@pytest.mark.parametrize("select", [select_feature_vectors, select_pivots])
-def test_a_complete_basis_ends_the_choice(select):
+def test_a_complete_basis_ends_the_choice():
+    select = select_feature_vectors
     line = everything(Linear())
     assert select(line, 20).rows.size == 2
     assert select(line, 20).ended == "a complete basis"
@@ -119,15 +117,6 @@ def test_a_complete_basis_ends_the_choice(select):
     assert select(tied, 20).rows.size == 6
     nothing = everything(Linear(), np.zeros((5, 2)))
     assert select(nothing, 3).rows.size == 0
-
-
-def test_pivots_are_those_of_the_factorisation():
-    """Each is the largest diagonal of K less what the ones before it explain."""
-    left = np.array(K)
-    for pivot in select_pivots(everything(), 8).rows:
-        rest = np.diag(left)
-        assert_allclose(rest[pivot], rest.max(), rtol=1e-10)
-        left = left - np.outer(left[:, pivot], left[pivot]) / rest[pivot]
 
 
 def test_swaps_raise_the_entropy():
