@@ -64,7 +64,10 @@ class CriterionDisplay:
         """Draw the search of a machine that chose its gamma, with the kernel it chose; ``output`` is one of several."""
         demand(estimator, "gamma_", cls.__name__, "machines that chose their gamma, as LSSVMRegressorCV")
         if not np.isfinite(estimator.criterion_lower_bound_).all():
-            raise DataError(f"loss {estimator.loss!r} has no lower bound; choose gamma by loss='squared'")
+            raise DataError(
+                "this choice of gamma has no lower bound: it was made among some values, for a machine without closed "
+                "forms; path_ has the criterion at each of them"
+            )
         gammas, values = (np.asarray(estimator.path_[name]) for name in ("values", "criterion"))
         numbers = (estimator.gamma_, estimator.criterion_, estimator.criterion_lower_bound_)
         gamma, value, bound = (float(one_of(np.asarray(number), output, "output", 0, axis=0)) for number in numbers)

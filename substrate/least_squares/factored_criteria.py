@@ -12,8 +12,7 @@ is :math:`N^3` operations where a decomposition takes about ten times as many. :
 - leave-one-out :math:`\frac1N \sum_i r_i^2`, :math:`r_i = \alpha_i / B_{ii}`, or with blocks of rows in the place of
   single ones, :math:`r_S = B_{SS}^{-1} \alpha_S`;
 - generalised cross-validation :math:`N \|\alpha\|^2 / (\operatorname{tr} V B)^2`;
-- the evidence :math:`F = \frac{y^T \alpha}{N - 1} \big( \det A / (\mu + \lambda) \big)^{1/(N-1)}`;
-- validation rows :math:`\frac1n \|y^v - \bar y - C \alpha\|^2`, C their centred kernel rows, e their errors.
+- the evidence :math:`F = \frac{y^T \alpha}{N - 1} \big( \det A / (\mu + \lambda) \big)^{1/(N-1)}`.
 
 A change of K gives :math:`dB = -B\, dK\, B` and :math:`d\alpha = -B\, dK\, \alpha`. So, sym the symmetric part and
 :math:`:` the sum of the products of all entries, :math:`dF = W : dK` is
@@ -27,10 +26,7 @@ A change of K gives :math:`dB = -B\, dK\, B` and :math:`d\alpha = -B\, dK\, \alp
 - generalised cross-validation: :math:`p = 2 F \alpha / \|\alpha\|^2` and :math:`M = 2 F V / \operatorname{tr} V B` with
   V the weights of the rows, of mean one;
 - the evidence: :math:`p = F y / Q` and :math:`c = F / (N - 1)`, [Rasmussen2006]_ eq. (5.9) with the variance of the
-  noise eliminated;
-- validation rows: :math:`p = -\frac2n C^T e`; these rows and the mean row change with K as well, so :math:`W = \frac2n
-  \operatorname{sym} \big( (B C^T e + \frac{1^T e}{N} 1)\, \alpha^T \big)`, and :math:`-\frac2n e \alpha^T` in the
-  values between them and the training rows.
+  noise eliminated.
 
 With weights of the rows it is :math:`V^{1/2} K V^{1/2}`, and :math:`V^{1/2} 1` in place of 1, as in
 :mod:`~substrate.least_squares.spectrum`. All derivatives in the parameters of a kernel follow from W by sums
@@ -40,7 +36,7 @@ bounded: these values guide a search, and what it ends with is judged by a spect
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -48,97 +44,60 @@ from substrate.arrays import Array
 from substrate.gram import mirror_lower
 from substrate.least_squares.left_out_blocks import LeftOutBlocks
 
-__all__ = ["FactoredPart", "ValueAndSlope"]
+__all__ = ["FactoredCriterion"]
 
 
 class ValueAndSlope(NamedTuple):
-    """F and dF/dK: ``within`` the training rows, symmetric, and ``below``, validation rows against training rows."""
+    """F, and the symmetric dF/dK."""
 
     value: float
-    within: Array
-    below: Array | None = None
+    slope: Array
 
 
 @dataclass(frozen=True, slots=True)
-class FactoredPart:
-    """Rows that train, as numbers, with their targets; and rows that validate, if any, with theirs; a share of a mean.
+class FactoredCriterion:
+    """A criterion of rows and targets, as a function of their kernel matrix and lambda.
 
-    ``kind`` is "loo", "blocks", "gcv", "evidence" or "validation", and ``blocks`` are those of "blocks". ``output`` is
-    the number of its gamma. ``Y``, one column per output, is centred, in the unit of all targets and multiplied by
-    ``root``, the roots of the weights of its rows; ``offsets`` are the targets of the validation rows less the mean of
-    the others, ``check_root`` the roots of their weights. None: all rows, or equal weights.
+    ``kind`` is "loo", "blocks", "gcv" or "evidence", and ``blocks`` are those of "blocks". ``Y``, one column per
+    output, is centred and multiplied by ``root``, the roots of the weights of the rows; None: equal weights.
     """
 
     kind: str
     Y: Array
-    share: float = 1.0
-    output: int = 0
-    train: Any = None
     root: Array | None = None
-    check: Any = None
-    offsets: Array | None = None
-    check_root: Array | None = None
     blocks: LeftOutBlocks | None = None
 
     @classmethod
-    def of(
-        cls,
-        kind: str,
-        Y: Array,
-        weights: Array | None = None,
-        Y_check: Array | None = None,
-        check_weights: Array | None = None,
-    ) -> "FactoredPart":
-        """Build the part of all rows from targets in their unit, one column per output."""
+    def of(cls, kind: str, Y: Array, weights: Array | None = None, blocks: LeftOutBlocks | None = None) -> Self:
+        """Build the criterion from targets in their unit, one column per output."""
         shares = np.full(Y.shape[0], 1.0 / Y.shape[0]) if weights is None else weights / weights.sum()
         mean = np.clip(shares @ Y, Y.min(axis=0), Y.max(axis=0))  # exact where y is constant
-        variance = shares @ (Y - mean)
-        centred, root = (Y - mean) - variance, None if weights is None else np.sqrt(weights)
-        centred = centred if root is None else root[:, None] * centred
-        if Y_check is None:
-            return cls(kind=kind, Y=centred, root=root)
-        check_root = None if check_weights is None else np.sqrt(check_weights / check_weights.mean())
-        offsets = (Y_check - mean) - variance
-        offsets = offsets if check_root is None else check_root[:, None] * offsets
-        return cls(kind=kind, Y=centred, root=root, offsets=offsets, check_root=check_root)
+        centred, root = (Y - mean) - shares @ (Y - mean), None if weights is None else np.sqrt(weights)
+        return cls(kind, centred if root is None else root[:, None] * centred, root, blocks)
 
-    def value_and_slope(self, K: Array, below: Array | None, lam: float) -> ValueAndSlope | None:
-        """Return the criterion of a kernel matrix of the training rows, overwritten, at one lambda, and its slope in
-        it.
+    def value_and_slope(self, K: Array, lam: float) -> ValueAndSlope | None:
+        """Return the criterion of a kernel matrix, overwritten, at one lambda, and its slope in it.
 
-        ``below`` has the kernel rows of the validation rows. None where the matrix is not positive definite.
+        None where the matrix is not positive definite.
         """
-        n = K.shape[0]
-        root = np.ones(n) if self.root is None else self.root
-        shares = root**2 / float(root @ root)
-        mean_row = shares @ K if self.offsets is not None else np.zeros(0)
         factored = _Factored.of(K, lam, self.root)
         B = None if factored is None else factored.inverse()
         if factored is None or B is None:
             return None
-        alpha, slope_below = B @ self.Y, None
-        if below is None or self.offsets is None:
-            value, pulls, spread, volume = self._response(B, alpha, factored.mean_log)
-            within = -_symmetric_product(B @ pulls, alpha)
-            if spread is not None and spread.ndim == 2:
-                within += B @ (spread @ B)
-            elif spread is not None:
-                half = B * np.sqrt(spread)
-                within += half @ half.T
-            if volume != 0.0:
-                within += volume * B
-        else:
-            C = (below - mean_row) * root
-            C = C if self.check_root is None else self.check_root[:, None] * C
-            errors = self.offsets - C @ alpha
-            value, factor = float(np.square(errors).mean()), 2.0 / errors.size
-            weighted = errors if self.check_root is None else self.check_root[:, None] * errors
-            pulled = B @ (C.T @ errors) + np.outer(shares / root, weighted.sum(axis=0))
-            within = factor * _symmetric_product(pulled, alpha)
-            slope_below = -factor * self.share * (weighted @ alpha.T) * root
-        within *= self.share * root
-        within *= root[:, None]
-        return ValueAndSlope(self.share * value, within, slope_below)
+        alpha = B @ self.Y
+        value, pulls, spread, volume = self._response(B, alpha, factored.mean_log)
+        slope = -_symmetric_product(B @ pulls, alpha)
+        if spread is not None and spread.ndim == 2:
+            slope += B @ (spread @ B)
+        elif spread is not None:
+            half = B * np.sqrt(spread)
+            slope += half @ half.T
+        if volume != 0.0:
+            slope += volume * B
+        if self.root is not None:
+            slope *= self.root
+            slope *= self.root[:, None]
+        return ValueAndSlope(value, slope)
 
     def _response(self, B: Array, alpha: Array, mean_log: float) -> tuple[float, Array, Array | None, float]:
         """Return the criterion, p, M, by its diagonal where it has no other entries (None: M is zero), and c."""

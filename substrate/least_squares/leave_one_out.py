@@ -21,7 +21,7 @@ with the columns Z of a :mod:`~substrate.least_squares.border` in the place of 1
 splits are checked here for every model that is validated.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,6 @@ from substrate.gram import Gram
 from substrate.least_squares.border import ONES, Border
 
 __all__ = [
-    "ROBUST",
     "Rows",
     "Split",
     "checked_folds",
@@ -49,7 +48,6 @@ __all__ = [
     "mean_absolute",
     "mean_square",
     "median_absolute",
-    "misclassification",
     "press",
     "projected_diagonal",
     "projected_inverse",
@@ -204,19 +202,6 @@ def trimmed_mean_square(residuals: Array, share: float = 0.1) -> Any:
         raise DataError(f"the share trimmed must be at least 0 and below 1, received {share!r}")
     squares = np.sort(np.square(residuals), axis=0)
     return np.mean(squares[: max(1, int(np.ceil((1.0 - share) * squares.shape[0] - 1e-9)))], axis=0)
-
-
-#: Robust criteria of left-out residuals, by name.
-ROBUST: dict[str, Callable[[Array], Any]] = {
-    "mean_absolute": mean_absolute,
-    "median_absolute": median_absolute,
-    "trimmed": trimmed_mean_square,
-}
-
-
-def misclassification(residuals: Array, labels: Array) -> Any:
-    """Return the share of rows on the wrong side: labels -1 and +1, and y f = 1 - y r not above zero."""
-    return np.mean(labels * residuals >= 1.0, axis=0)
 
 
 def generalized_cross_validation(errors: Array, degrees_of_freedom: float, weights: Array | None = None) -> Any:

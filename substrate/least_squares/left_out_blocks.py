@@ -13,7 +13,7 @@ single rows out chooses such a machine ([DeBrabanter2011b]_ section 2). Three se
 Every row counts once, so the criterion is a mean over all rows in each case.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,7 +22,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.errors import DataError, DeclarationError
-from substrate.least_squares.leave_one_out import Rows, left_out_residuals
+from substrate.least_squares.leave_one_out import Rows, Split, left_out_residuals
 
 __all__ = ["BlockBatch", "LeftOutBlocks", "block_residuals"]
 
@@ -58,6 +58,13 @@ class LeftOutBlocks:
         order = np.argsort(first)
         rows = tuple(np.flatnonzero(numbers == number) for number in order)
         return cls._checked(values.size, rows, tuple(np.arange(block.size) for block in rows))
+
+    @classmethod
+    def of_splits(cls, n: int, splits: Sequence[Split]) -> "LeftOutBlocks":
+        """Return, of splits of n rows, all rows that do not train, of which those that validate count."""
+        rows = tuple(np.setdiff1d(np.arange(n), train) for train, _ in splits)
+        places = (np.searchsorted(block, test) for block, (_, test) in zip(rows, splits, strict=True))
+        return cls._checked(n, rows, tuple(places))
 
     @classmethod
     def centred(cls, n: int, reach: int, series: Any = None) -> "LeftOutBlocks":

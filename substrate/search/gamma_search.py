@@ -12,12 +12,9 @@ The effect of rounding, in the sums, in the decomposition and in the kernel valu
 (:mod:`~substrate.least_squares.criteria`), is subtracted from the bound on every stretch of an interval, at its size
 there; ``slack`` is the size where it counts. It grows like 1/lambda, so a default range ends where it reaches the gap,
 by the rule of :mod:`~substrate.search.range_end`: not where a better machine would be lost. The record states the end.
-
-Medians, trimmed means, absolute values and misclassification of leave-one-out residuals have kinks or steps in lambda,
-so the best gamma of a grid is taken: nothing is bounded between two points, and no certificate states a lower bound.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,7 +27,6 @@ from substrate.least_squares.criteria import Criterion, Samples, Spectral
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.spectrum import Spectrum
 from substrate.least_squares.validation import CriterionSum
-from substrate.namespaces import to_numpy
 from substrate.search.gamma_result import GammaSearch
 from substrate.search.polynomial_minimum import (
     DEGREE,
@@ -51,7 +47,7 @@ from substrate.search.range_end import (
     least_beyond,
 )
 
-__all__ = ["GAP", "gamma_ends", "grid_gamma", "lambda_range", "search_gamma", "search_spectra", "search_widest"]
+__all__ = ["GAP", "gamma_ends", "lambda_range", "search_gamma", "search_spectra", "search_widest"]
 
 #: Default relative distance between criterion and lower bound.
 GAP = 1e-4
@@ -76,8 +72,6 @@ _SHARP = 0.02
 _CROSSING, _ROUNDS = 33, 3
 #: Values this near each other, relatively, are a tie: the larger lambda, the smoother machine, wins.
 _TIE = 1e-12
-#: Points of a grid, equally spaced in log lambda, and how many of them are evaluated at once.
-_GRID, _AT_ONCE = 400, 50
 
 
 def lambda_range(spectra: Sequence[Spectral], gammas: Any = None) -> tuple[float, float]:
@@ -428,33 +422,3 @@ class _Best:
             places = t[values[:, k] <= level]
             place = self.places[k] if self.values[k] <= level else -np.inf
             self.places[k], self.values[k] = max(place, places.max(initial=-np.inf)), lowest
-
-
-def grid_gamma(
-    spectrum: Spectrum, Y: Array, lambdas: tuple[float, float], loss: Callable[[Array], Array], points: int = _GRID
-) -> GammaSearch:
-    """Evaluate ``loss`` of the residuals, from shape (N, lambdas, outputs) to (lambdas, gammas to choose).
-
-    Of equal values the largest lambda wins, the smoothest machine.
-    """
-    targets = spectrum.targets(Y)
-    low, high = (Regularization.from_lambda(value).log_lambda(spectrum.lift) for value in lambdas)
-    grid = Regularization.from_log_lambda(np.linspace(high, low, points), spectrum.lift).lam
-    losses = np.concatenate(
-        [loss(to_numpy(spectrum.leave_one_out(targets, grid[k : k + _AT_ONCE]))) for k in range(0, points, _AT_ONCE)]
-    )
-    best = losses.argmin(axis=0)
-    values = losses.min(axis=0)
-    return GammaSearch(
-        gamma=1.0 / grid[best],
-        values=values,
-        bounds=np.full(values.size, -np.inf),
-        slack=np.zeros(values.size),
-        unit=1.0,
-        gamma_range=(1.0 / lambdas[1], 1.0 / lambdas[0]),
-        gap=np.inf,
-        intervals=0,
-        evaluations=points,
-        seen=1.0 / grid,
-        curve=losses,
-    )

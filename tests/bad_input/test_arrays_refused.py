@@ -27,7 +27,7 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import DataConversionWarning
 from spoilt_values import dates, with_entry
 
-from problems import LSSVMClassifier, LSSVMRegressor, LSSVMRegressorCV, NARXRegressor
+from problems import FusedL1SubstrateRegressor, LSSVMClassifier, LSSVMRegressor, NARXRegressor
 from substrate.errors import DataError
 from substrate.kernels import RBF
 
@@ -322,7 +322,7 @@ def test_missing_cells_are_refused_with_what_fills_them_in():
     with pytest.raises(DataError, match=regressor):
         LSSVMRegressor(RBF(1.0)).fit(spoilt, y)
     with pytest.raises(DataError, match=r"X_val contains NaN.*TabularRegressor"):
-        LSSVMRegressorCV(RBF(1.0), cv=None).fit(X, y, X_val=spoilt, y_val=y)
+        FusedL1SubstrateRegressor(RBF(1.0)).fit(X, y, X_val=spoilt, y_val=y)
     with pytest.raises(DataError, match=r"X contains NaN.*TabularClassifier"):
         LSSVMClassifier(RBF(1.0)).fit(spoilt, y > 5.0)
     K = with_entry(X @ X.T, np.nan)

@@ -543,28 +543,6 @@ def standardised_motorcycle():
     return StandardScaler().fit_transform(X[rows]), y[rows]
 
 
-def test_a_range_that_nobody_gave_ends_where_the_gap_is_proved():
-    X, y = standardised_motorcycle()
-    model = LSSVMRegressorCV(cv=None, random_state=0).fit(X, y)
-    assert model.certificate_.holds
-    low, high = model.path_["coverage"]
-    with pytest.warns(ConvergenceWarning, match="gap of gamma"):
-        wider = LSSVMRegressorCV(cv=None, random_state=0, gamma_range=(low, 3.0 * high)).fit(X, y)
-    assert wider.criterion_ < model.criterion_ <= 1.01 * wider.criterion_
-    assert "it ends where rounding hides what is beyond" in dict(model.certificate_.record)["gamma searched"]
-
-
-def test_a_range_that_nobody_gave_ends_where_the_machine_is_known():
-    X, y = standardised_motorcycle()
-    best = LSSVMRegressorCV(cv=None, random_state=2).fit(X, y)
-    strict = LSSVMRegressorCV(cv=None, random_state=2, tol=1e-9).fit(X, y)
-    assert strict.certificate_.holds
-    assert chosen(strict) < 0.2 * chosen(best)
-    assert best.criterion_ < strict.criterion_ <= 1.01 * best.criterion_
-    with pytest.warns(ConvergenceWarning, match="accuracy"):
-        LSSVMRegressorCV(cv=None, random_state=2, tol=1e-9, gamma_range=best.path_["coverage"]).fit(X, y)
-
-
 @pytest.mark.parametrize("kernel", [RBF(1.0), Linear()], ids=repr)
 @pytest.mark.parametrize("seed", first(3, range(12)))
 def test_rho_is_the_weight_at_which_the_machine_was_solved(kernel, seed):

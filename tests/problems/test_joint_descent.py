@@ -1,8 +1,5 @@
 """The descent in scales and gamma together: exact derivatives, and an end that, judged, is not worse than the start."""
 
-from dataclasses import replace
-from functools import partial
-
 import flint
 import numpy as np
 import pytest
@@ -10,29 +7,22 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from problems import LSSVMRegressorCV
 from problems.estimators.chosen import kernel_search
-from problems.estimators.chosen.candidates import evaluate
-from problems.estimators.chosen.joint_criterion import JointCriterion
-from problems.estimators.chosen.kernel_search import Descent, descend
+from problems.estimators.chosen.kernel_search import JointCriterion
 from problems.estimators.chosen.tasks import Task
-from substrate.kernels import RBF, Laplacian, Matern, Polynomial
-from substrate.progress import Progress
+from substrate.kernels import RBF, Laplacian, Matern
+from substrate.least_squares.saddle_system import target_unit
 
 RNG = np.random.default_rng(5)
 N = 6
-X, CHECK = RNG.normal(size=(N, 2)), RNG.normal(size=(3, 2))
-Y, Y_CHECK = RNG.normal(size=N), RNG.normal(size=3)
-V, W = RNG.uniform(0.3, 2.0, size=N), RNG.uniform(0.3, 2.0, size=3)
+X, Y, V = RNG.normal(size=(N, 2)), RNG.normal(size=N), RNG.uniform(0.3, 2.0, size=N)
 FOLDS = ((np.array([0, 1, 2, 3]), np.array([4, 5])), (np.array([1, 3, 4, 5]), np.array([0, 2])))
-CRITERIA = ("loo", "gcv", "evidence", "validation", "folds")
+CRITERIA = ("loo", "gcv", "evidence", "folds")
 KERNELS = (RBF((1.3, 0.8)), Laplacian((2.0, 3.0)), Matern((1.5, 0.9), nu=1.5), Matern((1.5, 0.9), nu=2.5), RBF(1.1))
-QUIET = Progress(1, shown=False)
 
 
 def task_of(criterion, weighted, gammas=None):
-    check = (CHECK, Y_CHECK[:, None]) if criterion == "validation" else None
-    weights = (V / V.mean(), W if check else None) if weighted else (None, None)
     splits = FOLDS if criterion == "folds" else ()
-    return Task(X, Y[:, None], criterion, splits, gammas, 1e-4, False, None, check, *weights)
+    return Task(X, Y[:, None], criterion, splits, gammas, 1e-4, False, V / V.mean() if weighted else None)
 
 
 def exact_values(kernel, x, points, others):
@@ -95,22 +85,20 @@ def exact_criterion(kernel, task, floor, x, t):
         _, alpha, bias, _ = exact_machine(rows, [y[i] for i in train], [v[i] for i in train], lam)
         outputs = [bias + sum((row[k] * alpha[k] for k in range(len(train))), arb(0)) for row in below]
         squares = [w[i] * (arb(float(known[i])) - outputs[i]) ** 2 for i in range(len(known))]
-        return sum(squares, arb(0)) / sum(w, arb(0))
+        return sum(squares, arb(0))
 
-    if task.criterion == "validation":
-        w = [arb(1)] * 3 if task.weights is None else [arb(float(value)) for value in task.check_weights]
-        return error(range(n), exact_values(kernel, x, CHECK, task.X), Y_CHECK, w)
     each = [
         error(list(train), [[K[i][j] for j in train] for i in valid], task.Y[valid, 0], [v[i] for i in valid])
         for train, valid in task.splits
     ]
-    return sum(each, arb(0)) / len(each)
+    return sum(each, arb(0)) / n
 
 
 def assert_derivatives_are_exact(kernel, task):
     joint, t = JointCriterion.of(kernel, task), -1.3
     x = np.log(np.atleast_1d(kernel.sigma))
-    place = joint.at(kernel, np.array([t]))
+    found, slope, _ = joint.at(kernel, t)
+    square = target_unit(Y) ** 2
     before, flint.ctx.prec = flint.ctx.prec, 256
     try:
         at = [flint.arb(float(value)) for value in (*x, t)]
@@ -119,13 +107,13 @@ def assert_derivatives_are_exact(kernel, task):
         def value(where):
             return exact_criterion(kernel, task, joint.floor, where[:-1], where[-1])
 
-        assert_allclose(place.value, float(value(at)), rtol=1e-11)
+        assert_allclose(square * found, float(value(at)), rtol=1e-11)
         for k in range(len(at)):
             low, high = (value([a + sign * step if k == j else a for j, a in enumerate(at)]) for sign in (-1, 1))
             differences.append(float((high - low) / (2 * step)))
     finally:
         flint.ctx.prec = before
-    assert_allclose(place.slope, differences, rtol=1e-9, atol=1e-11 * place.value)
+    assert_allclose(square * slope, differences, rtol=1e-9, atol=1e-11 * square * found)
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
@@ -144,105 +132,6 @@ def test_value_and_derivatives_of_every_criterion_and_kernel(criterion, kernel, 
 
 ROWS = np.random.default_rng(7).uniform(size=(40, 3))
 SIGNAL = np.sin(6.0 * ROWS[:, 0]) + ROWS[:, 1] + 0.1 * np.random.default_rng(9).normal(size=40)
-CODES = np.where(np.digitize(ROWS[:, 0], [0.3, 0.6])[:, None] == np.arange(3), 1.0, -1.0)
-
-
-def rows_task(criterion="loo", points=ROWS, y=SIGNAL, gammas=None, weights=None, pooled=False):
-    Y = y[:, None] if y.ndim == 1 else y
-    folds = tuple((np.setdiff1d(np.arange(len(y)), part), part) for part in np.array_split(np.arange(len(y)), 4))
-    splits = folds if criterion == "folds" else ()
-    return Task(points, Y, criterion, splits, gammas, 1e-4, pooled, None, None, weights)
-
-
-def descended(kernel, task, most):
-    """The end of a descent, judged; none where it is the start."""
-    return descend(evaluate(kernel, task), task, partial(evaluate, task=task), most, QUIET)
-
-
-@pytest.mark.parametrize(
-    ("kernel", "task"),
-    [
-        (RBF((0.3, 3.0, 1.0)), rows_task()),
-        (Laplacian((4.0, 1.0, 1.0)), rows_task("gcv")),
-        (0.7 * RBF(0.5) + 0.2 * Polynomial(2, 1.3), rows_task("evidence", weights=np.linspace(0.2, 3.0, 40))),
-        (Matern((0.2, 0.2, 0.2), nu=2.5), rows_task("folds")),
-        (Matern(5.0), rows_task(y=CODES, pooled=True)),
-        (RBF((5.0, 5.0, 5.0)), rows_task(gammas=(1e-1, 1e2))),
-    ],
-)
-@pytest.mark.parametrize("most", [1, 12])
-@pytest.mark.some_cases(6)
-def test_the_end_of_a_descent_is_not_worse_than_its_start_and_the_budget_is_kept(kernel, task, most, monkeypatch):
-    tried, at = set(), JointCriterion.at
-
-    def counted(self, kernel, *where):
-        tried.add(kernel)
-        return at(self, kernel, *where)
-
-    monkeypatch.setattr(JointCriterion, "at", counted)
-    start = evaluate(kernel, task)
-    found = descend(start, task, partial(evaluate, task=task), most, QUIET)
-    assert len(tried - {kernel}) <= most
-    assert len(found) <= 1, "kernels on the way are not judged"
-    for end in found:
-        assert end.score <= start.score * (1.0 + 1e-4)
-        assert end.score == evaluate(end.kernel, task).score, "what is reported is the judgement"
-        assert end.kernel in tried
-    if most > 1:
-        assert found[0].score < 0.99 * start.score
-
-
-def test_the_end_of_a_descent_is_not_searched_again():
-    task = rows_task()
-    (end,) = descended(RBF((1.0, 1.0, 1.0)), task, 80)
-    assert end.tried > 0
-    assert descend(end, task, partial(evaluate, task=task), 80, QUIET) == []
-    (again,) = descend(replace(end, tried=0), task, partial(evaluate, task=task), 80, QUIET) or [end]
-    assert again.score == pytest.approx(end.score, rel=0.05), "the penalty starts anew"
-
-
-@pytest.mark.parametrize("unit", [1e-12, 1e12])
-def test_units_of_the_columns_and_of_the_targets_do_not_matter(unit):
-    units = np.array([unit, 1.0, 1.0 / unit])
-    ends = []
-    for scale, size in ((np.ones(3), 1.0), (units, unit)):
-        task = rows_task(points=ROWS * scale, y=size * SIGNAL)
-        ends += descended(RBF(tuple(scale)), task, 20)
-    assert_allclose(ends[1].score, unit**2 * ends[0].score, rtol=1e-6)
-    assert_allclose(ends[1].kernel.sigma, units * ends[0].kernel.sigma, rtol=1e-4)
-
-
-def test_a_ridge_without_slope_is_left():
-    """From a machine that all but interpolates, where a change of gamma changes nothing, the search finds back."""
-    task, kernel = rows_task(), Matern((2.0, 2.0, 2.0), nu=1.5)
-    stuck, good = (Descent(kernel, task, gamma, 1e-4, QUIET) for gamma in (1e8, 10.0))
-    for descent in (stuck, good):
-        descent.settle(80)
-    assert stuck.end.value <= 1.2 * good.end.value
-    assert stuck.end.gammas[0] < 1e6
-
-
-def test_three_rows_duplicates_constant_columns_and_constant_targets():
-    same = np.column_stack([np.repeat(ROWS[:10], 2, axis=0), np.full(20, 7.0)])
-    noisy = rows_task(points=same, y=np.repeat(SIGNAL[:10], 2) + np.tile([0.1, -0.1], 10))
-    (end,) = descended(RBF((1.0,) * 4), noisy, 20)
-    assert end.score < evaluate(RBF((1.0,) * 4), noisy).score
-    assert np.isfinite(end.kernel.sigma).all()
-    three = rows_task(points=ROWS[:3], y=SIGNAL[:3])
-    start = evaluate(RBF(1.0), three)
-    assert all(end.score <= start.score for end in descended(RBF(1.0), three, 10))
-    still = rows_task(y=np.full(40, 0.1))
-    assert descended(RBF(1.0), still, 10) == []
-    alike = rows_task(points=np.ones((8, 2)), y=SIGNAL[:8])
-    start = evaluate(RBF((1.0, 1.0)), alike)
-    assert all(end.score <= start.score * (1.0 + 1e-9) for end in descended(RBF((1.0, 1.0)), alike, 10))
-
-
-def test_outputs_of_different_units_have_gammas_of_their_own():
-    task = rows_task(y=np.column_stack([SIGNAL, 1e3 * ROWS[:, 2] ** 2]))
-    (end,) = descended(RBF((1.0, 1.0, 1.0)), task, 30)
-    assert end.score < 0.8 * evaluate(RBF((1.0, 1.0, 1.0)), task).score
-    assert end.search.gamma[0] != end.search.gamma[1]
 
 
 def test_interruption_of_a_descent_is_not_swallowed(monkeypatch):

@@ -148,7 +148,6 @@ def test_the_guarantee_counts_the_choice():
 
 def test_folds_that_cannot_be_are_refused(tmp_path):
     for machine, message in (
-        (LSSVMRegressorCV(RBF(1.0), cv=None), "cv=None is about these rows"),
         (LSSVMRegressorCV(RBF(1.0), cv="blocks", reach=2), "cv='blocks' is about these rows"),
         (LSSVMRegressorCV(RBF(1.0), cv=12), "at least 24 rows are needed, and there are 23"),
     ):

@@ -53,7 +53,10 @@ def test_no_rho_has_a_better_refit(way):
         if not mask.any():
             assert np.mean((check[1] - train[1].mean()) ** 2) >= model.criterion_lower_bound_
             continue
-        searched = LSSVMRegressorCV(of_components(mask), cv=None).fit(*train, *check)
+        rows = np.arange(len(train[1]) + len(check[1]))
+        split = [(rows[: len(train[1])], rows[len(train[1]) :])]
+        searched = LSSVMRegressorCV(of_components(mask), cv=split)
+        searched.fit(*(np.concatenate(pair) for pair in zip(train, check, strict=True)))
         assert searched.criterion_ >= model.criterion_lower_bound_ * (1.0 - 1e-9)
         path = model.selection_path_
         (cell,) = np.flatnonzero((path["start"] < rho) & (rho < path["stop"]))

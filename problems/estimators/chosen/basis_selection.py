@@ -90,18 +90,10 @@ class BasisSearch(OverGamma):
     def check_rules(self) -> None:
         """Refuse parameters before any work, and what rows that are read in passes do not have."""
         model = self.estimator
-        if model.loss != "squared":
-            raise DeclarationError(f"on a basis the criterion is of squared errors, received loss={model.loss!r}")
         if np.size(model.linear_columns) or getattr(model, "robust", None) is not None:
             raise DeclarationError(
                 "on a basis gamma is chosen without linear_columns and robust; give gamma to the machine without CV, "
                 "or leave basis=None"
-            )
-        if model.cv is None:
-            raise DeclarationError(
-                "cv must be 'loo', 'gcv', 'evidence', a number of folds, a splitter or a list of splits, received "
-                "None; rows that are read in passes have no validation rows beside them, and a PredefinedSplit holds "
-                "rows out"
             )
         super().check_rules()
         if isinstance(rule := model._model.choice().rule, str) and rule == "pruned":
@@ -206,10 +198,7 @@ class BasisSearch(OverGamma):
         search = (search_widest if gammas is None else search_gamma)(criterion, lambdas, float(model.gap))
         gamma = float(search.gamma[0])
         error = max(part.spectrum.decomposition_error(1.0 / gamma) for part in parts)
-        scores = np.array([score := float(search.values[0])])
-        if isinstance(criterion, CriterionSum):
-            t = np.array([[np.log(1.0 / gamma)]])
-            scores = np.array([float(part.sample(t).values[0, 0, 0]) for part in parts])
+        score = float(search.values[0])
         if unit != 1.0:
             low, high = (end / unit for end in search.gamma_range)
             gamma_there = np.clip(search.gamma / unit, low, high)
@@ -218,7 +207,6 @@ class BasisSearch(OverGamma):
             kernel=kernel,
             search=search,
             score=score,
-            split_scores=scores,
             error=error,
             seconds=time.perf_counter() - start,
         )

@@ -36,8 +36,8 @@ def check_blocks(model: Any) -> None:
         )
     if isinstance(model.cv, str) and model.cv in BLOCKS and model.widths == "auto":
         raise DeclarationError(
-            f"widths='auto' compares halves of the rows, which share what cv={model.cv!r} leaves out together; use "
-            "widths='shared' or widths='each'"
+            f"widths='auto' compares machines by single rows left out, and cv={model.cv!r} leaves rows out together; "
+            "use widths='shared' or widths='each'"
         )
 
 

@@ -1,13 +1,12 @@
 r"""The judgement of one kernel: its spectrum, a criterion of model selection, and the best gamma of a range.
 
-The mean square over left-out rows, folds or validation rows, generalised cross-validation, and the evidence of y are
-minimised with a lower bound by :func:`substrate.search.gamma_search.search_gamma`; other losses of leave-one-out
-residuals (mean absolute, median, trimmed, misclassification) on a grid, without one.
+The mean square over left-out rows or folds, generalised cross-validation, and the evidence of y are minimised with a
+lower bound by :func:`substrate.search.gamma_search.search_gamma`.
 """
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,18 +18,15 @@ from substrate.arrays import Array, positive
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import Kernel
-from substrate.least_squares.evidence import OF_SPECTRUM
-from substrate.least_squares.leave_one_out import ROBUST, Split, checked_splits
-from substrate.least_squares.regularization import Regularization
+from substrate.least_squares.leave_one_out import Split, checked_splits
 from substrate.least_squares.spectrum import Spectrum
 from substrate.least_squares.validation import CriterionSum
 from substrate.namespaces import to_numpy
 from substrate.search.gamma_result import GammaSearch
-from substrate.search.gamma_search import gamma_ends, grid_gamma, lambda_range, search_spectra
+from substrate.search.gamma_search import gamma_ends, search_spectra
 from substrate.threads import blas_threads
 
 __all__ = [
-    "SMOOTH",
     "EvaluatedKernel",
     "end_where_bounded",
     "evaluate",
@@ -42,24 +38,20 @@ __all__ = [
     "winner",
 ]
 
-#: Criteria that are smooth in gamma.
-SMOOTH: tuple[str, ...] = ("loo", "blocks", "gcv", "evidence", "folds", "validation")
-
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedKernel:
-    """A kernel with its best gamma, the mean criterion by which kernels are compared, and that of every split.
+    """A kernel with its best gamma, and the mean criterion by which kernels are compared.
 
-    Scores are in the units of the search; ``error`` bounds the relative error of the spectrum at that gamma. ``price``
-    is what a simpler kernel may cost: kernels are compared by their scores over it. ``facts`` is what
-    the search that it is part of states on the certificate.
+    ``score`` is in the units of the search; ``error`` bounds the relative error of the spectrum at that gamma.
+    ``price`` is what a simpler kernel may cost: kernels are compared by their scores over it. ``facts`` is what the
+    search that it is part of states on the certificate.
     ``tried`` is the number of kernels on the way of a descent that ended here, which were not evaluated.
     """
 
     kernel: Kernel
     search: GammaSearch
     score: float
-    split_scores: Array
     error: float
     seconds: float
     price: float = 1.0
@@ -72,26 +64,13 @@ class EvaluatedKernel:
         return self.score / self.price
 
 
-def judged_by(
-    cv: Any,
-    loss: Any = "squared",
-    losses: tuple[str, ...] = ("squared",),
-    words: tuple[str, ...] = tuple(OF_SPECTRUM),
-) -> str:
-    """Return what ``cv`` (one of ``words``, if a word) and ``loss`` mean: one of ``SMOOTH``, or a loss of residuals."""
-    if loss not in losses:
-        raise DeclarationError(f"loss must be one of {', '.join(losses)}, received {loss!r}")
-    if isinstance(cv, (bool, float)) or (isinstance(cv, str) and cv not in words):
+def judged_by(cv: Any, words: tuple[str, ...], or_none: str = "") -> str:
+    """Return what ``cv`` means: one of ``words``, "folds", or, where ``or_none`` says so, "validation" rows."""
+    if isinstance(cv, (bool, float)) or (isinstance(cv, str) and cv not in words) or (cv is None and not or_none):
         raise DeclarationError(
-            f"cv must be {', '.join(map(repr, words))}, a number of folds, a splitter, a list of splits, or None for "
-            f"validation rows; received {cv!r}"
+            f"cv must be {', '.join(map(repr, words))}, a number of folds, a splitter, or a list of splits{or_none}; "
+            f"received {cv!r}"
         )
-    if loss != "squared" and cv != "loo":
-        raise DeclarationError(
-            f"loss={loss!r} is computed from leave-one-out residuals: use cv='loo', received cv={cv!r}"
-        )
-    if loss != "squared":
-        return str(loss)
     return cv if isinstance(cv, str) else "validation" if cv is None else "folds"
 
 
@@ -159,11 +138,7 @@ def _evaluate_by_weights(kernel: Kernel, task: Task, v: Array) -> EvaluatedKerne
 
 
 def _evaluate(kernel: Kernel, task: Task) -> EvaluatedKernel:
-    if task.check is None:
-        task = replace(task, X=centred_points(kernel, task.X)[0])
-    else:
-        X, X_check = centred_points(kernel, task.X, task.check[0])
-        task = replace(task, X=X, check=(X_check, task.check[1]))
+    task = replace(task, X=centred_points(kernel, task.X))
     with warnings.catch_warnings():
         # a candidate that does not distinguish points loses; a warning for the chosen one follows at its fit
         warnings.simplefilter("ignore", DegenerateKernelWarning)
@@ -178,28 +153,15 @@ def _evaluate(kernel: Kernel, task: Task) -> EvaluatedKernel:
             for criterion_of_fold in criteria
             if isinstance(criterion_of_fold.spectrum, Spectrum)
         ]
-        if task.criterion in SMOOTH:
-            search = search_spectra(criterion, spectra, task.gammas, task.gap)
-        else:
-            search = grid_gamma(spectra[0], task.Y, lambda_range(spectra, task.gammas), _loss(task))
+        search = search_spectra(criterion, spectra, task.gammas, task.gap)
     low = 1.0 / float(search.gamma.max())
     error = max(criterion_of_fold.spectrum.decomposition_error(low) for criterion_of_fold in criteria)
     scales = _scales(task, search.unit)
     score = float(np.mean(search.values / scales))
-    splits = np.array([score])
-    if task.criterion == "folds" and len(criteria) == len(task.splits):
-        t = Regularization(search.gamma).log_lambda(criterion.lift)[None, :]
-        columns = range(search.gamma.size)
-        at = [
-            criterion_of_fold.sample(t).values[0][columns, columns] * (criterion_of_fold.unit / search.unit) ** 2
-            for criterion_of_fold in criteria
-        ]
-        splits = np.array([float(np.mean(values / scales)) for values in at])
     return EvaluatedKernel(
         kernel=kernel,
         search=search,
         score=score,
-        split_scores=splits,
         error=error,
         seconds=0.0,
     )
@@ -210,22 +172,7 @@ def _scales(task: Task, unit: float) -> Array:
     if task.pooled or task.Y.shape[1] == 1:
         return np.ones(1)
     spread = (to_numpy(task.Y) / unit).std(axis=0)
-    power = 1.0 if task.criterion in ("mean_absolute", "median_absolute") else 2.0
-    return np.asarray(np.where(spread > 0.0, spread, 1.0) ** power)
-
-
-def _loss(task: Task) -> Callable[[Array], Array]:
-    if task.criterion in ROBUST:
-        robust = ROBUST[task.criterion]
-
-        def sum_by_output(residuals: Array) -> Array:
-            values = np.asarray(robust(residuals))
-            return values.mean(axis=1, keepdims=True) if task.pooled else values
-
-        return sum_by_output
-    wrong, Y = task.wrong, to_numpy(task.Y)
-    assert wrong is not None
-    return lambda residuals: np.array([[wrong(Y - residuals[:, k])] for k in range(residuals.shape[1])])
+    return np.asarray(np.where(spread > 0.0, spread, 1.0) ** 2)
 
 
 def winner(judged: Sequence[EvaluatedKernel]) -> EvaluatedKernel:
@@ -272,26 +219,18 @@ def tabulate(judged: Sequence[EvaluatedKernel], is_single: bool) -> dict[str, An
     """Return the candidates as scikit-learn tabulates them: scores are negative criteria, larger is better."""
     unit = judged[0].search.unit if is_single else 1.0  # several outputs are each in units of their variance
     scores = -np.array([candidate.score for candidate in judged])
-    splits = -np.array([candidate.split_scores for candidate in judged])
-    deviations = splits.std(axis=1)
     priced = np.array([candidate.price_of_kernel for candidate in judged])
     ranks = np.array([1 + int((priced < price).sum()) for price in priced], dtype=np.int32)
     with np.errstate(over="ignore"):  # beyond 1e154 a square is infinite
-        scores, splits, deviations = (values * unit * unit for values in (scores, splits, deviations))
+        scores = scores * unit * unit
     gammas = [float(j.search.gamma[0]) if is_single else [float(g) for g in j.search.gamma] for j in judged]
     seconds = np.array([candidate.seconds for candidate in judged])
-    results: dict[str, Any] = {
+    return {
         "params": [{"kernel": j.kernel, "gamma": gamma} for j, gamma in zip(judged, gammas, strict=True)],
         "param_kernel": [candidate.kernel for candidate in judged],
         "param_gamma": gammas,
         "mean_fit_time": seconds,
-        "std_fit_time": np.zeros(seconds.size),
-    }
-    if splits.shape[1] > 1:
-        results |= {f"split{k}_test_score": np.ascontiguousarray(splits[:, k]) for k in range(splits.shape[1])}
-    return results | {
         "mean_test_score": scores,
-        "std_test_score": deviations,
         "rank_test_score": ranks,
         "lower_bound": np.array([float(candidate.search.lower_bound[0]) for candidate in judged]),
         "gamma_range": [[float(end) for end in candidate.search.gamma_range] for candidate in judged],

@@ -11,26 +11,20 @@ from problems.estimators.chosen.block_rule import BLOCKS, check_blocks, describe
 from problems.estimators.chosen.candidates import EvaluatedKernel, end_where_bounded, evaluate, judged_by, winner
 from problems.estimators.chosen.noise_rule import check_noise, judge_by_noise
 from problems.estimators.chosen.over_gamma import OverGamma
-from problems.estimators.chosen.search import RowSplit
 from problems.estimators.chosen.simplest_kernel import prefer_simplest
 from problems.estimators.chosen.tasks import Task, centred_points
-from problems.estimators.chosen.width_rule import Widths
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
-from problems.estimators.full.shaped import has_closed_forms
-from problems.estimators.shared.coded import class_factors
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.rounding import relative_rounding
 from substrate.certificates.rows import Accuracy, roundoff
-from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
-from substrate.least_squares.border import Border
 from substrate.least_squares.leave_one_out import leave_one_out_residuals, projected_diagonal, projected_inverse
 from substrate.least_squares.left_out_blocks import LeftOutBlocks, block_residuals
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import target_unit
-from substrate.namespaces import on_device_of, take_rows, to_numpy
+from substrate.namespaces import on_device_of, to_numpy
 from substrate.search.range_end import HIGHEST_PRICE, is_affordable
 from substrate.threads import blas_threads
 
@@ -45,10 +39,8 @@ class DenseSearch(OverGamma):
         """The criterion, as for every search of gamma; "blocks", of rows that are left out together, in groups or with
         their neighbours; or "noise", by which gamma is the root of an equation.
         """
-        model = self.estimator
-        words = (*self.words, *BLOCKS, "noise") if hasattr(model, "noise") else (*self.words, *BLOCKS)
-        loss = model.loss if has_closed_forms(model) else "squared"  # other machines are judged by folds
-        judged = judged_by(model.cv, loss, self.losses, words)
+        words = (*self.words, *BLOCKS, "noise") if hasattr(self.estimator, "noise") else (*self.words, *BLOCKS)
+        judged = judged_by(self.estimator.cv, words)
         return "blocks" if judged in BLOCKS else judged
 
     def check_rules(self) -> None:
@@ -57,58 +49,11 @@ class DenseSearch(OverGamma):
         check_noise(self.estimator)
         check_blocks(self.estimator)
 
-    def way(self) -> Widths | None:
-        """Return what a search by slopes may do with a shared width: halves of the rows decide for "auto", which rows
-        that are left out together do not allow.
-        """
-        way = super().way()
-        return "shared" if way == "auto" and self.criterion == "blocks" else way
-
-    def training_weights(self, weights: Array) -> Array:
-        """Return weights that are zero for the rows that a fitted model held out."""
-        model = self.estimator
-        if model.cv is not None or not model.__sklearn_is_fitted__():
-            return weights
-        n, rows = weights.shape[0], model.support_
-        if rows.size and int(rows.max()) >= n:
-            raise DataError(f"the model was fitted to row {int(rows.max())}, these are {n} rows")
-        trained = np.zeros(n)
-        trained[rows] = 1.0
-        return weights * trained
-
-    def weigh(
-        self, given: Any, y: Any, y_weights: Array, weights: Array, part: RowSplit
-    ) -> tuple[Array | None, Array | None]:
-        """Return the weights of the training rows and of those that validate; None where all are equal.
-
-        Validation rows that were given have the weights of their classes, by all of ``y`` and ``y_weights``.
-        """
-        model = self.estimator
-        by_class = getattr(model, "class_weight", None) is not None
-        if (given is None and not by_class) or (to_numpy(weights) == 1.0).all():
-            return None, None
-        if model.loss != "squared":
-            asked = "class_weight" if by_class else "sample_weight"
-            raise DeclarationError(f"{asked} needs loss='squared': loss={model.loss!r} counts rows")
-        trained = take_rows(weights, part.rows)
-        if part.held_out is not None:
-            return trained, weights[part.held_out]
-        if part.X_check is None or not by_class:
-            return trained, None
-        return trained, class_factors(model.class_weight, to_numpy(y), to_numpy(y_weights), part.y_check)
-
-    def describe(self, fit: SaddleFit, task: Task, part: RowSplit) -> SaddleFit:
+    def describe(self, fit: SaddleFit, task: Task) -> SaddleFit:
         """Return the fit with the method of validation among its facts."""
-        how = {"loo": "every row left out in turn", "folds": f"{len(task.splits)} folds"}.get(task.criterion, part.how)
+        how = {"loo": "every row left out in turn", "folds": f"{len(task.splits)} folds"}.get(task.criterion, "")
         how = describe_blocks(self.estimator, task.blocks) if task.blocks is not None else how
         return fit._replace(facts=(*fit.facts, ("validated on", how))) if how else fit
-
-    def borders(self, X: Any, weights: Array, check: Any) -> tuple[Border, Array | None]:
-        """Return the border of the rows, and the columns of a linear part at the validation rows, less its center."""
-        border: Border = self.estimator._model.border(X, weights)
-        if not border.slopes or check is None:
-            return border, None
-        return border, self.estimator._model.take_linear(check[0]) - border.center
 
     def search(self, kernels: list[Kernel], task: Task) -> list[EvaluatedKernel]:
         """Judge the candidates, and go on from the best of them as ``search`` says."""
@@ -167,7 +112,8 @@ class DenseSearch(OverGamma):
         if whole:
             border = model._model.border(X, weights)
             fit = fit_saddle(best.kernel, X, Y, gammas, weights, method, gram=gram, border=border)
-            searched = _centred_gram(gram, best.kernel, X)
+            points = centred_points(best.kernel, X)
+            searched = gram if points is X else Gram.of(best.kernel, points)
             refitted = self.criterion in ("loo", "blocks")
             extra = (_refitted_row(searched, Y, fit, best, weights, blocks),) if refitted else ()
         else:
@@ -180,12 +126,6 @@ class DenseSearch(OverGamma):
 def _is_known(fit: SaddleFit) -> bool:
     """Return whether double precision determines the machine to the tolerance."""
     return all(row.passes for row in fit.rows if isinstance(row, Accuracy))
-
-
-def _centred_gram(gram: Gram, kernel: Kernel, X: Any) -> Gram:
-    """Return the kernel matrix of the search."""
-    (points,) = centred_points(kernel, X)
-    return gram if points is X else Gram.of(kernel, points)
 
 
 def _refitted_row(

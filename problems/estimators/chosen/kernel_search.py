@@ -2,57 +2,76 @@ r"""The search of kernels: over a list, and down the slopes of the criterion in 
 
 A descent minimises
 
-.. math:: \log F(k_x, \gamma) + c\, \|D (x - x_0)\|^2, \qquad x = \log s,
+.. math:: \log F\big(K(x), \lambda(x, t)\big) + c\, \|D (x - x_0)\|^2, \qquad
+          \lambda(x, t) = e^t \operatorname{tr} P K(x) P + \epsilon \operatorname{tr} K(x), \qquad x = \log s,
 
-by a limited-memory quasi-Newton method within bounds [Byrd1995]_. The second term, a ten-thousandth of the criterion
-for a scale that changes by a factor of e, keeps the width of a column without effect finite; it is no part of the
-criterion by which kernels are compared. D shrinks the mean of the logarithms of several widths, so that a factor
-which all of them have in common costs a tenth. Where all outputs share one gamma, the descent is in x and gamma
-together: a kernel on the way takes one Cholesky factor (:mod:`~problems.estimators.chosen.joint_criterion`), and the
-end alone is evaluated at its best gamma, with a bound. Otherwise every kernel on the way is evaluated so.
+over x and t by a limited-memory quasi-Newton method within bounds [Byrd1995]_. A kernel on the way takes one Cholesky
+factor, which has both derivatives (:mod:`substrate.least_squares.factored_criteria`), and only the end is judged at its
+best gamma, by a decomposition with a bound. :math:`e^t`, the ridge as a share of the trace of the centred matrix, does
+not depend on the unit of the kernel, so that a factor of a kernel and gamma do not compensate each other; the second
+term keeps :math:`\lambda` where rounding does not decide. In a given range of gamma t is :math:`\log \lambda`. With W
+the slope in K, V the weights of the rows, of mean one, and :math:`\partial F / \partial \lambda = \operatorname{tr}
+V^{-1} W`,
+
+.. math:: \frac{d F}{d x} = \Big( W + \frac{\partial F}{\partial \lambda} \big( e^t P + \epsilon I \big) \Big) :
+          \frac{\partial K}{\partial x}, \qquad
+          \frac{d F}{d t} = e^t \operatorname{tr} P K P\, \frac{\partial F}{\partial \lambda} .
+
+Folds are blocks of rows that are left out together. Outputs share a gamma on the way, and count in units of their
+variances; a row that is absent from a machine of two classes counts as one between them.
+
+**The penalty.** With c a ten-thousandth, the criterion changes by as much for a scale that changes by a factor of e:
+that keeps the width of a column without effect finite. D shrinks the mean of the logarithms of several widths, so that
+a factor which all of them have in common costs a tenth. A search of one width for each of many inputs, chosen by the
+rows that they predict, is regularised more [Cawley2007]_: :math:`c = 1 / (N \tau^2)`, :math:`\tau^2 = \tfrac1{10}`, is
+what a normal prior of the logarithms, of deviation :math:`\tau` about those of the shared width, adds to the logarithm
+of a criterion of N rows. The evidence weighs all functions of a width ([Rasmussen2006]_ section 5.4), and needs
+:math:`\tau = 5` only. Machines are compared by F alone.
+
+**One width for all inputs, or one for each.** Widths of d inputs make a criterion smaller whether or not they predict
+better. So one width for each is taken where the mean square of its left-out errors, plus a share :math:`2 (d - 1) / N`
+of it for the d - 1 numbers more that these rows have chosen, is smaller by more than a standard error;
+of classes, where the wrong rows are fewer by more than that (:mod:`~problems.estimators.chosen.simplest_kernel`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from problems.estimators.chosen.candidates import SMOOTH, EvaluatedKernel
-from problems.estimators.chosen.joint_criterion import JointCriterion
-from problems.estimators.chosen.tasks import Task
+from problems.estimators.chosen.candidates import EvaluatedKernel
+from problems.estimators.chosen.families import at_median_widths
+from problems.estimators.chosen.simplest_kernel import End, LeftOutLosses
+from problems.estimators.chosen.tasks import Task, centred_points
 from substrate.arrays import Array, is_sparse
+from substrate.certificates.rounding import ROUNDED_ONCE
 from substrate.errors import DeclarationError
-from substrate.kernels import Kernel
+from substrate.kernels import RBF, Kernel, Laplacian, Matern, PowerExponential
+from substrate.kernels.base import symmetric_matrix
+from substrate.least_squares.factored_criteria import FactoredCriterion
+from substrate.least_squares.left_out_blocks import LeftOutBlocks
 from substrate.namespaces import is_device_array
 from substrate.progress import Progress
+from substrate.search.gamma_search import gamma_ends
+from substrate.threads import blas_threads
 
-__all__ = [
-    "MOST_KERNELS",
-    "NEARLY",
-    "PENALTY",
-    "Descent",
-    "End",
-    "Judge",
-    "check_slopes",
-    "compute_each",
-    "descend",
-    "family_descents",
-    "judge_each",
-    "kernels_fact",
-]
+__all__ = ["MOST_KERNELS", "Judge", "Widths", "check_slopes", "check_widths", "judge_each", "search_by_slopes"]
 
 #: A function that finds the best gamma of a kernel, with its bound.
 Judge = Callable[[Kernel], EvaluatedKernel]
+Widths = Literal["auto", "shared", "each"]
+#: Kernels of a distance, whose width may be shared.
+Shared = RBF | Laplacian | Matern | PowerExponential
 
 #: Most kernels that a search tries, unless another number is given.
 MOST_KERNELS = 96
-#: Widths that are tried besides the start of a single descent, as multiples of it.
+#: Multiples of the widths at which a descent begins, at the best of them.
 _MULTIPLES = (3.0, 1.0 / 3.0)
-#: c of the penalty.
-PENALTY = 1e-4
+#: c of the penalty; tau squared of one width for each input, and where the evidence judges.
+_PENALTY, _PRIOR, _PRIOR_OF_EVIDENCE = 1e-4, 0.1, 25.0
 #: How much of a factor that all widths have in common counts in it.
 _COMMON = 0.1**0.5
 #: A criterion below this share of its largest value is that of an exact fit, and is not searched further.
@@ -61,60 +80,127 @@ _EXACT = 1e-12
 _REACH = 0.05
 #: Largest distance of a logarithm from its start: beyond it kernels are the identity or constant, or overflow.
 _FARTHEST = 12.0
-#: The relative decrease of the criterion per step, twice in a row, below which a descent ends, and below which one does
-#: that another one will go on from.
-SETTLED, NEARLY = 1e-3, 1e-2
+#: The relative decrease of the criterion per step, twice in a row, below which a descent ends, and a first, rough one.
+_SETTLED, _NEARLY = 1e-3, 1e-2
+#: How many standard errors better one width for each input has to be; one wrong row less is one, which is not enough.
+_MORE = 1.01
 #: The unit of a step in logarithms, which is also the length of the first one.
 _STEP = 0.5
-#: The ridge at which a descent begins without a gamma, as a share of the mean eigenvalue of the centred matrix.
-_RIDGE = 0.1
-#: Ridges that are tried besides that of an end, as shares of the mean eigenvalue of the centred matrix; and, in a
-#: given range of gamma, distances in its logarithm.
-_RIDGES, _SHIFTS = (1.0, 3e-2, 1e-3), (-4.0, 4.0)
+#: The ridges at which a descent begins without a gamma, as shares of the mean eigenvalue of the centred matrix.
+_RIDGES = (0.1, 1.0, 3e-2, 1e-3)
 #: How much the logarithm of the criterion rises where it cannot be computed, which makes a step shorter.
 _UNKNOWN = 1e2
+#: Smallest and largest ridge of a default range, as a share of the trace of the centred matrix, in logarithms.
+_ENDS = (float(np.log(1e-11)), float(np.log(10.0)))
 
 
-class End(NamedTuple):
-    """Where a descent ended: the kernel, its gammas, and the criterion there."""
-
-    kernel: Kernel
-    gammas: Array
-    value: float
-
-
-def compute_each(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], n_jobs: Any) -> Iterator[Any]:
-    """Yield the values of a function, in order, several computed at a time if requested."""
-    if n_jobs in (None, 1) or len(arguments) == 1:
-        yield from (function(*each) for each in arguments)
-        return
-    from joblib import Parallel, delayed
-
-    yield from Parallel(n_jobs=n_jobs, return_as="generator")(delayed(function)(*each) for each in arguments)
+def check_widths(widths: Any, search: Any) -> None:
+    """Refuse a parameter ``widths`` that is none, or that no search would heed."""
+    if widths is not None and not (isinstance(widths, str) and widths in get_args(Widths)):
+        raise DeclarationError(f"widths must be None, 'auto', 'shared' or 'each', received {widths!r}")
+    if widths is not None and search != "gradient":
+        raise DeclarationError(f"widths={widths!r} is decided by search='gradient', received search={search!r}")
 
 
-def judge_each(kernels: Sequence[Kernel], judge: Judge, n_jobs: Any, progress: Progress) -> list[EvaluatedKernel]:
-    """Judge every kernel, several at a time if requested."""
-    judged = []
-    for result in compute_each(judge, [(kernel,) for kernel in kernels], n_jobs):
-        progress.step(result.kernel)
-        judged.append(result)
-    return judged
-
-
-def check_slopes(kernels: Sequence[Kernel], X: Any, criterion: str) -> None:
+def check_slopes(kernels: Sequence[Kernel], X: Any) -> None:
     """Refuse a search by slopes where there are none."""
-    if criterion not in SMOOTH:
-        raise DeclarationError(
-            f"search='gradient' needs a criterion with derivatives, and loss={criterion!r} has none: use "
-            "loss='squared', or search=None with a list of kernels"
-        )
     if is_device_array(X) or is_sparse(X):
         kind = "a dense numpy array (X.cpu().numpy(), X.get())" if is_device_array(X) else "dense (X.toarray())"
         raise DeclarationError(f"search='gradient' needs points whose columns it can weigh: X must be {kind}")
     for kernel in kernels:
         if kernel.scales():
             kernel.scale_gradient(X[:1], X[:1], np.zeros((1, 1)))  # a kernel without a formula refuses, before any work
+    if not any(kernel.scales() for kernel in kernels) or any(kernel.pairwise for kernel in kernels):
+        raise DeclarationError(f"{kernels[0]!r} has no parameter to search; give kernels= or search=None")
+
+
+def judge_each(kernels: Sequence[Kernel], judge: Judge, n_jobs: Any, progress: Progress) -> list[EvaluatedKernel]:
+    """Judge every kernel, several at a time if requested."""
+    judged: Any = map(judge, kernels)
+    if n_jobs not in (None, 1) and len(kernels) > 1:
+        from joblib import Parallel, delayed
+
+        judged = Parallel(n_jobs=n_jobs, return_as="generator")(delayed(judge)(kernel) for kernel in kernels)
+    results = []
+    for result in judged:
+        progress.step(result.kernel)
+        results.append(result)
+    return results
+
+
+@dataclass(frozen=True, slots=True)
+class JointCriterion:
+    """F of a task as a function of a kernel and t; ``floor`` is epsilon, zero where a range of gamma is given."""
+
+    X: Any
+    criterion: FactoredCriterion
+    weights: Array
+    size: float
+    floor: float
+    ends: tuple[float, float]
+    is_given: bool
+
+    @classmethod
+    def of(cls, kernel: Kernel, task: Task) -> Self:
+        """Build the criterion of a task, for kernels with the parameters of this one."""
+        X, n = centred_points(kernel, task.X), int(task.Y.shape[0])
+        size = 1.0 if task.weights is None else float(task.weights.mean())
+        weights = None if task.weights is None else task.weights / size
+        kind, blocks = task.criterion, task.blocks
+        if kind == "folds":
+            kind, blocks = "blocks", LeftOutBlocks.of_splits(n, task.splits)
+        floor, ends = 10.0 / max(task.gap, 1e-5) * (ROUNDED_ONCE + kernel.rounding(X)), _ENDS
+        if task.gammas is not None:
+            low, high = (size * end for end in gamma_ends(task.gammas))
+            floor, ends = 0.0, (-float(np.log(high)), -float(np.log(low)))
+        return cls(
+            X=X,
+            criterion=FactoredCriterion.of(kind, task.unit_targets(), weights, blocks),
+            weights=np.ones(n) if weights is None else weights,
+            size=size,
+            floor=floor,
+            ends=ends,
+            is_given=task.gammas is not None,
+        )
+
+    def place_of(self, kernel: Kernel, gamma: float) -> float:
+        """Return the t that belongs to a gamma."""
+        _, trace, total = self._matrix(kernel)
+        lam = 1.0 / (gamma * self.size)
+        if not self.is_given:
+            lam = (lam - self.floor * total) / trace if trace > 0.0 else 0.0
+        return float(np.clip(np.log(max(lam, 1e-300)), *self.ends))
+
+    def at(self, kernel: Kernel, t: float) -> tuple[float, Array, float] | None:
+        """Return F, its derivatives in the logarithms of the scales and in t, and gamma; None where the matrix is not
+        positive definite to rounding, or not finite.
+        """
+        with blas_threads(self.weights.size):
+            K, trace, total = self._matrix(kernel)
+            step, v = float(np.exp(t)) * (1.0 if self.is_given else trace), self.weights
+            lam = step + self.floor * total
+            if not (np.isfinite(total) and np.isfinite(lam) and lam > 0.0):
+                return None
+            found = self.criterion.value_and_slope(K, lam)
+            if found is None:
+                return None
+            value, slope = found
+            rate = float(np.sum(slope.diagonal() / v))
+            if not self.is_given:
+                share = rate * float(np.exp(t))
+                slope -= np.outer(share / v.sum() * v, v)
+                slope.flat[:: v.size + 1] += (share + self.floor * rate) * v
+            slopes = np.append(kernel.scale_gradient(self.X, self.X, slope), step * rate)
+        is_known = np.isfinite(value) and value > 0.0 and np.isfinite(slopes).all()
+        return (value, slopes, 1.0 / (lam * self.size)) if is_known else None
+
+    def _matrix(self, kernel: Kernel) -> tuple[Array, float, float]:
+        """Return K, and the traces of V^(1/2) K V^(1/2) with and without the projection."""
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            K = symmetric_matrix(kernel, self.X)
+            v = self.weights
+            total = float(v @ K.diagonal())
+            return K, max(total - float(v @ (K @ v)) / float(v.sum()), 0.0), total
 
 
 class _SpentError(Exception):
@@ -122,88 +208,41 @@ class _SpentError(Exception):
 
 
 class Descent:
-    """A descent from one kernel in its scales, and in the gammas.
+    """A descent from one kernel, and from a gamma where it is known, with c as the factor of the penalty.
 
-    Parameters
-    ----------
-    kernel
-        Where it begins, and the kernel from which the penalty counts.
-    task
-        The criterion.
-    gammas
-        The gammas at which it begins; None takes a ridge of a tenth of the mean eigenvalue of the centred matrix.
-    penalty
-        c, the factor of the penalty.
-    progress
-        What is told of every kernel that is tried.
-    start
-        Where a descent of the same kernel on other rows ended, to begin there.
+    It begins at the best of a few ridges and multiples of the widths; ``end`` is the best point so far.
     """
 
-    def __init__(
-        self, kernel: Kernel, task: Task, gammas: Any, penalty: float, progress: Progress, start: End | None = None
-    ) -> None:
-        if not kernel.scales():
-            raise DeclarationError(f"{kernel!r} has no parameter to search; give kernels= or search=None")
+    def __init__(self, kernel: Kernel, task: Task, gamma: float | None, penalty: float, progress: Progress) -> None:
         self.kernel, self.penalty, self.progress = kernel, penalty, progress
-        self.names, self.n_tried, self.is_settled = tuple(kernel.scales()), 0, False
-        self.joint = JointCriterion.of(kernel, task)
-        self.origin = x = np.log(np.array(list(kernel.scales().values())))
-        if start is not None:
-            x, gammas = np.log(list(start.kernel.scales().values())), start.gammas
-            x = np.clip(x, self.origin - _FARTHEST, self.origin + _FARTHEST)
-        t = np.full(self.joint.outputs, np.log(_RIDGE / self.joint.weights.size))
-        self._z = np.append(x, t if gammas is None else self.joint.place_of(self.kernel_at(x), gammas))
-        self._at_end, self.end = (0.0, np.zeros(0)), End(kernel, np.ones(self.joint.outputs), np.inf)
-        self._value(self._z, is_counted=False)
+        self.names, self.joint, self.tried = tuple(kernel.scales()), JointCriterion.of(kernel, task), 0
+        self.origin = np.log(np.array(list(kernel.scales().values())))
+        self.end, self._z, self._at_end = End(kernel, 1.0), np.append(self.origin, 0.0), (0.0, np.zeros(0))
+        places = [] if gamma is None else [self.joint.place_of(kernel, gamma)]
+        # where a machine interpolates its slope in gamma vanishes, and no descent leaves
+        ridges = np.log(np.array(_RIDGES) / self.joint.weights.size)
+        places += (np.linspace(*self.joint.ends, 5)[1:-1] if self.joint.is_given else ridges).tolist()
+        for t in places:
+            self._value(np.append(self.origin, t))
+        best = self._z
+        for factor in _MULTIPLES if self.widths.any() else ():
+            self._value(best + np.append(np.log(factor) * self.widths, 0.0))
 
     @property
     def widths(self) -> NDArray[np.bool_]:
         """Return which scales are widths."""
         return np.array([name.rpartition("__")[2].partition("[")[0] == "sigma" for name in self.names])
 
-    def kernel_at(self, x: Array) -> Kernel:
-        """Return the kernel with scales e^x; itself at the origin, where exp(log(v)) may differ from v by rounding."""
-        if np.array_equal(x, self.origin):
-            return self.kernel
-        moved: Kernel = self.kernel.with_scales(dict(zip(self.names, np.exp(x).tolist(), strict=True)))
-        return moved
-
-    def settle(self, most: int, small: float = SETTLED) -> None:
-        """Descend by at most so many kernels, until two steps in a row gain less than ``small``; also from the best of
-        some other gammas, since the slope in gamma vanishes where a machine interpolates.
-        """
-        limit, x = self.n_tried + most, self.origin.size
-        self._run(limit, small)
-        before, z = self.end.value, self._z
-        if not np.isfinite(before):
-            return
-        ridges = np.log(np.array(_RIDGES) / self.joint.weights.size)
-        for t in z[x:] + np.array(_SHIFTS)[:, None] if self.joint.is_given else ridges[:, None]:
-            self._value(np.append(z[:x], np.clip(t + np.zeros(self.joint.outputs), *self.joint.ends)), is_counted=False)
-        if self.end.value < before:
-            self._run(limit, small)
-
-    def try_multiples(self, most: int) -> None:
-        """Try all widths at some multiples of those at the start."""
-        z = self._z
-        for factor in _MULTIPLES[:most] if self.widths.any() else ():
-            self._value(z + np.append(np.log(factor) * self.widths, np.zeros(self.joint.outputs)))
-
-    def judged_end(self, judge: Judge) -> EvaluatedKernel:
-        """Return the kernel at the end, at its best gamma, with the number of those on the way to it."""
-        return replace(judge(self.end.kernel), tried=max(self.n_tried - 1, 1))
-
-    def _run(self, limit: int, small: float) -> None:
-        """Descend from the best point so far."""
+    def settle(self, most: int, small: float = _SETTLED) -> Self:
+        """Go on by at most so many kernels, until two steps in a row gain less than ``small``."""
         from scipy.optimize import minimize
 
-        start, first, values = self._z, self._at_end, list[float]()
-        if not np.isfinite(self.end.value):
-            return
+        start, first, limit, values = self._z, self._at_end, self.tried + most, list[float]()
+        if most < 1 or not np.isfinite(self.end.value):
+            return self
 
         def value(v: Array) -> tuple[float, Array]:
-            if v.any() and self.n_tried >= limit:
+            if v.any() and self.tried >= limit:
                 raise _SpentError
             f, slope = self._value(start + _STEP * v) if v.any() else first
             return f, _STEP * slope
@@ -213,37 +252,34 @@ class Descent:
             if len(values) > 2 and values[-3] - values[-1] < 2.0 * small:
                 raise StopIteration
 
-        ends = [np.full(self.joint.outputs, end) for end in self.joint.ends]
-        low, high = np.append(self.origin - _FARTHEST, ends[0]), np.append(self.origin + _FARTHEST, ends[1])
+        low, high = (
+            np.append(self.origin - _FARTHEST, self.joint.ends[0]),
+            np.append(self.origin + _FARTHEST, self.joint.ends[1]),
+        )
         bounds = list(zip((low - start) / _STEP, (high - start) / _STEP, strict=True))
         options = {"maxiter": 10_000, "maxfun": 10_000, "ftol": 0.0, "gtol": small}
-        self.is_settled = False
         with suppress(_SpentError):
+            begin = np.zeros(start.size)
             minimize(
-                value,
-                np.zeros(start.size),
-                jac=True,
-                method="L-BFGS-B",
-                bounds=bounds,
-                options=options,
-                callback=end_where_settled,
+                value, begin, jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=end_where_settled
             )
-            self.is_settled = small <= SETTLED
+        return self
 
-    def _value(self, z: Array, is_counted: bool = True) -> tuple[float, Array]:
+    def _value(self, z: Array) -> tuple[float, Array]:
         """Return the logarithm of the criterion with the penalty, and its slope; keep the best point."""
-        x = z[: self.origin.size]
-        kernel, away = self.kernel_at(x), self._away(x - self.origin)
-        if is_counted:
-            self.n_tried += 1
-            self.progress.step(kernel)
-        place = self.joint.at(kernel, z[x.size :])
+        x, kernel = z[:-1], self.kernel
+        if not np.array_equal(x, self.origin):  # exp(log(v)) may differ from v by rounding
+            kernel = kernel.with_scales(dict(zip(self.names, np.exp(x).tolist(), strict=True)))
+        self.tried += 1
+        self.progress.step(kernel)
+        place, away = self.joint.at(kernel, float(z[-1])), self._away(x - self.origin)
         if place is None:
             return self._at_end[0] + _UNKNOWN, np.zeros(z.size)
-        pull = np.append(2.0 * self.penalty * self._away(away), np.zeros(z.size - x.size))
-        at_z = float(np.log(place.value)) + self.penalty * float(away @ away), place.slope / place.value + pull
+        value, slopes, gamma = place
+        pull = np.append(2.0 * self.penalty * self._away(away), 0.0)
+        at_z = float(np.log(value)) + self.penalty * float(away @ away), slopes / value + pull
         if not np.isfinite(self.end.value) or at_z[0] < self._at_end[0]:
-            self.end, self._z, self._at_end = End(kernel, place.gammas, place.value), z, at_z
+            self.end, self._z, self._at_end = End(kernel, gamma, float(np.log(value))), z, at_z
         return at_z
 
     def _away(self, step: Array) -> Array:
@@ -253,37 +289,84 @@ class Descent:
         return np.asarray(step - (1.0 - _COMMON) * self.widths * step[self.widths].mean())
 
 
-def descend(start: EvaluatedKernel, task: Task, judge: Judge, most: int, progress: Progress) -> list[EvaluatedKernel]:
-    """Return the end of a descent from a kernel that was judged, by at most ``most`` kernels; none if it is the start.
+def search_by_slopes(
+    kernels: list[Kernel],
+    task: Task,
+    judge: Judge,
+    widths: Widths | None,
+    by_family: bool,
+    most: int,
+    n_jobs: Any,
+    progress: Progress,
+) -> list[EvaluatedKernel]:
+    """Return the judged candidates, and where descents of at most ``most`` kernels each end.
 
-    A kernel where an earlier descent ended is not searched again, nor one that predicts exactly.
+    Of families one kernel each descends, of a list the best one; ``widths`` is what the search may do with a kernel of
+    one shared width, None: no more than refine it.
     """
-    search = start.search
-    exact = (search.values <= np.maximum(_EXACT * search.curve.max(axis=0), search.floor)).all()
-    if start.tried or exact:
-        return []
-    descent = Descent(start.kernel, task, search.gamma, PENALTY, progress)
-    descent.try_multiples(most)
-    descent.settle(most - descent.n_tried)
-    return [descent.judged_end(judge)] if descent.end.kernel != start.kernel else []
-
-
-def family_descents(kernels: Sequence[Kernel], task: Task, most: int, progress: Progress) -> list[Descent]:
-    """Return the descents of kernels of several families from their widths, in their order.
-
-    All descend roughly, and those that are then within reach of the best one until they settle.
-    """
-    descents = [Descent(kernel, task, None, PENALTY, progress) for kernel in kernels]
+    starts = [kernel for kernel in at_median_widths(kernels) if kernel.scales()] if by_family else []
+    known = [kernel for kernel in at_median_widths(kernels) if not kernel.scales()] if by_family else kernels
+    judged = judge_each(known, judge, n_jobs, progress)
+    gammas: list[float | None] = [None] * len(starts)
+    if not by_family:
+        best = min((one for one in judged if one.kernel.scales()), key=lambda one: one.score)
+        if (best.search.values <= np.maximum(_EXACT * best.search.curve.max(axis=0), best.search.floor)).all():
+            return judged
+        starts, gammas = [best.kernel], [float(np.exp(np.log(best.search.gamma).mean()))]
+    descents = [
+        Descent(kernel, task, gamma, _PENALTY, progress).settle(max(5, most // 8), _NEARLY)
+        for kernel, gamma in zip(starts, gammas, strict=True)
+    ]
+    least = min(descent.end.value for descent in descents)
     for descent in descents:
-        descent.settle(most, NEARLY)
-    for descent in sorted(descents, key=lambda descent: descent.end.value):
-        if descent.end.value <= (1.0 + _REACH) * min(each.end.value for each in descents):
-            descent.settle(most - descent.n_tried)
-    return descents
+        if descent.end.value <= least + _REACH:
+            descent.settle(most - descent.tried)
+    for descent in descents:
+        if by_family or descent.end.kernel != descent.kernel:
+            judged.append(replace(judge(descent.end.kernel), tried=descent.tried - 1))
+    ends = sorted((descent.end for descent in descents), key=lambda end: end.value)
+    wide = [(widen_to_inputs(end.kernel, task.X), end.gamma) for end in ends] if widths in ("auto", "each") else []
+    further = [
+        Descent(kernel, task, gamma, _penalty(task), progress).settle((most * 3) // 8)
+        for kernel, gamma in wide[:2]
+        if kernel is not None
+    ]
+    if not further:
+        return judged
+    each, said = min((descent.end for descent in further), key=lambda end: end.value), "one per input, as asked for"
+    if widths == "auto":
+        first, second = LeftOutLosses.of(each, task), LeftOutLosses.of(ends[0], task)
+        gain, error = first.gain_over(second)
+        if not task.pooled:  # the optimism of that many more numbers
+            gain -= 2.0 * (task.X.shape[1] - 1) / first.losses.size * float(first.shares @ first.losses)
+        loses = "wrong rows" if task.pooled else "squares of rows left out"
+        said = f"{loses} with one per input less by {gain:.3g}, standard error {error:.2g}: "
+        said += "one per input" if gain > _MORE * error else "shared"
+        if not gain > _MORE * error:
+            return _saying(judged, said)
+    tried = sum(descent.tried for descent in further) - 1
+    return _saying([*judged, replace(judge(each.kernel), tried=tried)], said)
 
 
-def kernels_fact(evaluated: Sequence[EvaluatedKernel], local: bool) -> str:
-    """Return how many kernels a search evaluated, and how many more it tried."""
-    tried = sum(each.tried for each in evaluated)
-    more = f", {tried} more tried on the way" if tried else ""
-    return f"{len(evaluated)} evaluated{more}{'; the search among them is local' if local else ''}"
+def _saying(judged: list[EvaluatedKernel], said: str) -> list[EvaluatedKernel]:
+    return [replace(one, facts=(("widths", said),)) for one in judged]
+
+
+def widen_to_inputs(kernel: Kernel, X: Any) -> Kernel | None:
+    """Return the kernel with one width per input, at the same multiple of what the data suggest; None where there is
+    none.
+    """
+    if X.shape[1] < 2 or not isinstance(kernel, Shared) or isinstance(kernel.sigma, tuple):
+        return None
+    shared: Any = kernel.sigma
+    middle, each = (_resolved_width(kernel, word, X) for word in ("median", "each"))
+    return replace(kernel, sigma=tuple(shared / middle * width for width in each))
+
+
+def _resolved_width(kernel: Shared, word: str, X: Any) -> Any:
+    return replace(kernel, sigma=word).resolved(X).sigma
+
+
+def _penalty(task: Task) -> float:
+    """Return the factor of the penalty of one width for each input."""
+    return 1.0 / (int(task.Y.shape[0]) * (_PRIOR_OF_EVIDENCE if task.criterion == "evidence" else _PRIOR))

@@ -90,9 +90,7 @@ def judge_by_noise(model: Any, kernel: Kernel, task: Task) -> EvaluatedKernel:
         reachable=required.reachable,
     )
     score = float(reached.mean())
-    return EvaluatedKernel(
-        kernel=kernel, search=search, score=score, split_scores=np.array([score]), error=0.0, seconds=0.0
-    )
+    return EvaluatedKernel(kernel=kernel, search=search, score=score, error=0.0, seconds=0.0)
 
 
 def _columns(reached: Array) -> Array:

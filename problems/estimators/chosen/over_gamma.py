@@ -10,20 +10,19 @@ from problems.estimators.chosen.candidates import EvaluatedKernel, judged_by, ov
 from problems.estimators.chosen.kernel_search import (
     MOST_KERNELS,
     Judge,
+    Widths,
     check_slopes,
-    family_descents,
+    check_widths,
     judge_each,
-    kernels_fact,
+    search_by_slopes,
 )
 from problems.estimators.chosen.search import Search
 from problems.estimators.chosen.tasks import Task
-from problems.estimators.chosen.width_rule import Widths, check_widths, refine_widths
 from substrate.arrays import whole_number
 from substrate.certificates import Row
 from substrate.errors import DeclarationError
 from substrate.kernels import Kernel
 from substrate.least_squares.evidence import OF_SPECTRUM
-from substrate.least_squares.leave_one_out import ROBUST
 from substrate.progress import Progress
 from substrate.search.gamma_search import gamma_ends
 
@@ -43,20 +42,15 @@ RECOMMENDED: Any = classmethod(_recommended)
 class OverGamma(Search):
     """A search over gamma and the scales of kernels: its rules, its fitted attributes, its rows of a certificate.
 
-    The estimator has ``loss``, ``gamma_range``, ``search`` and those beside them too.
+    The estimator has ``gamma_range``, ``search`` and those beside them too.
     """
 
     words, has_families = tuple(OF_SPECTRUM), True
 
     @property
-    def losses(self) -> tuple[str, ...]:
-        """The supported losses of leave-one-out residuals."""
-        return ("squared", *ROBUST, "misclassification") if self.estimator._labels else ("squared", *ROBUST)
-
-    @property
     def criterion(self) -> str:
-        """The criterion: "loo", "gcv", "evidence", "folds", "validation", or a loss of leave-one-out residuals."""
-        return judged_by(self.estimator.cv, self.estimator.loss, self.losses, self.words)
+        """The criterion: "loo", "gcv", "evidence", or "folds"."""
+        return judged_by(self.estimator.cv, self.words)
 
     def check_rules(self) -> None:
         """Refuse parameters before any work."""
@@ -74,7 +68,9 @@ class OverGamma(Search):
     def way(self) -> Widths | None:
         """Return what a search by slopes may do with a shared width."""
         model = self.estimator
-        return "auto" if model.widths is None and families.is_families(model.kernels) else model.widths
+        if model.widths is not None or not families.is_families(model.kernels):
+            return model.widths  # type: ignore[no-any-return]
+        return "auto" if self.criterion in OF_SPECTRUM else "shared"
 
     @property
     def gives_widths(self) -> bool:
@@ -87,24 +83,13 @@ class OverGamma(Search):
         by_slopes = model.search == "gradient"
         most = MOST_KERNELS if model.max_evaluations is None else int(model.max_evaluations)
         if by_slopes:
-            check_slopes(kernels, task.X, task.criterion)
+            check_slopes(kernels, task.X)
         progress = Progress(len(kernels) + (most if by_slopes else 0), shown=bool(model.verbose))
         try:
             if not by_slopes:
                 return judge_each(kernels, judge, n_jobs, progress)
-            if families.is_families(model.kernels):
-                middle = families.at_median_widths(kernels)
-                descents = family_descents(
-                    [kernel for kernel in middle if kernel.scales()],
-                    task,
-                    max(len(families.MULTIPLES), most // 8),
-                    progress,
-                )
-                judged = judge_each([kernel for kernel in middle if not kernel.scales()], judge, n_jobs, progress)
-                judged += [descent.judged_end(judge) for descent in descents]
-            else:
-                judged = judge_each(kernels, judge, n_jobs, progress)
-            return refine_widths(judged, task, judge, self.way(), most, n_jobs, progress)
+            by_family = families.is_families(model.kernels)
+            return search_by_slopes(kernels, task, judge, self.way(), by_family, most, n_jobs, progress)
         finally:
             progress.close()
 
@@ -126,7 +111,9 @@ class OverGamma(Search):
     ) -> tuple[tuple[Row, ...], tuple[tuple[str, str], ...]]:
         """Return the gap of the winner, over all candidates, and the facts of the search."""
         search = over_candidates(judged, best)
-        kernels = kernels_fact(judged, bool(self.estimator.search))
+        tried = sum(one.tried for one in judged)
+        kernels = f"{len(judged)} evaluated" + (f", {tried} more tried on the way" if tried else "")
+        kernels += "; the search among them is local" if self.estimator.search else ""
         ranges: tuple[tuple[str, str], ...] = ()
         if len(judged) > 1 and best.search.gamma.size == 1 and search.is_certified:
             ends = np.array([candidate.search.gamma_range for candidate in judged])

@@ -16,7 +16,7 @@ from sklearn.model_selection import GroupKFold, LeaveOneOut, check_cv
 from problems.estimators.chosen import families
 from problems.estimators.chosen.candidates import held_out_rows, judged_by, trainable_splits
 from problems.estimators.shared.checks import warn_if_unscaled
-from substrate.arrays import Array, is_sparse, positive
+from substrate.arrays import is_sparse, positive
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.least_squares.leave_one_out import Split
@@ -62,7 +62,8 @@ class Search:
     @property
     def criterion(self) -> str:
         """How a machine is judged: on "folds" (every row one, where ``cv`` is "loo"), or on rows of "validation"."""
-        return "validation" if judged_by(self.estimator.cv, words=self.words) == "validation" else "folds"
+        judged = judged_by(self.estimator.cv, self.words, ", or None for validation rows")
+        return "validation" if judged == "validation" else "folds"
 
     def check_rules(self) -> None:
         """Refuse parameters before any work."""
@@ -94,18 +95,23 @@ class Search:
         """Return the splits of ``cv``, by numbers among the rows ``kept`` of those given (None: all of them).
 
         A splitter, or a list of splits, names the rows that were given to fit; a number of folds names none, and
-        divides the rows that are kept. No fold of a number of them divides one of the ``groups``.
+        divides the rows that are kept, drawn at random where there is a ``random_state``. No fold of a number of them
+        divides one of the ``groups``.
         """
-        if self.criterion != "folds":
+        if self.criterion not in ("folds", "blocks"):
             return ()
         if is_device_array(X):
             raise DeclarationError(_NUMPY)
+        if self.criterion == "blocks":
+            return ()
         cv, labels = self.estimator.cv, bool(self.estimator._labels)
         if kept is not None and isinstance(cv, Integral):
             X, y, groups, kept = X[kept], y[kept], None if groups is None else groups[kept], None
         if groups is not None and isinstance(cv, Integral):
             cv = GroupKFold(int(cv))
         splitter = LeaveOneOut() if isinstance(cv, str) else check_cv(cv, y, classifier=labels)
+        if isinstance(cv, Integral) and self.estimator.random_state is not None:
+            splitter.shuffle, splitter.random_state = True, self.estimator.random_state
         return trainable_splits(splitter.split(X, y, groups), X.shape[0], y if labels else None, kept)
 
     def part_rows(self, X: Any, y: Any, X_val: Any, y_val: Any) -> RowSplit:
@@ -117,8 +123,6 @@ class Search:
         if self.criterion != "validation":
             if X_val is not None:
                 raise DataError(f"X_val and y_val are used only with cv=None, received cv={model.cv!r}")
-            if self.criterion == "blocks" and is_device_array(X):
-                raise DeclarationError(_NUMPY)
             return RowSplit(rows, X, y)
         if is_device_array(X):
             raise DeclarationError(_NUMPY)
@@ -143,7 +147,3 @@ class Search:
             return X[rows]
         self.estimator._resolved_kernel(X)  # refuses a matrix that is not square
         return X[rows][:, columns]
-
-    def training_weights(self, weights: Array) -> Array:
-        """Return the weights of rows that are given again: zero for those that a fit held out to validate."""
-        return weights

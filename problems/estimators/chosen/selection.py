@@ -19,15 +19,15 @@ from problems.estimators.chosen.block_rule import BLOCKS, blocks_of, check_group
 from problems.estimators.chosen.dense_search import DenseSearch
 from problems.estimators.chosen.gamma_by_folds import choose_by_folds
 from problems.estimators.chosen.input_ranking import rank_inputs
+from problems.estimators.chosen.kernel_search import Widths
 from problems.estimators.chosen.over_gamma import RECOMMENDED
 from problems.estimators.chosen.tasks import Task
-from problems.estimators.chosen.width_rule import Widths
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.shaped import has_closed_forms
 from problems.estimators.shared.absent import Absent
 from problems.estimators.shared.base import Uses
 from substrate.errors import DataError, DeclarationError
-from substrate.namespaces import take_rows
+from substrate.namespaces import to_numpy
 from substrate.search.gamma_search import GAP
 
 __all__ = ["GammaChoice", "LSSVMClassifierCV", "LSSVMRegressorCV"]
@@ -52,8 +52,6 @@ class GammaChoice:
     _: KW_ONLY
     kernels: Any = None
     cv: Any = "loo"
-    loss: str = "squared"
-    validation_fraction: float = 0.25
     random_state: Any = None
     gamma_range: Any = None
     gap: float = GAP
@@ -72,22 +70,12 @@ class GammaChoice:
 
     recommended = RECOMMENDED
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        X_val: Any = None,
-        y_val: Any = None,
-        sample_weight: Any = None,
-        *,
-        groups: Any = None,
-    ) -> Self:
-        """Choose, then fit to all rows, or to those that do not validate where ``cv`` is None.
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Self:
+        """Choose, then fit to all rows.
 
-        ``sample_weight`` weighs the errors, in every fit and in the criterion; validation rows given count alike, times
-        the weights of their classes where a classifier has some. ``groups`` has one label per row: rows of a group are
-        left out together with ``cv="groups"``, a number of folds or a splitter of scikit-learn, and are a series of
-        their own with ``cv="blocks"``.
+        ``sample_weight`` weighs the errors, in every fit and in the criterion. ``groups`` has one label per row: rows
+        of a group are left out together with ``cv="groups"``, a number of folds or a splitter of scikit-learn, and are
+        a series of their own with ``cv="blocks"``.
 
         :place [Cawley2004]_ section 3: model selection by leave-one-out, over scales and gamma
         """
@@ -96,15 +84,15 @@ class GammaChoice:
         model._begin_fit()
         model._model.refuse_combinations()
         if model.basis is not None:
-            search.fit(X, y, sample_weight, {"X_val": X_val, "y_val": y_val, "groups": groups})
+            search.fit(X, y, sample_weight, {"groups": groups})
             return self
         if not has_closed_forms(model):
             if groups is not None or (isinstance(self.cv, str) and self.cv in BLOCKS):
                 raise DeclarationError(
-                    "a machine with a shape or robust weights is chosen by folds or validation rows, not by groups or "
-                    "blocks of rows: use a number of folds, or splits such as GroupKFold(5).split(X, y, groups)"
+                    "a machine with a shape or robust weights is chosen by folds, not by groups or blocks of rows: use "
+                    "a number of folds, or splits such as GroupKFold(5).split(X, y, groups)"
                 )
-            return choose_by_folds(self, X, y, X_val, y_val, sample_weight)
+            return choose_by_folds(self, X, y, sample_weight)
         search.check_rules()
         model._check_coding()
         X, y, given = model._check_data(X, y, sample_weight, numeric=not pooled, multi_output=not pooled)
@@ -112,19 +100,14 @@ class GammaChoice:
         groups = check_groups(model, groups, int(X.shape[0]))
         X, y, weights, kept = model._weighted(X, y, given)
         coded = model._encode(y)
-        split = search.part_rows(X, y, X_val, y_val)
-        weighed = search.weigh(sample_weight, data[1], given, weights, split)
-        X, Y, weights = split.X, coded.codes(split.y), take_rows(weights, split.rows)
-        check = None if split.X_check is None else (split.X_check, coded.known_codes(split.y_check))
+        Y = coded.codes(y)
         whole, one_output = coded.is_whole(Y), Y.shape[1] == 1
-        if not whole and (self.loss != "squared" or search.criterion == "evidence"):
-            option = f"loss {self.loss!r}" if self.loss != "squared" else "evidence"
+        if not whole and search.criterion == "evidence":
             raise DeclarationError(
-                f"coding='one_vs_one' has no {option}, its machines having rows of their own; use cv='loo' with "
-                "loss='squared', or another coding"
+                "coding='one_vs_one' has no evidence, its machines having rows of their own; use cv='loo', or another "
+                "coding"
             )
         kernels = search.candidates(X)
-        border, check_linear = search.borders(X, weights, check)
         task = Task(
             X=X,
             Y=Y,
@@ -133,12 +116,8 @@ class GammaChoice:
             gammas=self.gamma_range,
             gap=float(self.gap),
             pooled=pooled,
-            wrong=model._count_wrong(coded, split.y),
-            check=check,
-            weights=weighed[0],
-            check_weights=weighed[1],
-            border=border,
-            check_linear=check_linear,
+            weights=None if (to_numpy(weights) == 1.0).all() else weights,
+            border=model._model.border(X, weights),
             blocks=blocks_of(model, int(Y.shape[0]), None if groups is None else groups[kept]),
         )
         judged, best, fit = search.fit_best(X, Y, search.search(kernels, task), task, whole)
@@ -146,9 +125,9 @@ class GammaChoice:
         search.keep_search(judged, best, pooled or one_output)
         model._model.keep_noise(Y, fit, gammas, one_output)
         model._keep_classes(coded, Y)
-        described = search.describe(fit, task, split)
+        described = search.describe(fit, task)
         signed = described._replace(support_values=coded.sign(Y, fit.support_values))
-        model._model.keep(X, kept[split.rows], best.kernel, signed, gammas, weights, one_output)
+        model._model.keep(X, kept, best.kernel, signed, gammas, weights, one_output)
         return self
 
     def _gammas(self, n_outputs: int) -> tuple[float, ...]:
@@ -160,7 +139,7 @@ class GammaChoice:
 
 
 @dataclass(eq=False, repr=False)
-class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
+class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):
     """An LS-SVM for regression that chooses gamma, provably the best of a range, and its kernel.
 
     Parameters
@@ -176,16 +155,17 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
         As for :class:`LSSVMRegressor`; kernels are those of the other columns, and ``search`` is
         None. They must not depend on each other on the training rows of any fold.
     robust, monotone, convex, bounds
-        Robust weights or shapes, as for :class:`LSSVMRegressor`. Gamma is then chosen by folds or validation rows of
-        machines that have them, of one kernel, among two values per decade, from 1e-2 to 1e4 over the mean weight
-        unless ``gamma_range`` is given, ending three values after the best one; nothing is proved of other values.
-        ``cv="loo"``, the default, is a closed form of the plain machine and refused: use ``cv=5``.
+        Robust weights or shapes, as for :class:`LSSVMRegressor`. Gamma is then chosen by folds of machines that have
+        them, of one kernel, among two values per decade, from 1e-2 to 1e4 over the mean weight unless ``gamma_range``
+        is given, ending three values after the best one; nothing is proved of other values. Machines with robust
+        weights are judged by absolute errors. ``cv="loo"``, the default, is a closed form of the plain machine and
+        refused: use ``cv=5``.
     kernels : list of kernels or "families", default=None
         Candidates, each judged at its own best gamma. ``"families"`` tries the linear kernel, and RBF, Laplacian and
         Matérn kernels of smoothness 3/2 and 5/2 at 1/4, 1/2, 1, 2 and 4 median distances of the rows, 21 in all; with
         ``search="gradient"`` each at the width where a descent from the median distance ends. Of these, for one output
         and ``cv="loo"``, the one of fewest effective parameters within a standard error of the best is taken.
-    cv : {"loo", "blocks", "groups", "gcv", "evidence", "noise"}, int, splitter, iterable or None, default="loo"
+    cv : {"loo", "blocks", "groups", "gcv", "evidence", "noise"}, int, splitter or iterable, default="loo"
         How a machine is judged. ``"loo"``: every row left out in turn; ``"blocks"``: every row left out with its
         ``reach`` neighbours on both sides, in the order of the rows, for errors that are correlated in time;
         ``"groups"``: every group of :meth:`fit` left out in turn; ``"gcv"``: generalised cross-validation;
@@ -194,15 +174,9 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
         ``"evidence"``: the likelihood of y under the Gaussian process of the machine, as the variance F of
         :mod:`substrate.least_squares.evidence`, whose ``log_evidence`` converts it; a number of folds, a splitter or an
         iterable of splits of the rows given to :meth:`fit`: the mean square error over them, without rows of weight
-        zero, which a number of folds does not count; None: the mean square error on validation rows, those
-        given to :meth:`fit` or a share of X, and the machine is then fitted to the other rows.
-    loss : {"squared", "mean_absolute", "median_absolute", "trimmed"}, default="squared"
-        The mean square has a lower bound. The others (``"trimmed"`` is the mean square without the largest tenth) are
-        taken of leave-one-out residuals, ``cv="loo"``, and searched on a grid, without one.
-    validation_fraction : float, default=0.25
-        Share of the rows held out where ``cv`` is None and :meth:`fit` is given no validation rows.
+        zero, which a number of folds does not count.
     random_state : int, RandomState or None, default=None
-        Seed of the rows held out.
+        Seed by which the rows of a number of folds are drawn at random; None: folds in the order of the rows.
     gamma_range : pair of float, default=None
         Lowest and highest gamma; unless given, all that makes a difference to the machine on this kernel matrix, up to
         where rounding of its decomposition reaches ``gap``, or further where the criterion is then better by more than
@@ -216,16 +190,15 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
         ``"gradient"`` uses exact derivatives in all scales and in gamma, from one Cholesky factor for every kernel, and
         judges the kernel it ends with at its own best gamma: the choice for ``RBF("each")``, one width per column,
         best with ``cv="evidence"``. A term of 1e-4 times the squared distance of the logarithms from their start, which
-        is no part of ``criterion_``, keeps the width of a column without effect finite. It needs ``loss="squared"`` and
-        dense arrays of numpy.
+        is no part of ``criterion_``, keeps the width of a column without effect finite. It needs dense arrays of numpy.
     max_evaluations : int, default=None
         Maximum number of kernels that a local search tries, by default 96.
     widths : {None, "auto", "shared", "each"}, default=None
         Whether ``search="gradient"`` goes on from a kernel with one width for all inputs to one width for each:
-        ``"shared"`` never, ``"each"`` always, ``"auto"`` where halves of the rows are predicted better from the other
-        half by more than a standard error, for classes in the number of wrong rows too (the guide on choosing kernels
-        has the rule). None: ``"auto"`` with ``kernels="families"``, and otherwise the search keeps to the parameters
-        that a kernel has.
+        ``"shared"`` never, ``"each"`` always, ``"auto"`` where the errors of rows left out are smaller by more than a
+        standard error and what choosing the widths by them explains (the guide on choosing kernels has the rule). None:
+        ``"auto"`` with ``kernels="families"`` and a criterion of single rows, and otherwise the search keeps to the
+        parameters that a kernel has.
     n_jobs : int, default=None
         Number of kernels judged at a time; the result does not depend on it.
     verbose : int, default=0
@@ -257,8 +230,8 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
         was evaluated, ascending, the ``criterion`` there, and ``coverage``, the range.
     cv_results_ : dict
         One row per kernel that was judged, at its best gamma: ``params``, ``mean_test_score`` (the negative criterion;
-        of several outputs the mean, each in units of its variance), ``rank_test_score``, the scores of splits, times,
-        bounds, and ``gamma_range``, the lowest and highest gamma over which each bound is.
+        of several outputs the mean, each in units of its variance), ``rank_test_score``, times, bounds, and
+        ``gamma_range``, the lowest and highest gamma over which each bound is.
     kernel_, support_values_, bias_, support_, support_vectors_, ridge_, certificate_, n_iter_
         As for :class:`LSSVMRegressor`; the certificate also has the gap, and for ``cv="loo"`` the criterion
         recomputed.
@@ -280,29 +253,26 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
 
 
 @dataclass(eq=False, repr=False)
-class LSSVMClassifierCV(GammaChoice, LSSVMClassifier):  # type: ignore[misc]
+class LSSVMClassifierCV(GammaChoice, LSSVMClassifier):
     """An LS-SVM classifier that chooses gamma, provably the best of a range, and its kernel.
 
     Parameters
     ----------
-    kernel, kernels, cv, validation_fraction, random_state, gamma_range, gap
+    kernel, kernels, cv, random_state, gamma_range, gap
         As for :class:`LSSVMRegressorCV`; errors are those of the labels -1 and +1, averaged over the machines.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     basis
         As for :class:`LSSVMRegressorCV`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
-        As for :class:`LSSVMClassifier`; ``one_vs_one`` with more than two classes supports ``loss="squared"`` only.
+        As for :class:`LSSVMClassifier`.
     calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
         As for :class:`~problems.LSSVMClassifier`.
     class_weight : dict or "balanced", default=None
         Weights of the classes, multiplied into those of the rows, in every fit and in the criterion, which is then a
-        weighted mean (``loss="squared"``); given validation rows have the weights of their classes too.
+        weighted mean.
     linear_columns
         As for :class:`LSSVMRegressorCV`.
-    loss : str, default="squared"
-        As for :class:`LSSVMRegressorCV`; or ``"misclassification"``, the share of rows that leave-one-out decodes to a
-        wrong class, on a grid and without a lower bound.
     search, max_evaluations, widths, n_jobs, verbose, reach
         As for :class:`LSSVMRegressorCV`.
 

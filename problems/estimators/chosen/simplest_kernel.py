@@ -10,11 +10,15 @@ rows that sum to one,
 
 the kernel of fewest effective parameters :math:`\operatorname{tr} H` among those with :math:`\bar d \le \mathrm{se}` is
 taken ([Breiman1984]_ section 3.4.3: the simplest tree within one standard error). Errors are paired by rows, so that
-rows which all kernels miss do not make the standard error large.
+rows which all kernels miss do not make the standard error large. In the same way a search by slopes decides whether one
+width for each input predicts better than a shared one (:mod:`~problems.estimators.chosen.kernel_search`), of classes by
+the number of wrong rows: squares also fall where outputs come nearer to codes that were on their right side before, on
+tables with hardly a wrong row by many standard errors.
 """
 
 import warnings
 from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -24,12 +28,13 @@ from problems.estimators.chosen.tasks import Task, centred_points
 from substrate.arrays import Array
 from substrate.errors import DegenerateKernelWarning
 from substrate.gram import Gram
+from substrate.kernels import Kernel
 from substrate.least_squares.leave_one_out import leave_one_out_residuals, projected_diagonal
 from substrate.least_squares.regularization import Regularization
-from substrate.least_squares.saddle_system import solve_saddle_system, target_unit
+from substrate.least_squares.saddle_system import solve_saddle_system
 from substrate.namespaces import is_device_array
 
-__all__ = ["prefer_simplest"]
+__all__ = ["End", "LeftOutLosses", "prefer_simplest"]
 
 #: Most criterion of a kernel that is compared, as a multiple of the best one: what is beyond it is told apart.
 _COMPARED = 1.5
@@ -43,25 +48,46 @@ _KNOWN = 1e-7
 _FEWEST = 10
 
 
-@dataclass(frozen=True, slots=True)
-class _Machine:
-    """The squared left-out errors of a kernel at its gamma, and its effective number of parameters."""
+class End(NamedTuple):
+    """A kernel with its gamma, and the logarithm of the criterion there."""
 
-    squares: Array
+    kernel: Kernel
+    gamma: float
+    value: float = np.inf
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutLosses:
+    """What a machine loses at rows left out, the shares of these rows, and its effective number of parameters."""
+
+    losses: Array
+    shares: Array
     freedom: float
 
     @classmethod
-    def of(cls, candidate: EvaluatedKernel, task: Task) -> "_Machine":
+    def of(cls, end: End, task: Task) -> Self:
+        """Leave every row out of the machine: squared errors, of several outputs the mean in units of their variances,
+        and of classes, which share a gamma, whether the row is decoded to a wrong one.
+        """
         weights = np.ones(task.Y.shape[0]) if task.weights is None else np.asarray(task.weights)
-        ridge = Regularization(float(candidate.search.gamma[0])).ridge(weights)
-        (points,) = centred_points(candidate.kernel, task.X)
+        ridge = Regularization(end.gamma).ridge(weights)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DegenerateKernelWarning)  # of the chosen machine alone
-            gram = Gram.of(candidate.kernel, points)
-        alpha = solve_saddle_system(gram, task.Y[:, 0] / target_unit(task.Y), ridge).support_values
-        diagonal = projected_diagonal(gram, ridge)
-        residuals = leave_one_out_residuals(np.reshape(alpha, (-1, 1)), diagonal)[:, 0]
-        return cls(np.square(residuals), float(ridge.size - ridge @ diagonal))
+            gram = Gram.of(end.kernel, centred_points(end.kernel, task.X))
+        Y, diagonal = task.unit_targets(), projected_diagonal(gram, ridge)
+        residuals = leave_one_out_residuals(solve_saddle_system(gram, Y, ridge).support_values, diagonal)
+        losses = np.square(residuals).mean(axis=1)
+        if task.pooled:
+            book, numbers = np.unique(Y, axis=0, return_inverse=True)
+            # all codes have the same length: the nearest one has the largest product
+            losses = (((Y - residuals) @ book.T).argmax(axis=1) != numbers.ravel()).astype(np.float64)
+        return cls(losses, weights / weights.sum(), float(ridge.size - ridge @ diagonal))
+
+    def gain_over(self, other: "LeftOutLosses") -> tuple[float, float]:
+        """Return by how much the mean of these losses is smaller than that of others, and its standard error."""
+        n, gains = self.losses.size, other.losses - self.losses
+        mean = float(self.shares @ gains)
+        return mean, float(np.sqrt(n / (n - 1.0) * np.sum(np.square(self.shares * (gains - mean)))))
 
 
 def prefer_simplest(judged: list[EvaluatedKernel], task: Task) -> list[EvaluatedKernel]:
@@ -78,15 +104,12 @@ def prefer_simplest(judged: list[EvaluatedKernel], task: Task) -> list[Evaluated
     near = [candidate for candidate in near if candidate is not best]
     if not near:
         return judged
-    shares = np.full(n, 1.0 / n) if task.weights is None else np.asarray(task.weights) / float(np.sum(task.weights))
-    first, simplest = _Machine.of(best, task), best
+    first, simplest = LeftOutLosses.of(_end_of(best), task), best
     fewest = _FEWER * first.freedom
     for candidate in near:
-        machine = _Machine.of(candidate, task)
-        differences = machine.squares - first.squares
-        mean = float(shares @ differences)
-        error = float(np.sqrt(n / (n - 1.0) * np.sum(np.square(shares * (differences - mean)))))
-        if machine.freedom < fewest and mean <= error:
+        machine = LeftOutLosses.of(_end_of(candidate), task)
+        loss, error = first.gain_over(machine)
+        if machine.freedom < fewest and loss <= error:
             simplest, fewest = candidate, machine.freedom
     if simplest is best:
         return judged
@@ -101,6 +124,10 @@ def prefer_simplest(judged: list[EvaluatedKernel], task: Task) -> list[Evaluated
         replace(candidate, facts=(*candidate.facts, fact), price=price if candidate is simplest else candidate.price)
         for candidate in judged
     ]
+
+
+def _end_of(candidate: EvaluatedKernel) -> End:
+    return End(candidate.kernel, float(candidate.search.gamma[0]))
 
 
 def _is_known(candidate: EvaluatedKernel) -> bool:

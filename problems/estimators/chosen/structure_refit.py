@@ -29,7 +29,7 @@ from typing import Any, Self
 import numpy as np
 
 from problems.estimators.chosen.fused import Choice, FusionRound
-from problems.estimators.chosen.tasks import CriterionShare, Task, criterion_of
+from problems.estimators.chosen.tasks import CriterionShare, Task, criterion_of, validation_at
 from problems.estimators.full.ls_svm import LSSVMRegressor
 from substrate.arrays import Array, non_negative
 from substrate.certificates import WIDER, Row
@@ -138,18 +138,13 @@ class SetJudge:
         """Return the criterion of one round on the machines of some members, each counted by its rows."""
         shares = list[CriterionShare]()
         for machine in self.machines(number, members):
-            task = Task(
-                X=machine.points,
-                Y=machine.y[:, None],
-                criterion="loo" if self.by_loo else "validation",
-                splits=(),
-                gammas=gammas,
-                gap=self.gap,
-                pooled=False,
-                check=None if self.by_loo else (machine.below, machine.y_check[:, None]),
-            )
+            X, Y, gram = machine.points, machine.y[:, None], Gram.of(machine.kernel, machine.points)
+            if self.by_loo:
+                task = Task(X=X, Y=Y, criterion="loo", splits=(), gammas=gammas, gap=self.gap, pooled=False)
+                parts: Sequence[CriterionShare] = criterion_of(gram, task)[1]
+            else:
+                parts = validation_at(gram, X, Y, machine.below, machine.y_check[:, None])
             weight = float(machine.y.size if self.by_loo else machine.y_check.size)
-            _, parts = criterion_of(Gram.of(machine.kernel, machine.points), task)
             shares += [replace(part, share=part.share * weight) for part in parts]
         return tuple(shares)
 

@@ -1,10 +1,9 @@
 """The task of a judgement: rows, targets and rules, and the criterion of a kernel on them as a function of gamma.
 
 For a machine with a free bias, points are centred at their mean where that changes nothing else; the rounding of kernel
-values of validation rows is bounded.
+values of rows that validate is bounded.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,41 +18,28 @@ from substrate.least_squares.criteria import Criterion, LeaveOneOut, OfMachine
 from substrate.least_squares.evidence import OF_SPECTRUM
 from substrate.least_squares.leave_one_out import Split
 from substrate.least_squares.left_out_blocks import LeftOutBlocks
+from substrate.least_squares.saddle_system import target_unit
 from substrate.least_squares.spectrum import Spectrum, centred_spectrum
 from substrate.least_squares.validation import CriterionSum, ValidationCriterion
 from substrate.namespaces import is_device_array, to_numpy
 
-__all__ = ["CriterionShare", "Task", "centred_points", "criterion_of"]
+__all__ = ["CriterionShare", "Task", "centred_points", "criterion_of", "validation_at"]
 
 
-def centred_points(kernel: Kernel, X: Any, *further_points: Any) -> tuple[Any, ...]:
-    """Return X and further points minus the mean of X for a linear kernel on dense arrays; unchanged for any other.
+def centred_points(kernel: Kernel, X: Any) -> Any:
+    """Return X minus its mean for a linear kernel on dense arrays; unchanged for any other.
 
     Coefficients that sum to zero, and the bias, absorb what a common shift adds to x'z, while an offset of the
     points would cost digits of every kernel value.
     """
     plain = kernel.kernel if isinstance(kernel, Scaled) else kernel
     if not isinstance(plain, Linear) or is_sparse(X) or is_device_array(X):
-        return (X, *further_points)
+        return X
     with np.errstate(over="ignore", invalid="ignore"):
         center = np.mean(X, axis=0)
     if not np.isfinite(center).all():
-        return (X, *further_points)
-    return tuple(points - center for points in (X, *further_points))
-
-
-def _joint_rounding(kernel: Kernel, X: Any, X_check: Any) -> float:
-    """Return the kernel's p for the rows of both; zero for a user's matrix, which is exact by definition."""
-    return 0.0 if kernel.pairwise else kernel.rounding(stack_points(X, X_check))
-
-
-def stack_points(X: Any, X_check: Any) -> Any:
-    """Return the points of both sets as one, dense or sparse as they are."""
-    if is_sparse(X):
-        from scipy.sparse import vstack
-
-        return vstack([X, X_check]).tocsr()
-    return np.vstack([X, X_check])
+        return X
+    return X - center
 
 
 def _row_rounding(p: float, diagonal: Array, checked: Array, v: Array | None, w: Array | None) -> float:
@@ -75,11 +61,9 @@ def _row_rounding(p: float, diagonal: Array, checked: Array, v: Array | None, w:
 class Task:
     """The data by which candidates are judged: rows, targets (one column per output, 0: not in this machine), rules.
 
-    ``criterion`` is one of ``SMOOTH``, or a loss of leave-one-out residuals. ``pooled`` states that all outputs share
-    one gamma; ``wrong`` counts wrong classes from leave-one-out outputs; ``check`` are validation rows and their
-    targets. ``weights`` are those of the rows, in the fits and in the criterion, None where all are equal. ``border``
-    holds the columns that are not penalised, and ``check_linear`` those of a linear part at the validation rows.
-    ``blocks`` are the rows that are left out together, where the criterion is "blocks".
+    ``criterion`` is a word of ``cv``, "blocks" for both of rows that are left out together, which are then ``blocks``,
+    or "folds". ``pooled`` states that all outputs share one gamma. ``weights`` are those of the rows, in the fits and
+    in the criterion, None where all are equal. ``border`` holds the columns that are not penalised.
     """
 
     X: Any
@@ -89,18 +73,22 @@ class Task:
     gammas: Any
     gap: float
     pooled: bool
-    wrong: Callable[[Array], float] | None = None
-    check: tuple[Any, Array] | None = None
     weights: Array | None = None
-    check_weights: Array | None = None
     border: Border = ONES
-    check_linear: Array | None = None
     blocks: LeftOutBlocks | None = None
 
     def border_of(self, rows: Any) -> Border:
         """Return the border of some of the rows, orthonormal by their weights."""
         weights = np.ones(self.Y.shape[0]) if self.weights is None else to_numpy(self.weights)
         return self.border.take(rows, weights[rows])
+
+    def unit_targets(self) -> Array:
+        """Return the targets in one unit, or, where outputs choose gammas of their own, in their deviations."""
+        Y = self.Y / target_unit(self.Y)
+        if self.pooled or Y.shape[1] == 1:
+            return np.asarray(Y)
+        spread = Y.std(axis=0)
+        return np.asarray(Y / np.where(spread > 0.0, spread, 1.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,21 +100,16 @@ class CriterionShare:
 
 
 def criterion_of(gram: Gram, task: Task) -> tuple[Criterion | CriterionSum, tuple[CriterionShare, ...]]:
-    """Return the smooth criterion of a task as a function of gamma, or leave-one-out for those that are not smooth.
-
-    Also its parts, one for each decomposition.
-    """
+    """Return the criterion of a task as a function of gamma, and its parts, one for each decomposition."""
     Y, pooled = task.Y, task.pooled
     p = 0.0 if gram.kernel is None or gram.kernel.pairwise else gram.kernel.rounding(task.X)
-    if task.check is not None:
-        return _sum_parts(_checked_parts(gram, task))
     if task.criterion == "folds":
         shares = list[CriterionShare]()
         for train, valid in task.splits:
             rows = gram.matrix[np.ix_(valid, train)]
             w = None if task.weights is None else (task.weights[train], task.weights[valid])
             arguments = (gram.restrict(train), Y[train], rows, Y[valid], pooled, p, gram.diagonal[valid], w)
-            of_fold = _validate(*arguments, task.border_of(train), task.border.linear(valid))
+            of_fold = validation_parts(*arguments, task.border_of(train), task.border.linear(valid))
             shares += [replace(part, share=part.share / len(task.splits)) for part in of_fold]
         return _sum_parts(shares)
     if not pooled or (to_numpy(Y) != 0.0).all():
@@ -147,26 +130,20 @@ def _of_spectrum(spectrum: Spectrum, Y: Array, task: Task, rows: Any) -> OfMachi
     if task.blocks is not None:
         blocks = task.blocks if rows is None else task.blocks.restrict(rows)
         return LeaveOneOut.of_blocks(spectrum, Y, blocks, pooled=task.pooled)
-    return OF_SPECTRUM.get(task.criterion, LeaveOneOut).of(spectrum, Y, pooled=task.pooled)
+    return OF_SPECTRUM[task.criterion].of(spectrum, Y, pooled=task.pooled)
 
 
 def _sum_parts(shares: list[CriterionShare]) -> tuple[CriterionSum, tuple[CriterionShare, ...]]:
     return CriterionSum.of([share.criterion for share in shares], [share.share for share in shares]), tuple(shares)
 
 
-def _checked_parts(gram: Gram, task: Task) -> list[CriterionShare]:
-    """Return the criterion on validation rows, whose kernel values are computed here."""
-    if task.check is None or gram.kernel is None:
+def validation_at(gram: Gram, X: Any, Y: Array, X_check: Any, Y_check: Array) -> list[CriterionShare]:
+    """Return the mean square error at validation points, whose kernel values are computed here."""
+    kernel = gram.kernel
+    if kernel is None:
         raise TypeError("internal error: validation rows need a kernel")
-    kernel, (X_check, Y_check) = gram.kernel, task.check
-    below = np.empty((Y_check.shape[0], task.Y.shape[0]))
-    kernel.fill(X_check, None if kernel.pairwise else task.X, below)
-    p = _joint_rounding(kernel, task.X, X_check)
-    checked = np.zeros(Y_check.shape[0]) if p == 0.0 else np.asarray(kernel.diag(X_check))
-    ones = np.ones(Y_check.shape[0]) if task.check_weights is None else task.check_weights
-    weights = None if task.weights is None else (task.weights, ones)
-    arguments = (gram, task.Y, below, Y_check, task.pooled, p, checked, weights)
-    return _validate(*arguments, task.border_of(np.arange(gram.n)), task.check_linear)
+    p = kernel.rounding(np.vstack([X, X_check]))
+    return validation_parts(gram, Y, kernel(X_check, X), Y_check, False, p, np.asarray(kernel.diag(X_check)))
 
 
 def _reach(border: Border, linear: Array | None) -> float:
@@ -179,7 +156,7 @@ def _reach(border: Border, linear: Array | None) -> float:
     return 1.0 + float(np.abs(border.line(linear)[:, 1:]).sum(axis=1).max(initial=0.0))
 
 
-def _validate(
+def validation_parts(
     gram: Gram,
     Y: Array,
     below: Array,

@@ -354,8 +354,6 @@ class KernelEstimator(BaseEstimator):
 
     def _keep_weighted(self, X: Any, y: Any, weights: Array) -> WeightedRows:
         """Return the rows of positive weight."""
-        if self._selector_type is not None:
-            weights = self._selector.training_weights(weights)
         (rows,) = np.nonzero(to_numpy(weights))
         if rows.size < 2:
             raise DataError(

@@ -1,7 +1,5 @@
 """The task of classification: labels of any kind as codes of two-class machines, probabilities, and sets of labels."""
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -27,12 +25,6 @@ __all__ = ["Classifier"]
 def _calibrates(model: Any) -> bool:
     """Return whether a model has probabilities: ``calibration=None`` asks for none."""
     return model.calibration is not None
-
-
-def _share_wrong(outputs: Array, numbers: Any, coding: str, book: Array) -> float:
-    """The share of misclassified rows."""
-    scores = scores_of(outputs[:, 0] if book.shape[1] == 1 else outputs, coding, book)
-    return float(np.mean(winners(scores) != numbers))
 
 
 class Classifier(ClassifierMixin, KernelEstimator):
@@ -191,10 +183,6 @@ class Classifier(ClassifierMixin, KernelEstimator):
     def _encode(self, labels: Any) -> Classes:
         """How labels become columns: the codes of their classes."""
         return Classes.of(labels, self.coding)
-
-    def _count_wrong(self, classes: Classes, labels: Any) -> Callable[[Array], float]:
-        """The share of rows that outputs of the machines decode to a wrong class, as a function of the outputs."""
-        return partial(_share_wrong, numbers=to_numpy(classes.numbers(labels)), coding=self.coding, book=classes.book)
 
     def _codes_again(self, labels: Any) -> Any:
         """Return the codes of the labels of the fit, given again; refuse labels that the model does not know, and

@@ -38,16 +38,14 @@ def classes_of(labels: Any) -> Any:
     return classes
 
 
-def class_factors(class_weight: Any, labels: Any, weights: Array, further_labels: Any = None) -> Array:
-    """Return the weight of the class of each of the ``others``, or of the labels themselves; 1 for labels of weight
-    zero.
+def class_factors(class_weight: Any, labels: Any, weights: Array) -> Array:
+    """Return the weight of the class of every label; 1 for labels of weight zero.
 
     ``"balanced"`` is by the labels and their weights: n / (n_classes n_c), where row i counts ``weights[i]`` times.
     """
     kept = weights > 0.0
     present = np.unique(labels[kept])
-    labels_weighed = labels if further_labels is None else further_labels
-    factors = np.ones(labels_weighed.shape[0])
+    factors = np.ones(labels.shape[0])
     if present.size:
         by_class = compute_class_weight(class_weight, classes=present, y=labels[kept], sample_weight=weights[kept])
         by_class = np.asarray(by_class, dtype=np.float64)
@@ -55,8 +53,7 @@ def class_factors(class_weight: Any, labels: Any, weights: Array, further_labels
             raise DeclarationError(
                 f"class_weight must give every class a finite weight that is not negative, received {class_weight!r}"
             )
-        is_known = kept if further_labels is None else np.isin(labels_weighed, present)
-        factors[is_known] = by_class[np.searchsorted(present, labels_weighed[is_known])]
+        factors[kept] = by_class[np.searchsorted(present, labels[kept])]
     return factors
 
 

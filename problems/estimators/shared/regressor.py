@@ -90,9 +90,6 @@ class Regressor(RegressorMixin, KernelEstimator):
         """How targets become columns: as they are."""
         return Numbers()
 
-    def _count_wrong(self, classes: Numbers, y: Any) -> None:
-        """Numbers are not wrong or right."""
-
     def _keep_classes(self, classes: Any, codes: Any = None) -> None:
         """Do nothing: there are no classes."""
 

@@ -19,7 +19,6 @@ from substrate.least_squares.leave_one_out import (
     mean_absolute,
     mean_square,
     median_absolute,
-    misclassification,
     press,
     projected_diagonal,
     projected_inverse,
@@ -119,12 +118,6 @@ def test_criteria_by_hand():
     assert_allclose(mean_square(np.column_stack([r, 2.0 * r])), [28.5, 114.0])
     with pytest.raises(DataError, match="share"):
         trimmed_mean_square(r, 1.0)
-
-
-def test_misclassification_counts_wrong_sides():
-    labels = np.array([1.0, 1.0, -1.0, -1.0])
-    outputs = np.array([0.2, -0.1, -3.0, 0.0])  # an output of zero is on no side
-    assert misclassification(labels - outputs, labels) == 0.5
 
 
 def test_gcv_is_leave_one_out_with_equal_leverages():

@@ -13,7 +13,7 @@ from substrate.least_squares.criteria import LeaveOneOut
 from substrate.least_squares.evidence import Evidence, GeneralizedCrossValidation
 from substrate.least_squares.spectrum import centred_spectrum
 from substrate.least_squares.validation import CriterionSum, ValidationCriterion
-from substrate.search.gamma_search import _Best, gamma_ends, grid_gamma, lambda_range, search_gamma
+from substrate.search.gamma_search import _Best, gamma_ends, lambda_range, search_gamma
 
 RNG = np.random.default_rng(11)
 X, Y = motorcycle()
@@ -191,19 +191,6 @@ def test_an_empty_validation_set_and_a_bad_gap_are_refused():
         ValidationCriterion.of(spectrum, Y, np.empty((0, len(Y))), np.empty(0))
     with pytest.raises(DeclarationError, match="gap"):
         search_gamma(made["loo"], lambdas, 0.0)
-
-
-def test_a_grid_claims_no_bound():
-    spectrum = centred_spectrum(Gram.of(RBF(10.0), X))
-    lambdas = lambda_range([spectrum])
-    found = grid_gamma(spectrum, Y, lambdas, lambda r: np.median(np.abs(r), axis=0))
-    assert found.lower_bound[0] == -np.inf
-    assert found.rows() == ()
-    assert not found.is_closed
-    residuals = spectrum.leave_one_out(spectrum.targets(Y), 1.0 / found.gamma)
-    assert_allclose(found.criterion[0], np.median(np.abs(residuals)), rtol=1e-10)
-    flat = grid_gamma(spectrum, Y, lambdas, lambda r: np.ones((r.shape[1], 1)))
-    assert_allclose(flat.gamma, 1.0 / lambdas[1])
 
 
 @pytest.mark.parametrize("which", ["loo", "gcv", "evidence", "validation", "folds"])
