@@ -68,8 +68,8 @@ def test_rows_of_weight_zero_were_never_there(kind, y, pairwise):
     K = KERNEL(X)
     given, left = (K, K[np.ix_(KEPT, KEPT)]) if pairwise else (X, X[KEPT])
     kernel = "precomputed" if pairwise else KERNEL
-    model = kind(kernel, GAMMA, n_support=12, cv=3).fit(given, y, sample_weight=V)
-    alone = kind(kernel, GAMMA, n_support=12, cv=3).fit(left, y[KEPT], sample_weight=V[KEPT])
+    model = kind(kernel, GAMMA, n_support=12, cv="loo").fit(given, y, sample_weight=V)
+    alone = kind(kernel, GAMMA, n_support=12, cv="loo").fit(left, y[KEPT], sample_weight=V[KEPT])
     assert_array_equal(model.support_, KEPT[alone.support_])
     assert_array_equal(model.support_values_, alone.support_values_)
     for step, same in zip(model.pruning_path_, alone.pruning_path_, strict=True):

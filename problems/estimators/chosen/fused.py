@@ -6,21 +6,17 @@ predictions, certificates and probabilities are those of that machine.
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from problems.estimators.chosen.search import Search
 from problems.estimators.shared.base import Fitted
 from problems.estimators.shared.calibration_scores import CalibrationScores
-from problems.estimators.shared.checked_again import StoredFit
 from problems.estimators.shared.machine_rows import MachineRows, each_machine
-from problems.estimators.shared.model import Model
 from problems.estimators.shared.probabilities import Calibration
 from substrate.arrays import Array
 from substrate.certificates import WIDER, Certificate, Row, warn_unless_holds
@@ -31,9 +27,9 @@ from substrate.kernels import Kernel
 from substrate.search.range_end import NEGLIGIBLE, end_row
 
 if TYPE_CHECKING:
-    from substrate.kernels.nodes import Node
+    pass
 
-__all__ = ["Choice", "Final", "FusedCalibration", "FusedModel", "FusedSearch", "FusionRound", "OfMachine", "fit_fused"]
+__all__ = ["Choice", "Final", "FusedCalibration", "FusedSearch", "FusionRound", "fit_fused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +104,6 @@ class FusedSearch(Search):
     @abstractmethod
     def fit_final(self, kernel: Kernel, X: Any, y: Any, value: Any) -> Final:
         """Fit the machine at that value."""
-
-    @abstractmethod
-    def stated(self) -> dict[str, Any]:
-        """Return the parameters of the machine by what the fitted model states."""
-
-    def machine_of(self, kind: type[Any], **chosen: Any) -> Any:
-        """Return an estimator with the parameters that it shares with this one, and the chosen ones."""
-        own, machine = self.estimator.get_params(deep=False), kind()
-        shared = {name: own[name] for name in machine.get_params(deep=False) if name in own}
-        return machine.set_params(**shared | chosen)
 
     def rounds(self, X: Any, y: Any, X_val: Any, y_val: Any, coded: Any) -> Rounds:
         """Return the split of the rows: a validation set, folds, or a fraction; ``coded`` makes columns of targets.
@@ -205,77 +191,6 @@ def fit_fused(self: Fitted, X: Any, y: Any, X_val: Any = None, y_val: Any = None
     return self
 
 
-class OfMachine:
-    """A fitted attribute of the machine at the value that was chosen."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, estimator: Any, owner: type) -> Any:
-        return self if estimator is None else getattr(estimator.machine_, self.name)
-
-    def __set__(self, estimator: Any, value: Any) -> None:
-        setattr(estimator.machine_, self.name, value)
-
-
-class FusedModel(Model):
-    """The machine at the value that was chosen, on the rows that trained it."""
-
-    @property
-    def of_machine(self) -> Model:
-        """The model of that machine."""
-        model: Model = self.estimator.machine_._model
-        return model
-
-    def points(self, X: Any) -> Any:
-        """Return rows as that machine takes them: of a precomputed matrix the columns of the rows that trained it."""
-        rows = self.estimator.training_rows_
-        return X[:, rows] if self.estimator.kernel_.pairwise and X.shape[1] != rows.size else X
-
-    def training_rows(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Return the rows that trained the machine and their targets, of the data of the fit given again."""
-        model = self.estimator
-        X, y, _ = model._check_again(X, y, None, numeric=not model._labels)
-        if model.training_rows_.max() >= X.shape[0]:
-            raise DataError(f"the model was fitted to more rows than these {X.shape[0]}; pass the X and y of the fit")
-        return model._selector.take_points(X, model.training_rows_, model.training_rows_), y[model.training_rows_]
-
-    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
-        """Return that machine on the rows that trained it, at the value that this model states."""
-        machine = copy(self.estimator.machine_).set_params(**self.estimator._selector.stated())
-        recalled: StoredFit = machine._model.recall_fit(*self.training_rows(X, y), None)
-        return recalled
-
-    def outputs(self) -> tuple[int, ...]:
-        """Return the shape of one row's prediction."""
-        return self.of_machine.outputs()
-
-    def evaluate(self, X: Any) -> Array:
-        """Return the predictions of rows that were checked."""
-        return self.of_machine.evaluate(self.points(X))
-
-    def express(self, x: "Sequence[Node]") -> "list[Node]":
-        """Return the outputs as formulas of the coordinates of a row."""
-        return self.of_machine.express(x)
-
-    def mark_inputs(self, relevance: Any) -> NDArray[np.bool_]:
-        """Mark the inputs of the components that vary enough."""
-        return self.of_machine.mark_inputs(relevance)
-
-    def component_values(self, X: Any) -> Array:
-        """Return the components of a sum over the inputs."""
-        return self.of_machine.component_values(X)
-
-    def check_loaded(self) -> None:
-        """Refuse a machine of another kind, or rows that are not those of its fit."""
-        model = self.estimator
-        if not isinstance(model.machine_, model._machine_types()):
-            raise DataError(f"the machine of a {type(model).__name__} cannot be a {type(model.machine_).__name__}")
-        rows = model.training_rows_
-        if rows.ndim != 1 or rows.dtype.kind not in "iu" or (rows < 0).any():
-            raise DataError("training_rows_ must be numbers of rows")
-
-
 class FusedCalibration(Calibration):
     """The calibration of the machine at the value that was chosen, by the rows that trained it."""
 
@@ -286,6 +201,6 @@ class FusedCalibration(Calibration):
     def score_left_out(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
         """Return the scores of that machine."""
         model = self.estimator
-        given = None if rows[0] is None else model._model.training_rows(*rows[:2])
+        given = None if rows[0] is None else model._model.training_rows(*rows[:2])[:2]
         scores: CalibrationScores = model.machine_._calibration.scores(given)
         return scores

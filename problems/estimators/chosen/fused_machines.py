@@ -3,16 +3,14 @@
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
-from problems.estimators.chosen.fused import FusedCalibration, FusedModel, OfMachine, fit_fused
+from problems.estimators.chosen.fused import FusedCalibration, fit_fused
 from problems.estimators.chosen.fused_ways import SOLVES, FusedVariationModel, OverRho, OverZeta
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
-from problems.estimators.penalised.l1 import L1SubstrateClassifier, L1SubstrateRegressor
+from problems.estimators.penalised.l1 import LEAST_ZETA, L1SubstrateClassifier, L1SubstrateRegressor
 from problems.estimators.penalised.structure import MaximalVariationClassifier, MaximalVariationRegressor
 from problems.estimators.shared.additive import AdditiveEstimator
-from problems.estimators.shared.base import KernelEstimator
-from problems.estimators.shared.classifier import Classifier
+from problems.estimators.shared.holding import HeldModel, HoldsClassifier, HoldsMachine, OfMachine
 from problems.estimators.shared.regressor import Regressor
-from substrate.arrays import Array
 from substrate.fits.coordinates import CUTOFF
 
 __all__ = [
@@ -23,42 +21,16 @@ __all__ = [
 ]
 
 
-class FusedEstimator(KernelEstimator):
-    """Estimators whose fitted machine, ``machine_``, is an estimator with the value that was chosen.
-
-    Its coefficients are those of that machine; ``support_`` are numbers of the rows that were given.
-    """
+class FusedEstimator(HoldsMachine):
+    """Estimators that choose a value by validation, and hold the machine with that value."""
 
     _location: ClassVar[str | None] = None
     _takes_weights = False
-    training_rows_: Any
-    kernel_, support_vectors_, support_values_, bias_ = OfMachine(), OfMachine(), OfMachine(), OfMachine()
 
     fit = fit_fused
 
-    @property
-    def support_(self) -> Any:
-        """The rows of the expansion."""
-        return self.training_rows_[self.machine_.support_]
-
     def _machine_types(self) -> tuple[type[Any], ...]:
-        """Return what the fitted machine can be."""
         return (self._plain_type,)
-
-    def _coefficients(self) -> Array:
-        coefficients: Array = self.machine_._coefficients()
-        return coefficients
-
-
-class FusedClassifier(FusedEstimator, Classifier):
-    """Those of classes."""
-
-    _calibration_type = FusedCalibration
-    classes_, code_book_, support_codes_ = OfMachine(), OfMachine(), OfMachine()
-
-    @property
-    def _regressed(self) -> bool:  # type: ignore[override]
-        return hasattr(self, "machine_") and bool(self.machine_._regressed)
 
 
 @dataclass(eq=False, repr=False)
@@ -68,7 +40,7 @@ class ZetaChoice(FusedEstimator):
     :class:`FusedL1SubstrateRegressor` documents them.
     """
 
-    _model_type: ClassVar[Any] = FusedModel
+    _model_type: ClassVar[Any] = HeldModel
     _selector_type: ClassVar[Any] = OverZeta
     _page: ClassVar[str] = "fused_l1_substrate"
     _chooses: ClassVar[str | None] = "zeta"
@@ -91,6 +63,11 @@ class ZetaChoice(FusedEstimator):
 
     def _machine_types(self) -> tuple[type[Any], ...]:
         return (self._plain_type, self._refitted_type)
+
+    def _stated(self) -> dict[str, Any]:
+        if isinstance(self.machine_, self._refitted_type):
+            return {"gamma": self.gamma_, "tol": self.tol}
+        return {"tol": self.tol, "zeta": max(self.zeta_, LEAST_ZETA), "ridge": getattr(self, "ridge_", 0.0)}
 
 
 @dataclass(eq=False, repr=False)
@@ -120,6 +97,10 @@ class RhoChoice(AdditiveEstimator, FusedEstimator):
     max_evaluations: int = SOLVES
     refit: Any = False
     standard_errors: float = 0.0
+
+    def _stated(self) -> dict[str, Any]:
+        stated = {"rho": self.rho_, "tol": self.tol}
+        return stated | {"gamma": self.gamma_} if self.refit else stated
 
 
 @dataclass(eq=False, repr=False)
@@ -282,7 +263,7 @@ class FusedMaximalVariationRegressor(RhoChoice, Regressor):
 
 
 @dataclass(eq=False, repr=False)
-class FusedL1SubstrateClassifier(ZetaChoice, FusedClassifier):
+class FusedL1SubstrateClassifier(ZetaChoice, HoldsClassifier):
     """The L1 substrate for classification with zeta fused, by its exact path ([Pelckmans2005]_ eq. (16), (28)).
 
     Parameters
@@ -306,6 +287,7 @@ class FusedL1SubstrateClassifier(ZetaChoice, FusedClassifier):
         The machine at that zeta, as for :class:`~problems.LSSVMRegressor`.
     """
 
+    _calibration_type = FusedCalibration
     _title = "Fusion over zeta, classification"
     _plain_type, _refitted_type = L1SubstrateClassifier, LSSVMClassifier
     _: KW_ONLY
@@ -314,7 +296,7 @@ class FusedL1SubstrateClassifier(ZetaChoice, FusedClassifier):
 
 
 @dataclass(eq=False, repr=False)
-class FusedMaximalVariationClassifier(RhoChoice, FusedClassifier):
+class FusedMaximalVariationClassifier(RhoChoice, HoldsClassifier):
     """Structure detection for classification with rho fused, by its exact path ([Pelckmans2005]_ eq. (28)).
 
     Parameters
@@ -342,6 +324,7 @@ class FusedMaximalVariationClassifier(RhoChoice, FusedClassifier):
     """
 
     _typical = ({"refit": True},)
+    _calibration_type = FusedCalibration
     _title = "Fusion over rho, classification"
     _plain_type = MaximalVariationClassifier
     _: KW_ONLY

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.chosen.fused import Choice, Final, FusedModel, FusedSearch, FusionRound
+from problems.estimators.chosen.fused import Choice, Final, FusedSearch, FusionRound
 from problems.estimators.chosen.joint_search import Ends, checked_range, joint_choice, sparse_fold
 from problems.estimators.chosen.joint_search import variation_fold as fold_of_groups
 from problems.estimators.chosen.structure_refit import (
@@ -21,9 +21,10 @@ from problems.estimators.chosen.structure_refit import (
     rows_of,
 )
 from problems.estimators.penalised.group_weights import GroupWeights
-from problems.estimators.penalised.l1 import L1Machine
+from problems.estimators.penalised.l1 import LEAST_ZETA, L1Machine
 from problems.estimators.penalised.variation_fit import Variation
 from problems.estimators.shared.additive import AdditiveModel, kernel_matrices
+from problems.estimators.shared.holding import HeldModel
 from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import Array, non_negative, positive, whole_number
 from substrate.errors import DeclarationError
@@ -50,8 +51,6 @@ _FURTHER = 1e-4
 _SMALLEST, SOLVES = 1e-4, 2000
 #: The range of a weight, unless given.
 _EVERY = (0.0, float("inf"))
-#: Zeta in place of zero.
-_LEAST = float(np.finfo(np.float64).tiny)
 
 
 def _gram(kernel: Kernel, X: Any) -> Gram:
@@ -214,16 +213,11 @@ class OverZeta(FusedSearch):
             machine, {"zeta_": both["zeta"]} | ({} if model.ridge_range is None else {"ridge_": both["ridge"]})
         )
 
-    def stated(self) -> dict[str, Any]:
-        """Return zeta and the ridge of a substrate, or gamma of a refitted machine."""
-        model = self.estimator
-        if isinstance(model.machine_, model._refitted_type):
-            return {"gamma": model.gamma_, "tol": model.tol}
-        return {"tol": model.tol, "zeta": max(model.zeta_, _LEAST), "ridge": getattr(model, "ridge_", 0.0)}
-
     def substrate(self, kernel: Kernel, zeta: float, ridge: float = 0.0) -> Any:
         """Return the L1 substrate at given weights; zeta is above zero."""
-        return self.machine_of(self.estimator._plain_type, kernel=kernel, zeta=max(zeta, _LEAST), ridge=ridge)
+        return self.estimator._machine_with(
+            self.estimator._plain_type, kernel=kernel, zeta=max(zeta, LEAST_ZETA), ridge=ridge
+        )
 
     def fit_refitted(self, kernel: Kernel, X: Any, y: Any, structure: Structure) -> Final:
         """Fit the sparse LS-SVM on the support, which counts all rows; without support the bias is left."""
@@ -233,12 +227,12 @@ class OverZeta(FusedSearch):
         support = machine.support_ if machine is not None else rows_of(structure.members or (), X.shape[0])
         if support.size:
             how = {"kernel": kernel, "gamma": structure.gamma, "basis": support}
-            machine = self.machine_of(self.estimator._refitted_type, **how).fit(X, y)
+            machine = self.estimator._machine_with(self.estimator._refitted_type, **how).fit(X, y)
         told = ("refit", f"sparse LS-SVM on {support.size} support vectors and all {X.shape[0]} rows")
         return Final(machine, {"zeta_": structure.value}, structure.rows(), (told, *structure.facts()))
 
 
-class FusedVariationModel(FusedModel, AdditiveModel):
+class FusedVariationModel(HeldModel, AdditiveModel):
     """The machine of maximal variation at the weights that were chosen."""
 
 
@@ -247,12 +241,6 @@ class OverRho(FusedSearch):
 
     The estimator has ``groups``, ``rho_range`` and ``max_evaluations`` beside the parameters of every fused one.
     """
-
-    def stated(self) -> dict[str, Any]:
-        """Return the weights, and gamma of a refitted machine."""
-        model = self.estimator
-        stated = {"rho": model.rho_, "tol": model.tol}
-        return stated | {"gamma": model.gamma_} if model.refit else stated
 
     def options(self) -> Variation:
         """Return the options of the machines, checked."""
@@ -358,8 +346,8 @@ class OverRho(FusedSearch):
             names = getattr(model, "feature_names_in_", None)
             how["groups"] = GroupWeights.of(1.0, model.groups).columns(model.n_features_in_, names)
         if structure is None:
-            return Final(self.machine_of(model._plain_type, **how).fit(X, y), {"rho_": rho})
-        machine = self.machine_of(model._plain_type, **how, gamma=structure.gamma).fit(X, y)
+            return Final(model._machine_with(model._plain_type, **how).fit(X, y), {"rho_": rho})
+        machine = model._machine_with(model._plain_type, **how, gamma=structure.gamma).fit(X, y)
         rows = (*structure.selection(machine.component_support_), *structure.rows())
         return Final(machine, {"rho_": rho, "selection_kernel_": kernel}, rows, structure.facts())
 
@@ -375,7 +363,7 @@ def _is_known(kernel: Kernel, X: Any, matrix: Array, y: Array, path: Path, zeta:
         energy=matrix,
         y=y,
         weights=np.ones(y.size),
-        zeta=max(zeta, _LEAST),
+        zeta=max(zeta, LEAST_ZETA),
         ridge=0.0,
         tolerance=tolerance,
         a=point.primal,

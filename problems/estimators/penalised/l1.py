@@ -42,6 +42,7 @@ from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.penalties import prove_l1
 
 __all__ = [
+    "LEAST_ZETA",
     "L1Columns",
     "L1Fit",
     "L1Machine",
@@ -51,6 +52,8 @@ __all__ = [
     "fit_l1",
 ]
 
+#: Zeta in place of zero.
+LEAST_ZETA = float(np.finfo(np.float64).tiny)
 _UNKNOWN = (
     "rounding",
     "double precision cannot give the answer to this tolerance; scale the columns, centre the inputs, or take a "
