@@ -128,10 +128,6 @@ class Variation:
         return machines, fits
 
 
-def _kernel_fact(model: Any) -> tuple[tuple[str, str], ...]:
-    return (("kernel", repr(model.kernel_)),)
-
-
 def _columns(a: Array, count: int) -> list[Array]:
     """Return the coefficients of every component."""
     return [a] * count if a.ndim == 1 else [np.ascontiguousarray(column) for column in a.T]
