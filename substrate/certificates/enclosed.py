@@ -77,6 +77,13 @@ class Enclosed:
     def __rtruediv__(self: Any, other: Operand) -> Any:
         return self.exact(other) / self
 
+    def __pow__(self, exponent: int) -> Self:
+        power: Any = self
+        for _ in range(exponent - 1):
+            power = power * self
+        product: Self = power
+        return product
+
 
 class Double(Enclosed):
     """Midpoints and radii in double precision; a radius of all entries may be one number."""
@@ -215,12 +222,6 @@ class Double(Enclosed):
         near = middle * np.expm1(np.minimum(radius, 1.0))
         away = np.where(radius < 1.0, near, np.exp(self.middle + radius))
         return Double(middle, at_most(1.0) * (away + 4.0 * UNIT * middle) + _TINY)
-
-    def __pow__(self, exponent: int) -> "Double":
-        power = self
-        for _ in range(exponent - 1):
-            power = power * self
-        return power
 
     def add_up(self) -> "Double":
         """Return the sums along the last axis, of halves and their halves: what cancels in them loses little."""

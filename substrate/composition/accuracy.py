@@ -439,8 +439,19 @@ class AnswerCheck:
 
     def row(self, problem: Any, witness: Witness | None) -> tuple[Row | None, Facts]:
         """Return the row and the facts beside it; the reason where there is no bound."""
+        known = self.optimal_value(problem, witness)
+        if isinstance(known, str):
+            return None, ((NO_BOUND, known),)
+        worst = max(each.share(known.near) for each in known.bounds)
+        if not worst <= 1.0:
+            return None, ((NO_BOUND, f"the check proves no more than {worst:.1e} times what is tolerated"),)
+        row = accuracy_of_outputs([each.row(known.near) for each in known.bounds])
+        return row, ((_RADIUS, _TAKEN),)
+
+    def optimal_value(self, problem: Any, witness: Witness | None) -> OptimalValue | str:
+        """Return what is known of the optimal value at a solver's point, or why nothing is."""
         if witness is None:
-            return None, ((NO_BOUND, "the solver left no multipliers"),)
+            return "the solver left no multipliers"
         numbers = witness.form.numbers()
         if self._at[0] is not witness or self._at[1] is not numbers[0]:
             with np.errstate(all="ignore"):
@@ -451,16 +462,6 @@ class AnswerCheck:
                 except SolverError as error:
                     self._kept = str(error)
             self._at = (witness, numbers[0])
-        if isinstance(self._kept, str):
-            return None, ((NO_BOUND, self._kept),)
-        worst = max(each.share(self._kept.near) for each in self._kept.bounds)
-        if not worst <= 1.0:
-            return None, ((NO_BOUND, f"the check proves no more than {worst:.1e} times what is tolerated"),)
-        row = accuracy_of_outputs([each.row(self._kept.near) for each in self._kept.bounds])
-        return row, ((_RADIUS, _TAKEN),)
-
-    def optimal_value(self) -> OptimalValue | str:
-        """What is known of the optimal value at the latest point, or why nothing is."""
         return self._kept
 
     def _check(self, problem: Any, witness: Witness) -> OptimalValue | str:

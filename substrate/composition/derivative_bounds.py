@@ -1,4 +1,4 @@
-r"""How large the derivatives of a function of given norm can be in a cell, and how far it can be from its centre.
+r"""How large the derivatives of a function of given norm can be in a cell.
 
 With the features :math:`\varphi` of a kernel, :math:`D^a f(x) = \langle w, D^a \varphi(x) \rangle`, so that
 
@@ -10,18 +10,6 @@ factors >= 0, whose derivatives are largest where every :math:`|x_c|` is. A prod
 features, and by the rule of Leibniz
 
 .. math:: \|D^a (\varphi \otimes \psi)\| \le \sum_{b \le a} \binom{a}{b} \|D^b \varphi\| \, \|D^{a-b} \psi\| .
-
-Where the derivative of :math:`D^a f` is no bounded functional of w,
-
-.. math:: |D^a f(x) - D^a f(m)| \le \|w\| \, \|D^a \varphi(x) - D^a \varphi(m)\|
-          = \|w\| \sqrt{2 (\kappa(0) - \kappa(x - m))} ,
-
-:math:`\kappa` the kernel itself for values (Laplacian and Matern kernels fall with the distance), and
-:math:`-\partial_c^2 k` for slopes. For Matern(3/2), with s the scaled distance,
-
-.. math:: \kappa(s) = \frac{3}{\sigma_c^2} e^{-s} (1 - s_c^2/s) \ge \frac{3}{\sigma_c^2} e^{-s} (1 - s) ,
-
-which falls for s <= 2; beyond that :math:`\kappa \ge -\kappa(0)` is enough.
 """
 
 import math
@@ -31,14 +19,12 @@ from functools import cache
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.rounding import at_most, relative_rounding
+from substrate.certificates.rounding import at_most
 from substrate.errors import DeclarationError
 from substrate.kernels import (
     Componentwise,
     Kernel,
-    Laplacian,
     Linear,
-    Matern,
     Polynomial,
     Product,
     Restricted,
@@ -53,14 +39,9 @@ __all__ = [
     "Summand",
     "add_orders",
     "bound_derivative",
-    "bound_difference",
     "list_summands",
     "multi_indices",
-    "smoothness",
 ]
-
-#: Scaled distance up to which exp(-s)(1 - s) falls.
-_FALLS = 2.0
 
 
 def multi_indices(columns: tuple[int, ...], order: int) -> Iterator[dict[int, int]]:
@@ -122,11 +103,6 @@ def _columns(kernel: Kernel, n_features: int) -> tuple[int, ...]:
     return tuple(range(n_features))
 
 
-def smoothness(kernel: Kernel, columns: tuple[int, ...]) -> float:
-    """Return the largest order of a derivative that is a bounded functional of w."""
-    return kernel.largest_order(columns)
-
-
 def bound_derivative(kernel: Kernel, orders: Orders, lower: Array, upper: Array) -> Array:
     """Return bounds on the norm of the feature's derivative of these orders, one for each cell [lower, upper]."""
     if isinstance(kernel, Sum):
@@ -179,49 +155,6 @@ def _at_corners(kernel: Kernel, orders: Orders, corners: Array) -> Array:
         squares[start : start + 64] = np.diagonal(matrix)
     values[:] = np.sqrt(np.maximum(squares, 0.0))[np.ravel(which)]
     return np.asarray(at_most(1.0) * values)
-
-
-def bound_difference(kernel: Kernel, orders: Orders, lower: Array, upper: Array) -> Array:
-    r"""Return bounds on :math:`\|D^a \varphi(x) - D^a \varphi(m)\|` for x in cells of centre m.
-
-    By one derivative more where there is one, else by the kernel itself, see the head of this file.
-    """
-    half = (upper - lower) / 2.0
-    if isinstance(kernel, Scaled):
-        return np.asarray(at_most(math.sqrt(kernel.factor)) * bound_difference(kernel.kernel, orders, lower, upper))
-    if isinstance(kernel, Restricted):
-        if not set(orders) <= set(kernel.columns):
-            return np.zeros(lower.shape[0])
-        columns = list(kernel.columns)
-        inside = {columns.index(c): order for c, order in orders.items()}
-        return bound_difference(kernel.kernel, inside, lower[:, columns], upper[:, columns])
-    d, order = lower.shape[1], sum(orders.values())
-    if kernel.largest_order(tuple(range(d))) >= order + 1:
-        total = np.zeros(lower.shape[0])
-        for c in range(d):
-            total += half[:, c] * bound_derivative(kernel, add_orders(orders, {c: 1}), lower, upper)
-        return np.asarray(at_most(1.0) * total)
-    if not order and isinstance(kernel, (Matern, Laplacian)):
-        distinct, which = np.unique(half, axis=0, return_inverse=True)
-        values = np.asarray(kernel(distinct, np.zeros((1, d))))[np.ravel(which), 0]
-        squares = 2.0 * (1.0 - values) + relative_rounding(64.0)
-        return np.asarray(at_most(1.0) * np.sqrt(np.maximum(squares, 0.0)))
-    if order == 1 and isinstance(kernel, Matern) and kernel.nu == 1.5:
-        (column,) = orders
-        unit = kernel._unit(d)
-        s = at_most(1.0) * np.sqrt(np.square(half / unit).sum(axis=1))
-        share = np.where(s <= _FALLS, 1.0 - np.exp(-s) * (1.0 - s), 2.0) + relative_rounding(64.0)
-        return np.asarray(at_most(math.sqrt(2.0) / float(unit[column])) * np.sqrt(share))
-    raise DeclarationError(_too_rough(kernel, order))
-
-
-def _too_rough(kernel: Kernel, order: int) -> str:
-    what = {0: "values", 1: "slopes"}.get(order, f"derivatives of order {order}")
-    return (
-        f"{what} of functions of {kernel!r} can be proved at points only: their change in a cell is bounded by no "
-        f"multiple of ||w|| that is known. Take RBF, or Matern with nu > {order + 1} (for values also Laplacian and "
-        "any Matern, for slopes also Matern(nu=1.5))"
-    )
 
 
 def add_orders(orders: Orders, more: Mapping[int, int]) -> dict[int, int]:

@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
@@ -33,7 +33,8 @@ from substrate.composition.refusals import (
 from substrate.composition.restricted_variables import RestrictedVariables
 from substrate.composition.result import Result
 from substrate.composition.row_method import ROWS, RowMethod, RowSolution
-from substrate.composition.shaped_machine import Shapes
+from substrate.composition.shape_oracle import ShapePlan
+from substrate.composition.shaped_machine import solve_shaped
 from substrate.composition.span import penalises
 from substrate.errors import CertificateError, DeclarationError, SolverError
 from substrate.solvers import OUT_OF_TIME, Attempt, SolverRecord, solve_problem, tolerance_of
@@ -129,10 +130,9 @@ class Machine:
         everywhere, the problem without it.
     outputs : Outputs
         What is predicted, as the terms of each output.
+    shapes : tuple of ShapePlan
+        The shapes that hold everywhere.
     """
-
-    #: Whether sums over rows may be solved without being compiled.
-    _by_rows: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -175,12 +175,10 @@ class Machine:
             objective, self._given = plain[0], [*plain[1:], *self._restricted.constraints]
         self._prepare(objective)
         self._shape_parts = (shapes, minimize, predict)
-        self._shapes = self._with_shapes(*self._shape_parts)
+        self.shapes = self._plan_shapes(*self._shape_parts[:2])
 
-    def _with_shapes(self, shapes: list[ShapeConstraint], minimize: Any, predict: Any) -> Shapes | None:
-        """The shapes that hold everywhere, refused here where they cannot be proved."""
-        if not shapes:
-            return None
+    def _plan_shapes(self, shapes: list[ShapeConstraint], minimize: Any) -> tuple[ShapePlan, ...]:
+        """Return the shapes that hold everywhere, refused here where they cannot be proved."""
         for s in (s for shape in shapes for s in shape.substrates):
             if not any(s is known for known in self.substrates):
                 raise DeclarationError("a shape is of a substrate that the machine was not given")
@@ -189,23 +187,17 @@ class Machine:
                     "a shape that holds everywhere needs the norm of w in the objective, as 0.5 * s.squared_norm: what "
                     "is proved between points follows from it"
                 )
+        return tuple(ShapePlan.of(shape) for shape in shapes)
 
-        def build(more: list[Any]) -> Machine:
-            constraints = [*self._declared, *more]
-            return _CutMachine(
-                *self.substrates, minimize=minimize, subject_to=constraints, predict=predict, task=self.task
-            )
-
-        return Shapes(shapes, build)
-
-    @property
-    def shapes(self) -> Shapes | None:
-        """The shapes that hold everywhere, None where there are none."""
-        return self._shapes
+    def with_cuts(self, cuts: list[Any]) -> "Machine":
+        """Return the machine with constraints at points in place of its shapes."""
+        _, minimize, predict = self._shape_parts
+        constraints = [*self._declared, *cuts]
+        return Machine(*self.substrates, minimize=minimize, subject_to=constraints, predict=predict, task=self.task)
 
     def optimal_value(self) -> "OptimalValue | str":
         """What is known of the optimal value at the latest solution, or why nothing is."""
-        return self._answer.optimal_value()
+        return self._answer.optimal_value(self.problem, self._trials.witness)
 
     def own_variables(self) -> list[Any]:
         """The variables of the user's own in objective and constraints."""
@@ -232,11 +224,7 @@ class Machine:
         self._bounded = True
         self._shaped: Result | None = None
         self._row_solution: RowSolution | None = None
-        self._row_method = (
-            RowMethod.of(objective, self._given, self.substrates, self.outputs, self._labels[0])
-            if self._by_rows
-            else None
-        )
+        self._row_method = RowMethod.of(objective, self._given, self.substrates, self.outputs, self._labels[0])
         if self._row_method is None:
             self._compile(objective)
         else:
@@ -274,7 +262,7 @@ class Machine:
             parts.append(self._shape_parts[1])
         give_new_identities([*parts, *(h.leaf for s in self.substrates for h in s.holders())])
         self._prepare(self._objective)
-        self._shapes = self._with_shapes(*self._shape_parts)
+        self.shapes = self._plan_shapes(*self._shape_parts[:2])
 
     def solve(
         self,
@@ -295,7 +283,7 @@ class Machine:
         """
         with self.lock:
             self._bounded = bool(certify)
-            if self._shapes is None:
+            if not self.shapes:
                 return self._solve(solver, verbose, time_limit, parameters, options or {})
             if options:
                 raise DeclarationError(
@@ -304,7 +292,7 @@ class Machine:
             if not certify:
                 raise DeclarationError("a shape that holds everywhere is solved by its bound: leave certify out")
             self._set(parameters)
-            self._shaped = self._shapes.solve(self, solver, verbose, time_limit)
+            self._shaped = solve_shaped(self, self.shapes, solver, verbose, time_limit)
             return self._shaped
 
     def solve_program(self, **parameters: Any) -> Result:
@@ -627,12 +615,6 @@ class Machine:
         """Solve in units of the targets; a penalty alone costs nothing at w = 0."""
         self.problem.unit = max(compiled.spread for compiled in self._compiled)
         self.problem.cost_unit = self._trivial_cost() or self._unit_cost() or 1.0
-
-
-class _CutMachine(Machine):
-    """A machine with constraints at the points where a shape was violated; its multipliers bound the optimal value."""
-
-    _by_rows = False
 
 
 def _feasibility_row(constraint: Any, name: str, unit: float, tolerance: float) -> Row:

@@ -29,28 +29,17 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.rounding import at_most, relative_rounding
+from substrate.certificates.rounding import UNIT, at_most, relative_rounding
 from substrate.composition.derivative_bounds import (
     Summand,
     add_orders,
     bound_derivative,
-    bound_difference,
     list_summands,
     multi_indices,
-    smoothness,
 )
 from substrate.composition.everywhere import ShapeConstraint
-from substrate.composition.expanded_function import (
-    DERIVATIVES,
-    ExpandedFunction,
-    ExpansionTerm,
-    bound_sizes,
-    inner_product_sum,
-    square_rounding,
-)
-from substrate.composition.linear_operators import VALUE, Functional, LinearOperator, inner_product_matrix
+from substrate.composition.expanded_function import EvaluatedTerms, ExpandedFunction
 from substrate.errors import DeclarationError
-from substrate.kernels import Kernel, Restricted, Scaled
 from substrate.search.best_first import BestFirst, Limits
 
 __all__ = ["BoundShape", "LowestValue", "ShapePlan"]
@@ -58,19 +47,16 @@ __all__ = ["BoundShape", "LowestValue", "ShapePlan"]
 #: Columns that are searched at once.
 _MOST_COLUMNS = 3
 #: Cells of one search, and entries of a matrix of kernel values that is made at once.
-_BUDGET, _ENTRIES, _BLOCK = 300_000, 4_000_000, 200_000
-_ROUGH_BUDGET = {0: 20_000, 1: 60_000}
+_BUDGET, _ROUGH_BUDGET, _ENTRIES = 300_000, 60_000, 4_000_000
 #: Cells of a first cover and points of a grid, per column, by the number of columns.
 _COVER = {0: 1, 1: 64, 2: 12, 3: 6}
 _GRID = {0: 1, 1: 257, 2: 33, 3: 13}
 #: Points per column of the finer grids around a minimiser, and how many of these, each that much finer.
 _ZOOM = {0: 1, 1: 9, 2: 5, 3: 5}
 _ZOOMS = 4
-#: Parts per column of a cell in which the polynomial of a Hessian is bounded, and the order of its remainder.
+#: Parts per column of a cell in which the polynomial is bounded, and the largest order of its remainder.
 _PARTS = {1: 16, 2: 8, 3: 4}
-_HESSIAN_ORDER = 4
-#: The largest order of the remainder, by the number of columns.
-_ORDER = {0: 1, 1: 4, 2: 4, 3: 4}
+_ORDER = 4
 #: The least gap of a search, in units of the rounding of its values.
 _ROUNDING_GAP = 8.0
 #: Cells narrower than this share of the box are not cut.
@@ -133,46 +119,21 @@ class ShapePlan:
     def _refuse(self) -> None:
         middle = self.box.mean(axis=1)[None, :]
         for group in self.groups:
-            if len(group.moving) > _MOST_COLUMNS:
-                raise DeclarationError(self._too_many(group))
-            for piece in group.pieces:
-                if group.order < 1:  # raises where no bound is known
-                    bound_difference(piece.summand.kernel, piece.orders, middle, middle)
-                else:
-                    bound_derivative(piece.summand.kernel, piece.orders, middle, middle)
-
-    def _too_many(self, group: _Group) -> str:
-        d = len(group.moving)
-        cells = _BUDGET ** (1.0 / d)
-        sides = {c: float(self.box[c, 1] - self.box[c, 0]) / cells for c in group.moving}
-        reached = ""
-        try:
-            corner = self.box[None, :, :]
-            norm = sum(
-                abs(piece.factor)
-                * sides[c]
-                / 2.0
-                * float(
-                    bound_derivative(
-                        piece.summand.kernel, add_orders(piece.orders, {c: 1}), corner[..., 0], corner[..., 1]
-                    )[0]
+            d = len(group.moving)
+            if d > _MOST_COLUMNS:
+                raise DeclarationError(
+                    f"{self.constraint.description} everywhere is a function of {d} columns at once ({group.moving}), "
+                    f"and cells grow in number as the power of that: {_BUDGET} cells are {_BUDGET ** (1.0 / d):.1f} "
+                    f"per column. Up to {_MOST_COLUMNS} are proved; an additive kernel, Componentwise(...), has any "
+                    "number of columns, each proved by itself; or fix columns in Everywhere({column: (value, value)}), "
+                    "or give points"
                 )
-                for piece in group.pieces
-                for c in group.moving
-            )
-            reached = f", known to no better than {norm:.2g} ||w||"
-        except DeclarationError:
-            pass
-        return (
-            f"{self.constraint.description} everywhere is a function of {d} columns at once ({group.moving}), and "
-            f"cells grow in number as the power of that: {_BUDGET} cells are {cells:.1f} per column{reached}. Up to "
-            f"{_MOST_COLUMNS} are proved; an additive kernel, Componentwise(...), has any number of columns, each "
-            "proved by itself; or fix columns in Everywhere({column: (value, value)}), or give points"
-        )
+            for piece in group.pieces:  # raises where no bound is known
+                bound_derivative(piece.summand.kernel, piece.orders, middle, middle)
 
-    def bind(self, functions: Sequence[ExpandedFunction]) -> "BoundShape":
-        """The shape of functions as numbers."""
-        return BoundShape(self, functions)
+    def bind(self, functions: Sequence[ExpandedFunction], numbers: Any = EvaluatedTerms) -> "BoundShape":
+        """Return the shape of functions as numbers: in double precision, or in balls by ``BallTerms``."""
+        return BoundShape(self, functions, numbers)
 
 
 def _find_groups(constraint: ShapeConstraint, box: Array) -> list[_Group]:
@@ -199,38 +160,35 @@ def _find_groups(constraint: ShapeConstraint, box: Array) -> list[_Group]:
 
 def _group(constraint: ShapeConstraint, box: Array, columns: set[int], pieces: list[_Piece]) -> _Group:
     moving = tuple(c for c in sorted(columns) if box[c, 1] > box[c, 0])
-    base = 2 if constraint.hessian else 0
-    largest = _HESSIAN_ORDER if constraint.hessian else _ORDER.get(len(moving), 1)
+    order = _ORDER
     for piece in pieces:
-        known = smoothness(piece.summand.kernel, piece.summand.columns) - sum(piece.orders.values()) - base
-        largest = int(min(largest, known))
-    if constraint.hessian and largest < 1:
-        kernel = pieces[0].summand.kernel
-        raise DeclarationError(
-            f"convexity everywhere needs third derivatives of f, which functions of {kernel!r} do not have as bounded "
-            "functionals of w; take RBF or Matern with nu > 3"
-        )
-    return _Group(tuple(sorted(columns)), moving, tuple(pieces), max(largest, 0))
+        kernel, read = piece.summand.kernel, sum(piece.orders.values()) + (2 if constraint.hessian else 0)
+        order = int(min(order, kernel.largest_order(piece.summand.columns) - read))
+        if order < 1:
+            what = {0: "values", 1: "slopes"}.get(read, f"derivatives of order {read}")
+            raise DeclarationError(
+                f"{what} of functions of {kernel!r} can be proved at points only: their change in a cell is bounded by "
+                f"no multiple of ||w||, which takes one derivative more. Take RBF, or Matern with nu > {read + 1}"
+            )
+    return _Group(tuple(sorted(columns)), moving, tuple(pieces), order)
 
 
 class _BoundPiece:
-    """A piece with numbers: the expansion in its summand, the norm there, and what rounding may change."""
+    """A piece with numbers: the derivatives and the norm of an expansion in its summand."""
 
-    def __init__(self, piece: _Piece, function: ExpandedFunction, known: dict[Any, tuple[float, float, float]]) -> None:
+    def __init__(self, piece: _Piece, function: ExpandedFunction, known: dict[Any, Any], numbers: Any) -> None:
         self.piece = piece
         kernel, part = piece.summand.kernel, piece.summand.part
         several = len(function.substrate.components) > 1
-        self.terms = [t for t in function.terms if t.part is None or not several or t.part == part]
         key = (id(function), id(piece.summand))
         if key not in known:
-            known[key] = _norm_of(kernel, self.terms)
-        self.norm, self.sizes, self.rounding = known[key]
-        self.count = sum(term.coefficients.size for term in self.terms)
+            known[key] = numbers(kernel, [t for t in function.terms if t.part is None or not several or t.part == part])
+        self.terms = known[key]
         self._points: Array | None = None
-        self._table: dict[tuple[tuple[int, int], ...], Array] = {}
+        self._table: dict[tuple[tuple[int, int], ...], tuple[Array, Array]] = {}
 
-    def values(self, points: Array, more: dict[int, int]) -> Array:
-        """D^more of the piece at points."""
+    def values(self, points: Array, more: dict[int, int]) -> tuple[Array, Array]:
+        """Return D^more of the piece at points, and what rounding may change in it."""
         key = tuple(sorted(more.items()))
         if self._points is not points or key not in self._table:
             self.prepare(points, [more])
@@ -238,103 +196,30 @@ class _BoundPiece:
 
     def prepare(self, points: Array, every: Sequence[dict[int, int]]) -> None:
         """Compute derivatives at points together, and keep them until other points are asked for."""
-        orders = [add_orders(self.piece.orders, more) for more in every]
-        totals = [np.zeros(points.shape[0]) for _ in every]
-        step = max(1, _BLOCK // max(self.count, 1))
-        for start in range(0, points.shape[0], step):
-            block = points[start : start + step]
-            for term in self.terms:
-                sums = sum_derivatives(self.piece.summand.kernel, block, orders, term)
-                for total, values in zip(totals, sums, strict=True):
-                    total[start : start + step] += values
+        factor = self.piece.factor
+        found = self.terms.evaluate(points, [add_orders(self.piece.orders, more) for more in every])
         self._points = points
         self._table = {
-            tuple(sorted(more.items())): self.piece.factor * total for more, total in zip(every, totals, strict=True)
+            tuple(sorted(more.items())): (factor * values, at_most(abs(factor)) * (radius + UNIT * np.abs(values)))
+            for more, (values, radius) in zip(every, found, strict=True)
         }
 
-    def radius(self, more: dict[int, int], lower: Array, upper: Array) -> Array:
-        """What rounding may change in values of D^more in cells."""
-        orders = add_orders(self.piece.orders, more)
-        length = bound_derivative(self.piece.summand.kernel, orders, lower, upper)
-        loss = self.rounding * (1.0 if not orders else DERIVATIVES * 2.0 ** sum(orders.values()))
-        share = loss + relative_rounding(self.count + len(self.terms) + 4.0)
-        return np.asarray(at_most(abs(self.piece.factor) * share * self.sizes) * length)
-
     def size(self, more: dict[int, int], lower: Array, upper: Array) -> Array:
-        """The largest size of D^more in cells, by the norm."""
+        """Return the largest size of D^more in cells, by the norm."""
         orders = add_orders(self.piece.orders, more)
         length = bound_derivative(self.piece.summand.kernel, orders, lower, upper)
-        return np.asarray(at_most(abs(self.piece.factor) * self.norm) * length)
-
-    def change(self, lower: Array, upper: Array) -> Array:
-        """How far the piece can be from its value at the centre of cells."""
-        change = bound_difference(self.piece.summand.kernel, self.piece.orders, lower, upper)
-        return np.asarray(at_most(abs(self.piece.factor) * self.norm) * change)
-
-
-def sum_derivatives(kernel: Kernel, points: Array, every: Sequence[dict[int, int]], term: ExpansionTerm) -> list[Array]:
-    """Return derivatives of a term at points."""
-    right = _plain_orders(term.operator)
-    if right is not None:
-        return _sum_by_columns(kernel, points, every, term, right)
-    return [
-        inner_product_matrix(kernel, LinearOperator.derivative(orders), points, term.operator or VALUE, term.points)
-        @ term.coefficients
-        for orders in every
-    ]
-
-
-def _plain_orders(operator: Functional | None) -> dict[int, int] | None:
-    """The orders of an operator that is one derivative at the point itself; None of any other."""
-    if operator is None:
-        return {}
-    if not isinstance(operator, LinearOperator) or len(operator.terms) != 1:
-        return None
-    only = operator.terms[0]
-    plain = only.at is None and not any(callable(c) or c != 1.0 for c in only.coefficients)
-    return dict(only.orders) if plain else None
-
-
-def _sum_by_columns(
-    kernel: Kernel, points: Array, every: Sequence[dict[int, int]], term: ExpansionTerm, right: dict[int, int]
-) -> list[Array]:
-    """Derivatives of a term, of a kernel on some columns by that kernel on them."""
-    factor = 1.0
-    columns = tuple(range(points.shape[1]))
-    while isinstance(kernel, (Scaled, Restricted)):
-        if isinstance(kernel, Scaled):
-            factor, kernel = factor * kernel.factor, kernel.kernel
-        else:
-            columns, kernel = tuple(columns[c] for c in kernel.columns), kernel.kernel
-    zero = np.zeros(points.shape[0])
-    if not set(right) <= set(columns):
-        return [zero for _ in every]
-    place = {c: k for k, c in enumerate(columns)}
-    inside = [{place[c]: n for c, n in left.items() if n} for left in every if set(left) <= set(columns)]
-    X, Z = (np.ascontiguousarray(at[:, list(columns)]) for at in (points, term.points))
-    own = {place[c]: n for c, n in right.items() if n}
-    values = (kernel.derivative(X, Z, left, own) if left or own else kernel(X, Z) for left in inside)
-    sums = iter([matrix @ (factor * term.coefficients) for matrix in values])
-    return [next(sums) if set(left) <= set(columns) else zero for left in every]
-
-
-def _norm_of(kernel: Kernel, terms: Sequence[ExpansionTerm]) -> tuple[float, float, float]:
-    """The norm of an expansion rounded up, the sum of its sizes, and the rounding of the kernel."""
-    square = inner_product_sum(kernel, terms)
-    sizes, loss, _ = bound_sizes(kernel, terms)
-    # what the readings of the terms lose is in the rounding of each later value, too
-    return at_most(math.sqrt(max(square, 0.0) + square_rounding(kernel, terms))), sizes, loss
+        return np.asarray(at_most(abs(self.piece.factor) * self.terms.norm) * length)
 
 
 class BoundShape:
     """The shape of functions as numbers: values, minimisers and proofs."""
 
-    def __init__(self, plan: ShapePlan, functions: Sequence[ExpandedFunction]) -> None:
+    def __init__(self, plan: ShapePlan, functions: Sequence[ExpandedFunction], numbers: Any) -> None:
         self.plan = plan
         by_substrate = {id(function.substrate): function for function in functions}
-        known: dict[Any, tuple[float, float, float]] = {}
+        known: dict[Any, Any] = {}
         self.groups = [
-            [_BoundPiece(piece, by_substrate[id(piece.substrate)], known) for piece in group.pieces]
+            [_BoundPiece(piece, by_substrate[id(piece.substrate)], known, numbers) for piece in group.pieces]
             for group in plan.groups
         ]
         terms = plan.constraint.terms
@@ -382,46 +267,36 @@ class BoundShape:
         search.run()
         return LowestValue(search.lower_bound, cells.best, cells.best_point, cells.solves, search.stop)
 
-    def final_cells(self, number: int, gap: float, level: float) -> list[tuple[Array, Array]]:
-        """Return the lower and the upper ends of the cells with which a proof of one group ends; they cover the box."""
-        single = len(self.plan.groups) == 1
-        cells = _Cells(
-            self.target(number), gap, level - self.constant + self.constant_radius if single else None, math.inf
-        )
-        search: BestFirst[_Batch] = BestFirst(cells, cells.limits, lambda *_: None, "")
-        search.run()
-        return [pair for batch in search.cells for pair in zip(batch.lower, batch.upper, strict=True)]
-
     def minimisers(self, below: float, most: int) -> list[Array]:
         """Return points where the shape is locally smallest and below a level, found without proof, the lowest first.
 
         Of several groups: the smallest point of each, and one at a time another of its local minima.
         """
         found = [self.target(k).local_minima(most) for k in range(len(self.plan.groups))]
-        base = self.plan.box.mean(axis=1)
+        base, least = self.plan.box.mean(axis=1), 0.0
         if not found:
             return [base]
-        if self.plan.constraint.hessian:
-            points = []
-            for group, (values, at) in zip(self.plan.groups, found, strict=True):
-                for value, where in zip(values, at, strict=True):
-                    if value < below:
-                        point = base.copy()
-                        point[list(group.columns)] = where[list(group.columns)]
-                        points.append((float(value), point))
-            return [point for _, point in sorted(points, key=lambda pair: pair[0])][:most]
-        for group, (_, at) in zip(self.plan.groups, found, strict=True):
-            base[list(group.columns)] = at[0][list(group.columns)]
-        least = math.fsum([*(float(values[0]) for values, _ in found), self.constant])
-        chosen = [(least, base)] if least < below else []
+        if not self.plan.constraint.hessian:  # of which every group is a block by itself
+            least = math.fsum([*(float(values[0]) for values, _ in found), self.constant])
+            for group, (_, at) in zip(self.plan.groups, found, strict=True):
+                base[list(group.columns)] = at[0][list(group.columns)]
+        chosen: dict[tuple[float, ...], float] = {}
         for group, (values, at) in zip(self.plan.groups, found, strict=True):
-            for value, where in zip(values[1:], at[1:], strict=True):
-                level = least - float(values[0]) + float(value)
+            for value, where in zip(values, at, strict=True):
+                level = float(value) if self.plan.constraint.hessian else least - float(values[0]) + float(value)
                 if level < below:
                     point = base.copy()
                     point[list(group.columns)] = where[list(group.columns)]
-                    chosen.append((level, point))
-        return [point for _, point in sorted(chosen, key=lambda pair: pair[0])][:most]
+                    chosen[tuple(point)] = level
+        return [np.array(point) for point in sorted(chosen, key=lambda point: chosen[point])][:most]
+
+    def scale(self) -> float:
+        """Return the spread of its values on a coarse grid, by which violations are measured."""
+        c, targets = self.plan.constraint, [self.target(k) for k in range(len(self.groups))]
+        values = [target.values(target.grid(9)) for target in targets]
+        # the level of a value says nothing about its size, that of a slope does
+        level = [np.zeros(0 if any(term.has_bias for term in c.terms) and values else 1)]
+        return max(float(np.ptp(np.concatenate([*level, *values]))), 1e-9 * abs(c.bound)) or 1.0
 
     def values(self, points: Array) -> Array:
         """The shape at points, without a bound on its rounding."""
@@ -469,48 +344,32 @@ class _Target:
         points[:, list(self.group.moving)] = moving
         return points
 
-    def prepare(self, points: Array, every: Sequence[dict[int, int]]) -> None:
-        """Compute derivatives at points together."""
-        for piece in self.pieces:
-            piece.prepare(points, every)
-
-    def derivative(self, points: Array, more: dict[int, int]) -> Array:
-        """A derivative of the function at points."""
-        total = np.zeros(points.shape[0])
-        for piece in self.pieces:
-            total += piece.values(points, more)
-        return total
-
-    def radius(self, points: Array, more: dict[int, int]) -> Array:
-        """What rounding may change in it."""
-        total = np.zeros(points.shape[0])
-        for piece in self.pieces:
-            total += piece.radius(more, points, points)
-        return total
+    def derivative(self, points: Array, more: dict[int, int]) -> tuple[Array, Array]:
+        """Return a derivative of the function at points, and what rounding may change in it."""
+        found = [piece.values(points, more) for piece in self.pieces]
+        totals, radii = (np.sum([pair[k] for pair in found], axis=0) for k in range(2))
+        return totals, radii + relative_rounding(len(found)) * np.sum([np.abs(values) for values, _ in found], axis=0)
 
     def prepare_matrices(self, points: Array, every: Sequence[dict[int, int]]) -> None:
         """Compute derivatives of the matrices at points together."""
         orders = {tuple(add_orders(entry, more).items()) for *_, entry in self.entries for more in every}
-        self.prepare(points, [dict(each) for each in sorted(orders)])
+        for piece in self.pieces:
+            piece.prepare(points, [dict(each) for each in sorted(orders)])
 
     def matrices(self, points: Array, more: dict[int, int]) -> tuple[Array, Array]:
         """The derivative ``more`` of the matrices at points, and a bound on the rounding in the norm of Frobenius."""
         k = max(len(self.inner), 1)
         H, square = np.empty((points.shape[0], k, k)), np.zeros(points.shape[0])
         for i, j, entry in self.entries:
-            orders = add_orders(entry, more)
-            H[:, i, j] = H[:, j, i] = self.derivative(points, orders)
-            square += (1.0 if i == j else 2.0) * np.square(self.radius(points, orders))
+            values, radius = self.derivative(points, add_orders(entry, more))
+            H[:, i, j] = H[:, j, i] = values
+            square += (1.0 if i == j else 2.0) * np.square(radius)
         return H, np.asarray(at_most(1.0) * np.sqrt(square))
 
     def values(self, points: Array) -> Array:
         """The function at points of all columns."""
         self.prepare_matrices(points, [{}])
         return _smallest_eigenvalue(self.matrices(points, {})[0])
-
-    def value_radius(self, points: Array) -> Array:
-        """What rounding may change in these."""
-        return self.matrices(points, {})[1]
 
     def bounds(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """Lower bounds in cells of the moving columns, and values at their centres, rounded up.
@@ -538,8 +397,8 @@ class _Target:
 
     def _polynomial_orders(self) -> list[dict[int, int]]:
         """The orders of the polynomial's terms, the constant first and then those of the first degree."""
-        moving, order = self.group.moving, max(self.group.order, 1)
-        degrees = range(order) if moving else range(1)
+        moving = self.group.moving
+        degrees = range(self.group.order) if moving else range(1)
         return [more for degree in degrees for more in multi_indices(moving, degree)]
 
     def _least_of_parts(self, terms: Array) -> Array:
@@ -576,9 +435,7 @@ class _Target:
             return square
         for i, j, entry in self.entries:
             total = np.zeros(half.shape[0])
-            if self.group.order < 1:
-                total += sum((piece.change(low, high) for piece in self.pieces), np.zeros(half.shape[0]))
-            for more in multi_indices(moving, self.group.order) if self.group.order else ():
+            for more in multi_indices(moving, self.group.order):
                 power, orders = _power(more, moving, half), add_orders(entry, more)
                 for piece in self.pieces:
                     total += piece.size(orders, low, high) * power
@@ -698,7 +555,7 @@ class _Cells:
 
     def __post_init__(self) -> None:
         # a bound of a low order gains little by more cells
-        self.limits = Limits(_ROUGH_BUDGET.get(self.shape.group.order, _BUDGET), self.time_limit)
+        self.limits = Limits(_BUDGET if self.shape.group.order > 1 else _ROUGH_BUDGET, self.time_limit)
 
     def target(self) -> float:
         """The smallest value found less the gap; where that is above the level, the level is enough."""
@@ -713,7 +570,7 @@ class _Cells:
         lower = _mesh([e[:-1] for e in edges])
         upper = _mesh([e[1:] for e in edges])
         # no cell is known better than the rounding of its value, however narrow
-        radius = self.shape.value_radius(self.shape.whole_points((lower + upper) / 2.0))
+        _, radius = self.shape.matrices(self.shape.whole_points((lower + upper) / 2.0), {})
         self.gap = max(self.gap, _ROUNDING_GAP * float(radius.max(initial=0.0)))
         return [self._batch(lower, upper)]
 

@@ -90,7 +90,7 @@ def declare(machine: Any, over: Any, validation: Any, cv: Any, data: Any, loss: 
         raise DeclarationError(
             f"fuse needs a Machine, a cvxpy.Problem or a function (X, y) -> Machine, received {machine!r}"
         )
-    if any(each.shapes is not None for each in (*machines, final)):
+    if any(each.shapes for each in (*machines, final)):
         raise DeclarationError(
             "fuse has no bound for machines whose shape holds everywhere: choose the weight by folds, as "
             "LSSVMRegressorCV(monotone={0: 1}, cv=5) does, or ask for the shape at points instead of Everywhere"

@@ -34,14 +34,17 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates.balls import Balls
 from substrate.certificates.tolerance import Tolerance
+from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
+from substrate.kernels.derivatives import Orders, differentiate_formula
 from substrate.least_squares.answer import Expansion, bound_expansion
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.column_reduction import ColumnMachine
 from substrate.proof import Proof, above, ball, balls, flint, formula_of, precision
 
 __all__ = [
+    "ball_derivatives",
     "ball_matrix",
     "points_of",
     "proof_of",
@@ -125,6 +128,21 @@ def ball_matrix(kernel: Kernel, X: Any, Z: Any = None) -> Balls:
         return Balls([[formula(x, z) for z in columns] for x in rows])
     lower = [[formula(x, rows[j]) for j in range(i + 1)] for i, x in enumerate(rows)]  # each value once
     return Balls([[lower[max(i, j)][min(i, j)] for j in range(len(rows))] for i in range(len(rows))])
+
+
+def ball_derivatives(kernel: Kernel, X: Array, Z: Array, left: Orders, right: Orders) -> Balls:
+    """Return derivatives of kernel values of all pairs of rows, of these orders in either, in balls."""
+    x, z = ([Balls.exact(column) for column in columns] for columns in (X.T[:, :, None], Z.T[:, None, :]))
+    twice = ([c for c, order in orders.items() for _ in range(order)] for orders in (left, right))
+    try:
+        values = differentiate_formula(kernel.exact_formula(Balls.exact, len(x)), x, z, *twice)
+    except (AttributeError, TypeError) as error:
+        raise DeclarationError(
+            f"derivatives of {kernel!r} are known in double precision only, since its formula has a root; take RBF, "
+            "Linear, Polynomial, and sums, products, multiples and Componentwise of these"
+        ) from error
+    shape = (X.shape[0], Z.shape[0])
+    return Balls(np.broadcast_to(values.values if isinstance(values, Balls) else ball(float(values)), shape))
 
 
 def points_of(X: Any) -> list[list[Any]]:

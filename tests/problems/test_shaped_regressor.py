@@ -12,7 +12,7 @@ import problems
 from problems import LSSVMRegressor, LSSVMRegressorCV
 from substrate import Everywhere, Machine, Substrate, fuse
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels import RBF, Componentwise
+from substrate.kernels import RBF, Componentwise, Matern
 from tests.oracles.variants import symmetric_machine
 
 DISTANCE = "distance from the optimum over all functions"
@@ -78,9 +78,11 @@ def test_ball_arithmetic_agrees_and_notices_changes():
     assert 0.9 * model.certificate_.accuracy <= proof.accuracy <= 1.001 * model.certificate_.accuracy
     model.shape_coefficients_ = 0.99 * model.shape_coefficients_
     assert not model.prove(X, y).proved
-    jointly = LSSVMRegressor(RBF(1.5), 10.0, bounds=(0.0, None), convex="jointly")
+    jointly = LSSVMRegressor(RBF(1.5), 10.0, bounds=(0.0, None), convex="jointly").fit(X, y)
+    assert jointly.prove(X, y).proved
+    rough = LSSVMRegressor(Matern(1.0, nu=2.5), 10.0, bounds=(90.0, None)).fit(X, y)
     with pytest.raises(DeclarationError, match="double precision only"):
-        jointly.fit(X, y).prove(X, y)
+        rough.prove(X, y)
 
 
 def test_multipliers_outside_the_box_count_for_nothing(model):

@@ -10,7 +10,7 @@ other. What is stored carries its own bracket, from which ``certify`` and ``prov
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -27,7 +27,6 @@ from substrate.namespaces import is_device_array, to_numpy
 
 if TYPE_CHECKING:
     from substrate.kernels.nodes import Node
-    from substrate.proof import Proof
 
 __all__ = [
     "check_shape",
@@ -143,7 +142,7 @@ def fit_with_shape(
 
     ``search`` are the rows and facts of the choice of gamma, where it was chosen.
     """
-    from substrate.composition.shaped_least_squares import fit_shaped, read_expansion
+    from substrate.composition.shaped_least_squares import fit_shaped
 
     estimator: Any = model
     refuse_machine(estimator, X, Y, kernel)
@@ -153,9 +152,8 @@ def fit_with_shape(
     box = np.column_stack([X.min(axis=0), X.max(axis=0)])
     center, unit = center_and_unit(y)
     scaled = replace(shapes, bounds=in_units(shapes.bounds, center, unit))
-    result, constraints = fit_shaped(kernel, X, (y - center) / unit, gamma, v, scaled, box)
-    a, b, further = read_expansion(result, constraints)
-    a, b = unit * a, unit * b + center
+    result, further = fit_shaped(kernel, X, (y - center) / unit, gamma, v, scaled, box)
+    a, b = unit * result.expansions[0].coefficients, unit * float(result.expansions[0].b) + center
     further = replace(further, coefficients=unit * further.coefficients, multipliers=unit * further.multipliers)
     estimator.shape_points_, estimator.shape_orders_ = further.points, further.orders
     estimator.shape_coefficients_, estimator.shape_multipliers_ = further.coefficients, further.multipliers
@@ -165,7 +163,7 @@ def fit_with_shape(
     stored = _stored(estimator, X, y, gamma, v, shapes)
     facts = tuple(fact for fact in result.certificate.record if fact[0] in _FACTS)
     facts += (("box of the shapes", " x ".join(f"[{low:g}, {high:g}]" for low, high in box)),)
-    certificate = Certificate(estimator._title, (*stored.rows(), *search[0]), (*facts, *search[1]))
+    certificate = Certificate(estimator._title, (*stored.certify()[0], *search[0]), (*facts, *search[1]))
     del estimator.support_values_  # set last, when nothing can fail any more
     estimator.solver_, estimator.ridge_, estimator.n_iter_ = "cvxpy", ridges_of(gammas, weights), 1
     estimator.certificate_ = certificate
@@ -195,9 +193,10 @@ def in_units(
 def _further(model: Any) -> Any:
     from substrate.composition.shaped_least_squares import ShapedExpansion
 
-    return ShapedExpansion(
+    stored = ShapedExpansion(
         model.shape_points_, model.shape_orders_, model.shape_coefficients_, model.shape_multipliers_
     )
+    return stored.by_kind()
 
 
 def _stored(model: Any, X: Array, y: Array, gamma: float, weights: Array, shapes: Any) -> Any:
@@ -243,29 +242,12 @@ def express_further(model: Any, x: "Sequence[Node]", outputs: "list[Node]") -> "
     return outputs
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StoredShaped:
-    """The machine as a model stores it."""
-
-    machine: Any
-
-    def certify(self) -> Added:
-        """Recompute the bracket and the proofs."""
-        return self.machine.rows(), ()
-
-    def prove(self) -> "Proof":
-        """Prove the bracket and the shapes in ball arithmetic."""
-        from substrate.composition.shaped_proof import prove_shaped
-
-        return prove_shaped(self.machine)
-
-
 def recall_shaped(model: Any, X: Any, Y: Array, weights: Array, gamma: float) -> StoredFit:
     """Return the stored machine on the data of its fit, given again."""
     points = X.toarray() if is_sparse(X) else np.asarray(X)
     shapes = read_shapes(model, points.shape[1])
     stored = _stored(model, points, np.ascontiguousarray(Y[:, 0]), gamma, np.asarray(weights), shapes)
-    return StoredFit([StoredShaped(stored)])
+    return StoredFit([stored])
 
 
 def check_shape(model: Any) -> None:

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from substrate import Everywhere, LinearOperator, Machine, Substrate
-from substrate.composition.derivative_bounds import bound_derivative, bound_difference
+from substrate.composition.derivative_bounds import bound_derivative
 from substrate.composition.expanded_function import ExpandedFunction, ExpansionTerm
 from substrate.composition.shape_oracle import ShapePlan
-from substrate.composition.shaped_machine import expanded_function
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial
 
@@ -34,7 +33,7 @@ def squares(s, gamma=10.0):
 
 
 def shaped_values(result, constraint, points):
-    return ShapePlan.of(constraint).bind([expanded_function(e) for e in result.expansions]).values(points)
+    return ShapePlan.of(constraint).bind([ExpandedFunction.of(e) for e in result.expansions]).values(points)
 
 
 # (kernel, columns, the constraints of a substrate)
@@ -103,7 +102,7 @@ def test_the_bracket_contains_the_optimum():
     plain, inside = (
         Machine(s, minimize=squares(s), subject_to=[s.gradient(grid, 0) >= m]).solve() for m in (0.0, 0.01)
     )
-    proof = ShapePlan.of(shape).bind([expanded_function(inside.expansions[0])]).proof(1e-4, 0.0)
+    proof = ShapePlan.of(shape).bind([ExpandedFunction.of(inside.expansions[0])]).proof(1e-4, 0.0)
     assert proof.lower >= 0.0
     assert plain.objective <= result.objective * (1.0 + 1e-9)
     assert result.lower_bound <= inside.objective * (1.0 + 1e-9)
@@ -150,8 +149,9 @@ def _second(d):
 KERNELS = [RBF(0.7), Matern(0.8, nu=2.5), Matern(0.8, nu=1.5), Polynomial(3), RBF(1.0) * Linear(), RBF(1.0) + Linear()]
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-@pytest.mark.parametrize("order", [0, 1])
+@pytest.mark.parametrize(
+    ("kernel", "order"), [(k, order) for k in KERNELS for order in (0, 1) if k != Matern(0.8, nu=1.5) or not order]
+)
 def test_the_lower_bound_is_below_the_function_in_extended_precision(kernel, order):
     """Random expansions with large coefficients: no value in 50 digits is below the bound, and the gap is met."""
     rng = np.random.default_rng(order)
@@ -163,7 +163,7 @@ def test_the_lower_bound_is_below_the_function_in_extended_precision(kernel, ord
     grid = np.linspace(X.min(), X.max(), 2001)[:, None]
     values = bound.values(grid)
     scale = np.ptp(values)
-    gap = (5e-2 if isinstance(kernel, Matern) and kernel.nu == 1.5 and order else 1e-4) * scale
+    gap = 1e-4 * scale
     proof = bound.proof(gap)
     assert proof.found - proof.lower <= 1.01 * gap or proof.stop
     assert proof.lower <= values.min() + 1e-9 * scale
@@ -207,7 +207,7 @@ def test_the_rounding_of_values_is_counted(kernel):
     largest = 0.0
     for order in range(3):
         more = {0: order} if order else {}
-        values, radii = target.derivative(points, more), target.radius(points, more)
+        values, radii = target.derivative(points, more)
         with mpmath.workdps(50):
             for x, value, radius in zip(points[:, 0], values, radii, strict=True):
                 at = mpmath.mpf(float(x))
@@ -233,7 +233,7 @@ def test_the_remainder_is_attained(order, sigma):
     term = ExpansionTerm(middle, np.array([2.0]), None, LinearOperator.derivative({0: order + q}))
     target = ShapePlan.of(shape).bind([ExpandedFunction(s, (term,), 0.0)]).target(0)
     x = centre + half
-    taylor = sum(target.derivative(middle, {0: k} if k else {})[0] * half**k / math.factorial(k) for k in range(q))
+    taylor = sum(target.derivative(middle, {0: k} if k else {})[0][0] * half**k / math.factorial(k) for k in range(q))
     remainder = abs(target.values(np.array([[x]]))[0] - taylor)
     bound = target.remainder(middle - half, middle + half, np.array([[half]]))[0]
     assert 0.9 * bound <= remainder <= bound
@@ -243,24 +243,17 @@ def test_the_remainder_is_attained(order, sigma):
     assert target.bounds(*cell)[0][0] <= target.values(middle)[0] - 0.99 * bound or taylor != 0.0
 
 
-@pytest.mark.parametrize("kernel", [*KERNELS, Laplacian(0.7)], ids=repr)
-def test_norms_of_derivatives_bound_differences_in_cells(kernel):
-    """||D phi(x)|| and ||D phi(x) - D phi(m)|| in a cell are below their bounds."""
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_norms_of_derivatives_in_cells_are_below_their_bounds(kernel):
+    """||D phi(x)|| in a cell."""
     rng = np.random.default_rng(5)
     for _ in range(5):
         centre, half = rng.uniform(-1.0, 1.0), rng.uniform(0.001, 0.5)
-        lower, upper = np.array([[centre - half]]), np.array([[centre + half]])
         points = np.linspace(centre - half, centre + half, 21)[:, None]
-        middle = np.array([[centre]])
         for orders in ({}, {0: 1}):
-            if orders and kernel.largest_order((0,)) < 1:
-                continue
             values = kernel.derivative if orders else lambda X, Z, a, b: kernel(X, Z)
             squares_at = np.diagonal(values(points, points, orders, orders))
-            assert np.sqrt(squares_at).max() <= bound_derivative(kernel, orders, lower, upper)[0]
-            cross, own = values(points, middle, orders, orders)[:, 0], values(middle, middle, orders, orders)[0, 0]
-            distances = np.sqrt(np.maximum(squares_at - 2.0 * cross + own, 0.0))
-            assert distances.max() <= bound_difference(kernel, orders, lower, upper)[0] * (1.0 + 1e-9)
+            assert np.sqrt(squares_at).max() <= bound_derivative(kernel, orders, points[:1], points[-1:])[0]
 
 
 def test_the_constant_of_the_gaussian_kernel():
@@ -274,7 +267,7 @@ def test_more_than_three_columns_at_once_are_refused():
     """With the reason and the way out, before a solve."""
     X, y = rows(20, 4)
     s = Substrate(RBF(1.0), X, y)
-    with pytest.raises(DeclarationError, match=r"4 columns at once.*known to no better than.*Componentwise"):
+    with pytest.raises(DeclarationError, match=r"4 columns at once.*Componentwise"):
         Machine(s, minimize=squares(s), subject_to=[s.gradient(EVERYWHERE, 0) >= 0])
     fixed = Everywhere({2: (1.0, 1.0), 3: (2.0, 2.0)})
     ShapePlan.of(s.gradient(fixed, 0) >= 0)  # two columns move
@@ -286,6 +279,8 @@ def test_what_cannot_be_said_is_refused():
     s = Substrate(Laplacian(1.0), X, y)
     with pytest.raises(DeclarationError, match="no derivatives"):
         s.gradient(EVERYWHERE, 0)
+    with pytest.raises(DeclarationError, match=r"values .* at points only"):
+        Machine(s, minimize=squares(s), subject_to=[s.f(EVERYWHERE) >= 0.0])
     s = Substrate(Matern(1.0, nu=2.5), X, y)
     with pytest.raises(DeclarationError, match="can be proved at points only"):
         Machine(s, minimize=squares(s), subject_to=[s.derivative(EVERYWHERE, {0: 2}) >= 0])
