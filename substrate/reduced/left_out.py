@@ -46,6 +46,7 @@ __all__ = [
     "LeftOutRows",
     "LeverageFactor",
     "ReducedLeaveOneOut",
+    "errors_of_block",
     "left_out_rows",
     "leverage_factor",
     "outputs_of_block",
@@ -169,6 +170,12 @@ def left_out_rows(
 def outputs_of_block(values: RowValues, coefficients: Array, bias: Array, block: Block) -> Array:
     """Return the outputs of the rows of a block, one column per machine."""
     return values.product(block.X, coefficients) + bias
+
+
+def errors_of_block(values: RowValues, coefficients: Array, bias: Array, block: Block) -> Array:
+    """Return the targets of the rows of a block less the outputs."""
+    errors: Array = block.Y - outputs_of_block(values, coefficients, bias, block)
+    return errors
 
 
 #: Least 1 - h_ii of a weighted row: of one that outweighs all others it is rounding, and its residual must stay finite.

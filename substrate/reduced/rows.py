@@ -231,6 +231,12 @@ class KernelRows:
         weights = None if block.weights is None else take_rows(block.weights, others)
         return replace(self, source=ArraySource(take_rows(block.X, others), take_rows(block.Y, others), weights))
 
+    def reweigh(self, weights: Array) -> "KernelRows":
+        """Return the rows with these weights multiplied into those given, as robust ones are."""
+        source: Any = self.source
+        given = np.ones(self.n_rows) if self.weights is None else to_numpy(self.weights)
+        return replace(self, source=replace(source, weights=source.beside(given * weights)))
+
     def target_summary(self) -> TargetSummary:
         """Return means and extremes of the targets."""
         summary: TargetSummary = sum_blocks(self.source, summary_of_targets)

@@ -54,7 +54,6 @@ __all__ = [
     "ReducedSolution",
     "Residuals",
     "errors_rounding",
-    "residual_pass",
     "solve_reduced",
 ]
 
@@ -132,12 +131,6 @@ def _sum_products(tile: Array, errors: Array) -> Array:
     return products
 
 
-def residual_pass(rows: KernelRows, unit: float, coefficients: Array, bias: Array, centre: Array) -> Residuals:
-    """Return sums over the errors of all rows; ``centre`` is a centre of the targets, in their unit."""
-    sums: Residuals = rows.sums(sum_residuals, unit, coefficients, bias, on_device_of(bias, centre))
-    return sums
-
-
 def errors_rounding(residuals: Residuals, sizes: Array, coefficients: Array, bias: Array) -> Array:
     """Bound the norm of the rounding of the errors of all rows, one number per output.
 
@@ -204,21 +197,6 @@ class AnswerBound:
     targets: TargetSummary
     share: float = ACCURATE
 
-    @classmethod
-    def of(
-        cls,
-        rows: KernelRows,
-        features: Features,
-        K: Array,
-        lam: float,
-        unit: float,
-        targets: TargetSummary,
-        share: float = ACCURATE,
-    ) -> "AnswerBound":
-        """Take the penalty from the kernel matrix of the basis."""
-        penalty = Penalty.of(rows.values, K, features)
-        return cls(rows, features, penalty, lam, unit, targets, share)
-
     def with_differences(self) -> "AnswerBound | None":
         """Return the same for kernel values from differences; None where there are none."""
         values = None if self.rows.on_device else self.rows.values.from_differences
@@ -226,7 +204,8 @@ class AnswerBound:
 
     def __call__(self, beta: Array, bias: Array) -> ReducedAnswer:
         """Bound the distance of coefficients and biases from the exact optimum, in one pass over the rows."""
-        residuals = residual_pass(self.rows, self.unit, beta, bias, self.targets.means_in(self.unit))
+        centre = on_device_of(bias, self.targets.means_in(self.unit))
+        residuals: Residuals = self.rows.sums(sum_residuals, self.unit, beta, bias, centre)
         beta, bias, slope = to_numpy(beta), to_numpy(bias), to_numpy(residuals.slope)
         T, penalty, free, lam = to_numpy(self.features.transform), self.penalty, self.features.free, self.lam
         m, r = T.shape[0] - free, T.shape[1] - free
@@ -299,7 +278,7 @@ def solve_reduced(
     """
     features, unit = spectrum.features, spectrum.origin.unit
     summary: Any = rows.target_summary() if targets is None else targets
-    plain = AnswerBound.of(rows, features, K_basis, lam, unit, summary, share)
+    plain = AnswerBound(rows, features, Penalty.of(rows.values, K_basis, features), lam, unit, summary, share)
     weights, steps = spectrum.weights(lam), 0
     bias, best = spectrum.bias(weights), None
     careful = plain.with_differences()

@@ -57,12 +57,11 @@ from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.least_squares import ball_matrix, prove_reduced
 from substrate.reduced import Basis
 from substrate.reduced.features import basis_features, independent_vectors
-from substrate.reduced.left_out import LeftOutRows, LeverageFactor, left_out_rows, outputs_of_block
+from substrate.reduced.left_out import LeftOutRows, LeverageFactor, errors_of_block, left_out_rows, outputs_of_block
 from substrate.reduced.linear_columns import LinearColumns, columns_of, survey_linear_columns
 from substrate.reduced.moments import accumulate, origin_of
-from substrate.reduced.reweighting import errors_of_rows, reweigh
 from substrate.reduced.rows import KernelRows, KernelValues
-from substrate.reduced.solution import AnswerBound
+from substrate.reduced.solution import AnswerBound, Penalty
 from substrate.reduced.spectrum import reduced_spectrum
 from substrate.streaming.passes import each_block, sum_blocks
 from substrate.streaming.rows import (
@@ -162,9 +161,10 @@ class BasisModel(LeavesOut):
         given = np.ones(rows.n_rows) if rows.weights is None else to_numpy(rows.weights)
 
         def refit(v: Array) -> WeightedFit:
-            fit = fit_at(replace(prepared, rows=reweigh(rows, v)), gamma, tolerance)
-            beta, bias = to_numpy(fit.coefficients[:, 0]), float(fit.bias[0])
-            return WeightedFit(fit, fit.rows[0], beta, bias, errors_of_rows(rows, beta, bias))
+            fit = fit_at(replace(prepared, rows=rows.reweigh(v)), gamma, tolerance)
+            beta, bias = to_numpy(fit.coefficients), to_numpy(fit.bias)
+            errors = np.concatenate(list(rows.each(errors_of_block, beta, bias)))
+            return WeightedFit(fit, fit.rows[0], beta[:, 0], float(bias[0]), errors[:, 0])
 
         last = reweigh_rows(read_robust(model.robust), refit, given)
         fit: ReducedFit = last.fit
@@ -388,7 +388,7 @@ class BasisModel(LeavesOut):
             raise DataError(f"{source.name} has {source.n_features} columns, the model has {model.n_features_in_}")
         else:
             rows = KernelRows(self.values(), source)
-        return reweigh(rows, model.weights_) if hasattr(model, "weights_") else rows
+        return rows.reweigh(model.weights_) if hasattr(model, "weights_") else rows
 
     def survey(self, rows: KernelRows) -> KernelRows:
         """Return the rows with what a pass finds of the linear columns."""
@@ -406,7 +406,8 @@ class BasisModel(LeavesOut):
         beta, shift = (column / unit for column in self.columns())
         features = basis_features(K, kept_vectors(to_numpy(K), beta))
         beta, features = rows.values.scale(beta), features.beside(rows.values.linear)
-        judge = AnswerBound.of(rows, features, K, lam, unit, summary, self.estimator._tolerance())
+        penalty = Penalty.of(rows.values, K, features)
+        judge = AnswerBound(rows, features, penalty, lam, unit, summary, self.estimator._tolerance())
         row = judge.best(beta, shift).row
         return (row,), (("kernel", repr(self.estimator.kernel_)), *weight_facts(rows), *judge.facts(row))
 
