@@ -110,7 +110,7 @@ def test_a_file_keeps_the_diagonal(tmp_path):
     assert_array_equal(again.ridge_, model.ridge_)
     assert again.certify(X, Y, V).holds
     again.ridge_ = again.ridge_[1:]
-    with pytest.raises(DataError, match="a ridge of shape .* does not belong to support values"):
+    with pytest.raises(DataError, match=r"a ridge of shape .* does not belong to support values"):
         again._check_loaded()
 
 
