@@ -16,7 +16,6 @@ from typing import Any
 from docstring_fields import ROOT
 from generated_page import page_command
 
-import problems
 from problems.command_line.arguments import parser
 
 __all__ = ["PACKAGES", "PAGE", "PublicInterface", "main", "signature_of"]
@@ -31,7 +30,6 @@ PACKAGES = (
     "substrate.certificates",
     "substrate.errors",
     "problems",
-    "problems.tables",
     "problems.displays",
     "problems.export",
 )
@@ -46,8 +44,7 @@ about. Made by `python docs/public_api.py --write`; a test compares this page wi
 
 def names_of(package: str) -> list[str]:
     """Return the public names of a package; those that are looked up on demand count too."""
-    names = list(import_module(package).__all__)
-    return sorted({*names, *problems.COMPOSED, *problems.SPECTRAL}) if package == "problems" else sorted(names)
+    return sorted(import_module(package).__all__)
 
 
 def signature_of(function: Any) -> str:

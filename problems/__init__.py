@@ -43,13 +43,15 @@ ESTIMATORS = {
     "StackedLSSVMRegressor": "problems.estimators.chosen.stacked",
 }
 #: Estimators around something else, each with its module: a function of the user's own, which no file of a model names,
-#: since functions are not saved, or a regressor on windows of a series; and how windows and robust weights are made.
-#: None of them has a parameter ``kernel``.
+#: since functions are not saved, a regressor on windows of a series, or machines of tables as they come; and how
+#: windows and robust weights are made. None of them has a parameter ``kernel``.
 COMPOSED = {
     "MachineClassifier": "problems.estimators.composed.machine",
     "MachineRegressor": "problems.estimators.composed.machine",
     "NARXRegressor": "problems.estimators.series.narx",
     "Robust": "problems.estimators.shared.encoding",
+    "TabularClassifier": "problems.tables.estimators",
+    "TabularRegressor": "problems.tables.estimators",
     "windowize": "substrate.windows",
 }
 #: Estimators without targets, each with its module: components and clusters, whose problems are eigenproblems.
@@ -64,7 +66,7 @@ PAGES = tuple(
     file.name for file in iter_modules([os.path.dirname(__file__)]) if not file.ispkg and file.name != "demonstration"
 )
 
-__all__ = sorted([*ESTIMATORS, *PAGES, "load"])
+__all__ = sorted([*ESTIMATORS, *SPECTRAL, *COMPOSED, *PAGES, "load"])
 
 
 def load(path: str | os.PathLike[str], max_bytes: float | None = None) -> Any:
@@ -103,4 +105,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__, *COMPOSED, *SPECTRAL])
+    return list(__all__)

@@ -5,7 +5,6 @@ problem is declared and solved, and the command line goes from a table to predic
 """
 
 import csv
-import inspect
 import pkgutil
 from importlib import import_module
 
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 from every_model import quick_kernel, small_arguments
 from numpy.testing import assert_array_equal
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import is_classifier
 
 import problems
 import substrate
@@ -22,11 +21,7 @@ from problems.command_line.verify import problem_modules
 
 pytestmark = pytest.mark.smoke
 
-ESTIMATORS = [
-    thing
-    for name in problems.__all__
-    if inspect.isclass(thing := getattr(problems, name)) and issubclass(thing, BaseEstimator)
-]
+ESTIMATORS = [getattr(problems, name) for name in problems.ESTIMATORS]
 MODULES = problem_modules()
 
 

@@ -80,9 +80,9 @@ def by_family() -> str:
     tables = (f"{first_line(module)}\n\n{table('problems', names)}" for module, names in groups)
     values = table("substrate.reduced", public("substrate.reduced"))
     saved = put_under_heading("Saved models", table("problems", ["load"]), rule="-")
-    words = "Made of a function that builds a machine; imported from ``problems`` like the others.\n\n"
+    words = "Made of a function that builds a machine, of windows of a series, or of a table as it is.\n\n"
     own = words + table("problems", sorted(problems.COMPOSED))
-    composed = put_under_heading("Estimators around a machine of your own", own, rule="-")
+    composed = put_under_heading("Estimators around others", own, rule="-")
     words = "Components, clusters and two views, which have no targets; imported from ``problems`` like the others.\n\n"
     composed += put_under_heading("Eigenproblems", words + table("problems", sorted(problems.SPECTRAL)), rule="-")
     return "\n".join(tables) + composed + put_under_heading("Parameters that are values", values, rule="-") + saved
@@ -90,7 +90,7 @@ def by_family() -> str:
 
 def problem_pages() -> str:
     """Return the problems, which are the public names of their package that are no estimators."""
-    return table("problems", (name for name in public("problems") if name not in {*problems.ESTIMATORS, "load"}))
+    return table("problems", problems.PAGES)
 
 
 def whole(package: str, names: Iterable[str]) -> str:
@@ -131,7 +131,6 @@ def pages() -> dict[str, str]:
         "problems": put_under_heading("Problem pages", said_by("problems") + problem_pages()),
         "kernels": put_under_heading("Kernels", whole("substrate.kernels", public("substrate.kernels"))),
         "datasets": put_under_heading("Data", whole("substrate.datasets", public("substrate.datasets"))),
-        "tables": put_under_heading("Tables and frames", whole("problems.tables", public("problems.tables"))),
         "displays": put_under_heading("Displays", whole("problems.displays", public("problems.displays"))),
         "export": put_under_heading("Export", whole("problems.export", public("problems.export"))),
         "ingredients": put_under_heading(

@@ -110,9 +110,9 @@ def _class_weight(words: Sequence[str]) -> str | dict[str, float]:
 
 
 def _fit(options: argparse.Namespace) -> int:
+    from problems import TabularClassifier, TabularRegressor
     from problems.command_line.report import report
     from problems.command_line.summary import describe_file, importance, is_reliable, said, summary
-    from problems.tables import TabularClassifier, TabularRegressor
     from problems.tables.columns import task_of
     from problems.tables.embedded_sets import question_of
     from problems.tables.table import named_columns, read_table

@@ -532,7 +532,7 @@ class TabularRegressor(RegressorMixin, _Tabular):
 
     Examples
     --------
-    >>> from problems.tables import TabularRegressor
+    >>> from problems import TabularRegressor
     >>> rows = {"size": [40.0, 55.0, 62.0, 80.0, 41.0, 70.0], "heating": ["gas", "gas", "oil", "gas", "oil", "oil"]}
     >>> model = TabularRegressor(max_evaluations=0).fit(rows, [200.0, 260.0, 280.0, 380.0, 190.0, 320.0])
     >>> model.predict({"size": [60.0], "heating": ["gas"]}).shape, bool(model.certificate_.holds)

@@ -26,7 +26,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import problems
 from substrate.arrays import Array, positive
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Categorical, Kernel, Laplacian, Linear, Matern, as_kernel
@@ -170,9 +169,16 @@ class Search:
 
     def _new(self, searches: str, n_rows: int, **parameters: Any) -> Any:
         """Return the estimator, "CV" or plain, with seed, basis, weights of classes and bars as far as it has them."""
-        suffix = "Regressor" if self.task == "regression" else "Classifier"
-        stem = "StackedLSSVM" if self.model == "stack" else "LSSVM"
-        estimator = getattr(problems, f"{stem}{suffix}{'' if self.model == 'stack' else searches}")
+        from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV  # the help needs none
+        from problems.estimators.chosen.stacked import StackedLSSVMClassifier, StackedLSSVMRegressor
+        from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
+
+        regression = self.task == "regression"
+        estimator: Any = LSSVMRegressor if regression else LSSVMClassifier
+        if self.model == "stack":
+            estimator = StackedLSSVMRegressor if regression else StackedLSSVMClassifier
+        elif searches:
+            estimator = LSSVMRegressorCV if regression else LSSVMClassifierCV
         further: dict[str, Any] = {"random_state": self.random_state, "verbose": self.verbose}
         if self.model == "sparse":
             further["basis"] = Basis(min(self.n_basis, n_rows), random_state=self.random_state)

@@ -26,8 +26,7 @@ NOT_A_KERNEL_MATRIX = {"check_positive_only_tag_during_fit"}
 
 
 def exported_estimators() -> list[type[BaseEstimator]]:
-    exported = [getattr(problems, name) for name in problems.__all__]
-    return [thing for thing in exported if inspect.isclass(thing) and issubclass(thing, BaseEstimator)]
+    return [getattr(problems, name) for name in sorted(problems.ESTIMATORS)]
 
 
 def instances() -> list[BaseEstimator]:
@@ -50,12 +49,6 @@ def instances() -> list[BaseEstimator]:
         if "random_state" in one.get_params(deep=False):
             one.set_params(random_state=0)
     return made
-
-
-def test_the_walk_finds_the_estimators():
-    names = {estimator.__name__ for estimator in exported_estimators()}
-    assert "LSSVMRegressor" in names
-    assert names == {name for name in problems.__all__ if name[0].isupper()}
 
 
 def expected_to_fail(estimator: BaseEstimator) -> dict[str, str]:

@@ -133,9 +133,8 @@ def round_trip(model, path, X):
 
 
 def test_every_exported_estimator_can_be_saved():
-    exported = {name for name in problems.__all__ if isinstance(getattr(problems, name), type)}
-    assert exported == set(problems.ESTIMATORS)
-    assert all(hasattr(estimator, "save") for estimator in ESTIMATORS)
+    exported = [getattr(problems, name) for name in problems.__all__ if name not in problems.PAGES]
+    assert all(hasattr(thing, "save") for thing in exported if hasattr(thing, "fit"))
 
 
 # some of these chosen machines are so smooth that double precision cannot tell their answer

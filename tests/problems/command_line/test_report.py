@@ -11,11 +11,11 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from problems import TabularClassifier, TabularRegressor
 from problems.command_line.main import main
 from problems.command_line.report import report
 from problems.command_line.summary import importance
 from problems.command_line.words import in_shell
-from problems.tables import TabularClassifier, TabularRegressor
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 VOID = {"meta", "link", "img", "br", "input"}

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import balanced_accuracy_score, r2_score, roc_auc_score
 
+from problems import TabularClassifier, TabularRegressor
 from problems.command_line.main import main
 from problems.command_line.summary import kernel_name, said, summary
-from problems.tables import TabularClassifier, TabularRegressor
 from substrate.certificates import Certificate, Row
 from substrate.kernels import RBF, Linear, Matern
 

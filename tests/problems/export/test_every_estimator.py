@@ -8,10 +8,12 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 
 import problems
+from problems import TabularClassifier, TabularRegressor
 from problems.export import to_onnx
-from problems.tables import TabularClassifier, TabularRegressor
 from substrate.errors import DeclarationError
 
+#: Names of the package that are no estimators, and those that are exported once they are fitted.
+NOT_ESTIMATORS = {"Robust", "windowize", "TabularClassifier", "TabularRegressor"}
 WALK = [(estimator, {}) for estimator in ESTIMATORS] + [
     pytest.param(estimator, choice, marks=pytest.mark.slow) for estimator, choice in TYPICAL
 ]
@@ -57,7 +59,7 @@ def test_onnxruntime_agrees_with_every_estimator(estimator, choice, precision):
         np.testing.assert_allclose(answers["probabilities"][sure], model.predict_proba(X)[sure], atol=1e3 * allowed)
 
 
-@pytest.mark.parametrize("name", sorted({*problems.COMPOSED, *problems.SPECTRAL} - {"Robust", "windowize"}))
+@pytest.mark.parametrize("name", sorted({*problems.COMPOSED, *problems.SPECTRAL} - NOT_ESTIMATORS))
 def test_what_has_no_formula_says_what_to_do(name):
     with pytest.raises(DeclarationError, match=rf"{name} .*(export (model|an)|use its scores)"):
         to_onnx(getattr(problems, name)())
@@ -70,6 +72,6 @@ def test_a_table_has_to_be_fitted_first(kind):
 
 
 def test_the_walk_has_every_public_estimator():
-    public = {name for name in problems.__all__ if name[0].isupper()} | {*problems.COMPOSED, *problems.SPECTRAL}
+    public = {name for name in problems.__all__ if name not in problems.PAGES} - {"load"}
     walked = {estimator.__name__ for estimator in ESTIMATORS} | {*problems.COMPOSED, *problems.SPECTRAL}
     assert public == walked

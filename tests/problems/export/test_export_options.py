@@ -11,9 +11,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from problems import LSSVMClassifier, LSSVMRegressor, StackedLSSVMClassifier, load
+from problems import LSSVMClassifier, LSSVMRegressor, StackedLSSVMClassifier, TabularRegressor, load
 from problems.export import to_onnx
-from problems.tables import TabularRegressor
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Categorical, Linear, Polynomial
 

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from problems import TabularClassifier, TabularRegressor
 from problems.command_line.main import main
-from problems.tables import TabularClassifier, TabularRegressor
 from substrate.errors import DataError
 
 CODES = ["01", "1", "2", "02"]

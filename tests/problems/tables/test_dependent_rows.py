@@ -5,9 +5,8 @@ import pandas as pd
 import pytest
 from sklearn.model_selection import LeaveOneGroupOut
 
-from problems import LSSVMRegressor, load
+from problems import LSSVMRegressor, TabularClassifier, TabularRegressor, load
 from problems.command_line.main import main
-from problems.tables import TabularClassifier, TabularRegressor
 from problems.tables.machines import Search, divide
 from substrate.errors import DataError, DeclarationError
 

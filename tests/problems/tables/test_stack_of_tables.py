@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from problems import StackedLSSVMRegressor, load
+from problems import StackedLSSVMRegressor, TabularRegressor, load
 from problems.command_line.main import main
-from problems.tables import TabularRegressor
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Laplacian
 

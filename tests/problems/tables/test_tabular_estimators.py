@@ -9,9 +9,8 @@ from sklearn.model_selection import cross_val_score
 from sklearn.preprocessing import StandardScaler
 
 import problems
-from problems import load
+from problems import TabularClassifier, TabularRegressor, load
 from problems.command_line.main import main
-from problems.tables import TabularClassifier, TabularRegressor
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Categorical
 

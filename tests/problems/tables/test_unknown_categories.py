@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from problems.tables import TabularClassifier, TabularRegressor
+from problems import TabularClassifier, TabularRegressor
 
 #: A category that was not seen is at most this much farther from both known ones, as a share of the targets' spread.
 SLACK = 0.05
