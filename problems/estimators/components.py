@@ -118,7 +118,7 @@ def check_points(estimator: Any, X: Any, sample_weight: Any = None, *, reset: bo
     weights = np.asarray(_check_sample_weight(sample_weight, np.empty((X.shape[0], 0)), dtype=np.float64))
     if (weights < 0.0).any():
         raise DataError(f"sample_weight must not be negative, received {weights.min()} at row {weights.argmin()}")
-    kept = estimator._keep_weighted(X, weights, weights)
+    kept = estimator._weighted(X, weights, weights)
     if kept.weights.min() < _LEAST_WEIGHT or kept.weights.max() > 1.0 / _LEAST_WEIGHT:
         raise DataError(
             f"sample_weight leaves the range of floating point, received {kept.weights.min():g} to "

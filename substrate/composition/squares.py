@@ -13,7 +13,7 @@ observations, such as those of the residuals of a differential equation, are row
 observation beside the one of its own error would stay in too, and the observation with it: such a machine is refused.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -34,7 +34,7 @@ from substrate.gram import Gram
 from substrate.least_squares.border import NO_BORDER, ONES, Border
 from substrate.least_squares.leave_one_out import leave_one_out_residuals
 from substrate.least_squares.saddle_system import solve_saddle_system
-from substrate.uncertainty.influence import Influence, KernelInfluence, LeftOutMachines, kernel_influence
+from substrate.uncertainty.influence import KernelInfluence, LeftOutMachines, kernel_influence
 from substrate.uncertainty.intervals import conformal_ends, jackknife_plus
 
 __all__ = ["METHODS", "SquaredRows", "Squares", "collect_squares"]
@@ -106,33 +106,6 @@ def _squared(term: Any) -> Any:
     if (given < 0.0).any() or given.shape not in ((), inner.shape):
         return None
     return cp.multiply(np.sqrt(given), inner.args[0])
-
-
-@dataclass(frozen=True, eq=False)
-class _RowsOfObservations:
-    """An influence restricted to some of its rows: those that may be left out."""
-
-    whole: KernelInfluence
-    rows: Any
-
-    @property
-    def diagonal(self) -> Array:
-        """Return the entries of the inverse's diagonal that belong to these rows."""
-        return np.asarray(self.whole.diagonal[self.rows])
-
-    @property
-    def represent(self) -> Callable[[Any], Array]:
-        """Return what is computed of new points."""
-        return self.whole.represent
-
-    def at(self, rows: Array, diagonal: Array) -> tuple[Array, Array]:
-        """Return c of these rows, and p(x)."""
-        c, p = self.whole.at(rows, diagonal)
-        return np.ascontiguousarray(c[:, self.rows]), p
-
-    def own(self, which: Any, rows: Array) -> Array:
-        """Return c at copies of some of these rows."""
-        return self.whole.own(self.rows[which], rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,8 +201,8 @@ class SquaredRows:
             )
         alpha, influence = self._solve()
         diagonal = np.asarray(self.substrate.kernel.diag(points))
-        restricted: Influence = _RowsOfObservations(influence, rows)
-        residuals = leave_one_out_residuals(alpha[rows], influence.diagonal[rows])
+        restricted = influence.restrict(rows)
+        residuals = leave_one_out_residuals(alpha[rows], restricted.diagonal)
         machines = LeftOutMachines(
             influence=restricted,
             support_values=alpha[rows],

@@ -32,7 +32,7 @@ operations where all entries would cost N^3.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -95,7 +95,7 @@ class KernelInfluence:
     which p keeps its digits, or the inverse itself where K + D is not positive definite; ``share`` is :math:`\eta` over
     its sum, ``total``. With a border Z, :math:`b = S^{-1} (H^T k - Z(x))` is a vector, ``share`` is :math:`H S^{-1}`
     and ``border`` that border, Z and :math:`S^{-1}`: :math:`c = (K + D)^{-1} (k - Z b)` and
-    :math:`p = k(x, x) - (k - Z b)^T c - 2 Z(x)^T b`.
+    :math:`p = k(x, x) - (k - Z b)^T c - 2 Z(x)^T b`. ``kept`` are the rows that may be left out, None: all.
     """
 
     represent: Callable[[Any], Array]
@@ -105,17 +105,24 @@ class KernelInfluence:
     total: float
     diagonal: Array
     border: tuple[Border, Array, Array] | None = None
+    kept: Any = None
+
+    def restrict(self, rows: Any) -> "KernelInfluence":
+        """Return the influence of some of the rows, those that may be left out."""
+        return replace(self, diagonal=self.diagonal[rows], kept=rows)
 
     def at(self, rows: Array, diagonal: Array) -> tuple[Array, Array]:
         """Return one triangular product for p, another for c, in the memory of the kernel values."""
         rows, b = self._shift(rows)
         if not self.triangular:
             c = rows @ self.root
-            return c, _not_negative(diagonal - paired_sums(rows, c, 1) - 2.0 * b)
-        with blas_threads(self.share.shape[0]):
-            half = rows @ self.root.T
-            p = _not_negative(diagonal - paired_sums(half, half, 1) - 2.0 * b)
-            return half @ self.root, p
+            squares = paired_sums(rows, c, 1)
+        else:
+            with blas_threads(self.share.shape[0]):
+                half = rows @ self.root.T
+                c, squares = half @ self.root, paired_sums(half, half, 1)
+        p = namespace_of(c).clip(diagonal - squares - 2.0 * b, min=0.0)  # it is not negative, up to rounding
+        return c if self.kept is None else take_rows(c.T, self.kept).T, p
 
     def own(self, which: Any, rows: Array) -> Array:
         """Return products of rows of the inverse, as many operations as kernel values."""
@@ -145,11 +152,6 @@ class KernelInfluence:
         b = k @ self.share - border_rows @ inverse
         k -= b @ Z.T
         return k, paired_sums(b, border_rows, 1)
-
-
-def _not_negative(p: Array) -> Array:
-    """Return a difference that is zero, or above, up to rounding."""
-    return namespace_of(p).clip(p, min=0.0)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True)

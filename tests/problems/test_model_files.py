@@ -161,7 +161,7 @@ def test_a_loaded_model_is_a_model(tmp_path, estimator):
     with pytest.raises(NotFittedError):
         twin.predict(X)
     assert output(twin.fit(X, y), X).tobytes() == output(model, X).tobytes()
-    assert model.set_params(kernel__sigma=0.5).fit(X, y).kernel_ == estimator(RBF(0.5))._own_kernel()
+    assert model.set_params(kernel__sigma=0.5).fit(X, y).kernel_ == estimator(RBF(0.5))._model.own_kernel()
     round_trip(model, tmp_path / "m", X)  # and once more, over the old file
     with pytest.raises(ValueError, match="3 features"):
         load(tmp_path / "m").predict(X[:, :2])

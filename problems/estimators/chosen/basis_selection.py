@@ -169,7 +169,7 @@ class BasisSearch(OverGamma):
         model = self.estimator
         rows = model._model.open_source(X, y)
         if rows is None:
-            X, y, _ = model._make_checker()._check_given(X, y, None, numeric=data.classes is None)
+            X, y, _ = model._make_checker()._check_data(X, y, None, numeric=data.classes is None)
             return to_numpy(X), to_numpy(y)
         targets = np.concatenate([np.ravel(targets) for targets in each_block(rows, _targets)])
         return np.empty((rows.n_rows, 0)), targets

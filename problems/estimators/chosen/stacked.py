@@ -301,7 +301,7 @@ class StackChoice:
         pooled = bool(model._labels)
         model._begin_fit()
         families.check_kernels(self.kernels, False)
-        if self.kernels is None and model._own_kernel().pairwise:
+        if self.kernels is None and model._model.own_kernel().pairwise:
             raise DeclarationError("a stack computes kernels of the inputs; kernel='precomputed' has one matrix only")
         model._check_coding()
         X, y, weights = model._check_data(X, y, sample_weight, numeric=not pooled, multi_output=not pooled)

@@ -343,7 +343,7 @@ class LSSVMIntervals(Intervals):
         reasons = [] if model._chooses is None else [f"{model._chooses} was chosen on these rows"]
         if getattr(model, "kernels", None) or getattr(model, "search", None):
             reasons.append("the kernel was chosen on these rows")
-        elif model._own_kernel() != model.kernel_:
+        elif model._model.own_kernel() != model.kernel_:
             reasons.append("the width of the kernel is computed from these rows")
         if getattr(model, "basis_indices_", None) is not None:
             reasons.append("the basis was chosen among these rows")

@@ -94,7 +94,7 @@ def gamma_for(
     machine = clone(self)
     method_tolerance = machine._tolerance()
     X_kept, y_kept, weights = machine._check_data(X, y, sample_weight, numeric=True, multi_output=True)
-    X_kept, y_kept, weights, rows = machine._keep_weighted(X_kept, to_numpy(y_kept), to_numpy(weights))
+    X_kept, y_kept, weights, rows = machine._weighted(X_kept, to_numpy(y_kept), to_numpy(weights))
     kernel = machine._resolved_kernel(X_kept)
     gram = Gram.of(kernel, X_kept)
     p = 0.0 if kernel.pairwise else kernel.rounding(X_kept)

@@ -48,7 +48,7 @@ def read_rows(estimator: Any, X: Any, y: Any, sample_weight: Any, again: bool = 
     X, y, weights = check(X, y, sample_weight, numeric=not estimator._labels)
     if X.shape[1] != estimator.n_features_in_:
         raise DataError(f"X has {X.shape[1]} features, this model was fitted to {estimator.n_features_in_}")
-    given: WeightedRows = estimator._keep_weighted(X, y, weights)
+    given: WeightedRows = estimator._weighted(X, y, weights)
     if again and getattr(estimator, "n_rows_", given.numbers.size) != given.numbers.size:
         suffix = "" if given.numbers.size == X.shape[0] else " of positive weight"
         raise DataError(f"the model was fitted to {estimator.n_rows_} rows, these are {given.numbers.size}{suffix}")

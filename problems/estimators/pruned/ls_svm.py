@@ -253,7 +253,7 @@ class PrunedEstimator(HoldsMachine):
         self._check_settings(X_val, y_val)
         numeric, gamma = not self._labels, positive(self.gamma, "gamma")
         X, y, weights = self._check_data(X, y, sample_weight, numeric=numeric)
-        rows = self._keep_weighted(X, y, weights)
+        rows = self._weighted(X, y, weights)
         coded = model._encode(rows.y)
         if X_val is not None:
             X_val, y_val = self._validation(X_val, y_val, numeric=numeric)

@@ -150,11 +150,6 @@ class KernelEstimator(BaseEstimator):
         """The selector of this estimator, None where nothing is chosen."""
         return None if self._selector_type is None else self._selector_type(self)
 
-    def _own_kernel(self) -> Kernel:
-        """Return the kernel of the machine, made of the one that was given."""
-        kernel: Kernel = self._model.own_kernel()
-        return kernel
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write this estimator to a file that :func:`problems.load` reads back; no pickle, nothing executed.
 
@@ -264,10 +259,6 @@ class KernelEstimator(BaseEstimator):
         """Return the accuracy required of this model's answer, as a share of the spread of y."""
         return positive(self.tol, "tol")
 
-    def _check_data(self, X: Any, y: Any, sample_weight: Any, **rules: Any) -> tuple[Any, Any, Array]:
-        """Return the rows of a fit with their targets and weights, checked."""
-        return self._check_given(X, y, sample_weight, **rules)
-
     def _check_again(self, X: Any, y: Any, sample_weight: Any, **rules: Any) -> tuple[Any, Any, Array]:
         """Return the data of the fit, given again, checked without changing this model."""
         return self._make_checker()._check_data(X, y, sample_weight, **rules)
@@ -276,7 +267,7 @@ class KernelEstimator(BaseEstimator):
         """Return an estimator without a fit, which checks rows."""
         return type(self)(self.kernel, **parameters)
 
-    def _check_given(
+    def _check_data(
         self,
         X: Any,
         y: Any,
@@ -352,8 +343,8 @@ class KernelEstimator(BaseEstimator):
             )
         return self._validated(X_val), targets
 
-    def _keep_weighted(self, X: Any, y: Any, weights: Array) -> WeightedRows:
-        """Return the rows of positive weight."""
+    def _weighted(self, X: Any, y: Any, weights: Array) -> WeightedRows:
+        """Return the rows of positive weight with their weights, times those of their classes where there are some."""
         (rows,) = np.nonzero(to_numpy(weights))
         if rows.size < 2:
             raise DataError(
@@ -365,10 +356,6 @@ class KernelEstimator(BaseEstimator):
         kept = points_of(X, rows, self.__sklearn_tags__().input_tags.pairwise)
         return WeightedRows(X=kept, y=take_rows(y, rows), weights=take_rows(weights, rows), numbers=rows)
 
-    def _weighted(self, X: Any, y: Any, weights: Array) -> WeightedRows:
-        """The rows of positive weight with their weights, those of classes multiplied in where there are some."""
-        return self._keep_weighted(X, y, weights)
-
     def _refuse_device(self) -> None:
         """Raise for arrays that are not numpy's, with the remedy."""
         if not self._on_devices:
@@ -379,7 +366,7 @@ class KernelEstimator(BaseEstimator):
 
     def _resolved_kernel(self, X: Any) -> Kernel:
         """Return the kernel with its widths as numbers; warn of columns whose scales are far apart."""
-        kernel = self._own_kernel()
+        kernel: Kernel = self._model.own_kernel()
         if kernel.pairwise and X.shape[0] != X.shape[1]:
             raise DataError(f"a precomputed kernel matrix must be square, received shape {X.shape}")
         if not is_sparse(X):

@@ -157,8 +157,8 @@ class Classifier(ClassifierMixin, KernelEstimator):
         super()._begin_fit()
         self._calibration.begin()
 
-    def _check_given(self, X: Any, y: Any, sample_weight: Any, **rules: Any) -> tuple[Any, Any, Array]:
-        checked = super()._check_given(X, y, sample_weight, **rules)
+    def _check_data(self, X: Any, y: Any, sample_weight: Any, **rules: Any) -> tuple[Any, Any, Array]:
+        checked = super()._check_data(X, y, sample_weight, **rules)
         if self._calibration.keeps_rows() and not self.__sklearn_is_fitted__():
             self._calibration.state().rows = (checked[0], checked[1], None if sample_weight is None else checked[2])
         return checked
@@ -178,7 +178,7 @@ class Classifier(ClassifierMixin, KernelEstimator):
         if class_weight is not None:
             given = to_numpy(weights)
             weights = on_device_of(weights, given * class_factors(class_weight, to_numpy(y), given))
-        return self._keep_weighted(X, y, weights)
+        return super()._weighted(X, y, weights)
 
     def _encode(self, labels: Any) -> Classes:
         """How labels become columns: the codes of their classes."""
