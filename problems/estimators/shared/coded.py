@@ -16,7 +16,6 @@ __all__ = [
     "Numbers",
     "class_factors",
     "classes_of",
-    "decode_outputs",
     "numbers_of_codes",
     "scores_of",
     "winners",
@@ -135,11 +134,3 @@ def winners(scores: Array) -> Any:
     """Return the number of the class with the largest score, row by row."""
     xp = namespace_of(scores)
     return xp.astype(scores > 0.0, xp.int64) if scores.ndim == 1 else xp.argmax(scores, axis=1)
-
-
-def decode_outputs(model: Any, outputs: Array) -> tuple[Any, float]:
-    """Return the classes decoded from the outputs at the model's own rows, and the share of wrong ones."""
-    predicted = winners(scores_of(outputs, model.coding, model.code_book_))
-    codes = model.support_codes_[:, None] if model.support_codes_.ndim == 1 else model.support_codes_
-    wrong = to_numpy(predicted != numbers_of_codes(codes, model.code_book_))
-    return take_rows(on_device_of(predicted, model.classes_), predicted), float(np.mean(wrong))

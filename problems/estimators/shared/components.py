@@ -22,7 +22,6 @@ __all__ = [
     "components_of",
     "get_support",
     "has_components",
-    "is_additive",
 ]
 
 
@@ -46,11 +45,6 @@ def has_components(model: Any) -> bool:
             f"one is {kernel!r}"
         )
     return True
-
-
-def is_additive(model: Any) -> bool:
-    """Return whether a fitted estimator has component functions."""
-    return hasattr(model, "component_functions")
 
 
 def component_functions(self: Any, X: Any) -> Array:

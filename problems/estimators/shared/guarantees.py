@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from substrate.errors import DeclarationError
-from substrate.namespaces import to_numpy
 from substrate.uncertainty.intervals import exact_level
 
-__all__ = ["UNEQUAL", "Guarantee", "check_method", "guarantee_of", "has_unequal_rows"]
+__all__ = ["UNEQUAL", "Guarantee", "check_method", "guarantee_of"]
 
 _EXCHANGEABLE = "the training rows and the new row are exchangeable"
 #: What breaks a guarantee where rows have weights.
@@ -77,9 +76,3 @@ def guarantee_of(method: str, coverage: Any, outputs: int, broken: tuple[str, ..
         conditions=(_EXCHANGEABLE, _FIXED, *each),
         broken=broken,
     )
-
-
-def has_unequal_rows(ridge: Any) -> bool:
-    """Return whether rows differ in their diagonal 1/(gamma v)."""
-    values = to_numpy(ridge)
-    return bool((values != values[0]).any())
