@@ -261,7 +261,7 @@ class CompiledSubstrate:
         )
 
     def record(self) -> tuple[tuple[str, str], ...]:
-        """Return coordinates, cut-off and ridge, for the certificate."""
+        """Return coordinates and cut-off, for the certificate."""
         frame = self.frame
         cut = "uncut" if frame.kind == "coefficients" else f"{frame.size} kept at cut-off {frame.cutoff:.1e}"
         if frame.missing and "features" not in frame.kind:
@@ -275,8 +275,6 @@ class CompiledSubstrate:
             facts.append(("basis", span))
         if self.span.fact:
             facts.append(("span", self.span.fact))
-        if self.substrate.ridge > 0.0:
-            facts.append(("ridge", f"{self.substrate.ridge:g}/2 w'w is part of the objective"))
         return tuple((self._label(name), value) for name, value in (*self.substrate.gram.record(), *facts))
 
     def _label(self, name: str) -> str:
@@ -328,7 +326,7 @@ def _reads_more_than_values(mentioned: tuple[PlaceHolder, ...]) -> bool:
 
 def _choose(span: SubstrateSpan, mentioned: tuple[PlaceHolder, ...]) -> Frame:
     substrate, roles = span.substrate, {holder.role for holder in mentioned}
-    with_norm, count = penalises(substrate, roles), len(substrate.components) if "component" in roles else 0
+    with_norm, count = penalises(roles), len(substrate.components) if "component" in roles else 0
     if substrate.basis is not None:
         return basis_frame(span, count, with_norm, "alpha" in roles, span.rank)
     if not span.plain or (with_norm and "alpha" not in roles and not count):

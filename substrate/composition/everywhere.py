@@ -11,7 +11,6 @@ infinitely many constraints, which :mod:`substrate.composition.shaped_machine` s
 
 import math
 import numbers
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +21,7 @@ from substrate.arrays import Array, real_array
 from substrate.composition.linear_operators import LinearOperator
 from substrate.errors import DataError, DeclarationError
 
-__all__ = ["Everywhere", "HessianExpression", "ShapeConstraint", "ShapeExpression", "ShapeTerm", "split_shapes"]
+__all__ = ["Everywhere", "ShapeConstraint", "ShapeExpression", "ShapeTerm", "split_shapes"]
 
 _REFUSED = (
     "what holds everywhere is compared with a number by >= or <=, as s.gradient(everywhere, 0) >= 0; received {}. For "
@@ -110,38 +109,25 @@ class ShapeTerm:
         return LinearOperator.derivative(dict(self.orders))
 
 
-class _Comparable(ABC):
-    """What is compared with a number."""
-
-    __array_ufunc__ = None
-    __hash__ = object.__hash__
-
-    @abstractmethod
-    def _at_least(self, bound: float, sign: float) -> "ShapeConstraint":
-        """Return the constraint that the sign times this is at least the bound."""
-
-    def __ge__(self, bound: Any) -> "ShapeConstraint":
-        return self._at_least(_number(bound), 1.0)
-
-    def __le__(self, bound: Any) -> "ShapeConstraint":
-        return self._at_least(-_number(bound), -1.0)
-
-    def __eq__(self, other: Any) -> Any:
-        raise DeclarationError(
-            "an equality that holds everywhere leaves no function strictly inside, and none can be proved; give points "
-            "in place of everywhere, or a band by >= and <="
-        )
-
-
 @dataclass(frozen=True, eq=False)
-class ShapeExpression(_Comparable):
-    """A function on a box that is linear in f: a sum of terms, and a number."""
+class ShapeExpression:
+    """A function on a box that is linear in f: a sum of terms, and a number.
+
+    With ``hessian`` it is the matrix of second derivatives of f in these columns; ``>= 0`` makes f convex in them
+    jointly.
+    """
 
     everywhere: Everywhere
     terms: tuple[ShapeTerm, ...]
     constant: float = 0.0
+    hessian: tuple[int, ...] = ()
+
+    __array_ufunc__ = None
+    __hash__ = object.__hash__
 
     def __add__(self, other: Any) -> "ShapeExpression":
+        if self.hessian or getattr(other, "hessian", ()):
+            return NotImplemented
         if isinstance(other, numbers.Real):
             return ShapeExpression(self.everywhere, self.terms, self.constant + float(other))
         if not isinstance(other, ShapeExpression):
@@ -156,46 +142,33 @@ class ShapeExpression(_Comparable):
         return self * -1.0
 
     def __sub__(self, other: Any) -> "ShapeExpression":
-        return self + (other * -1.0 if isinstance(other, ShapeExpression) else -_number(other))
+        return self + (-other if isinstance(other, ShapeExpression) else -_number(other))
 
     def __rsub__(self, other: Any) -> "ShapeExpression":
-        return self * -1.0 + _number(other)
+        return -self + _number(other)
 
     def __mul__(self, factor: Any) -> "ShapeExpression":
         c = _number(factor)
         terms = tuple(ShapeTerm(c * t.factor, t.substrate, t.orders, t.part) for t in self.terms)
-        return ShapeExpression(self.everywhere, terms, c * self.constant)
+        return ShapeExpression(self.everywhere, terms, c * self.constant, self.hessian)
 
     __rmul__ = __mul__
 
     def __ge__(self, bound: Any) -> "ShapeConstraint":
-        return (self - bound)._at_least(0.0, 1.0) if isinstance(bound, ShapeExpression) else super().__ge__(bound)
+        if isinstance(bound, ShapeExpression):
+            return (self - bound) >= 0.0
+        return ShapeConstraint(self.everywhere, self.terms, _number(bound) - self.constant, self.hessian)
 
     def __le__(self, bound: Any) -> "ShapeConstraint":
-        return (bound - self)._at_least(0.0, 1.0) if isinstance(bound, ShapeExpression) else super().__le__(bound)
+        return -self >= (-bound if isinstance(bound, ShapeExpression) else -_number(bound))
 
-    def _at_least(self, bound: float, sign: float) -> "ShapeConstraint":
-        side = self if sign > 0.0 else self * -1.0
-        return ShapeConstraint(self.everywhere, side.terms, bound - side.constant)
+    __rshift__, __lshift__ = __ge__, __le__
 
-
-@dataclass(frozen=True, eq=False)
-class HessianExpression(_Comparable):
-    """The matrix of second derivatives of f in some columns; ``>= 0`` makes f convex in them jointly."""
-
-    everywhere: Everywhere
-    substrate: Any
-    columns: tuple[int, ...]
-
-    def __rshift__(self, bound: Any) -> "ShapeConstraint":
-        return self.__ge__(bound)
-
-    def __lshift__(self, bound: Any) -> "ShapeConstraint":
-        return self.__le__(bound)
-
-    def _at_least(self, bound: float, sign: float) -> "ShapeConstraint":
-        terms = (ShapeTerm(sign, self.substrate),)
-        return ShapeConstraint(self.everywhere, terms, bound, self.columns)
+    def __eq__(self, other: Any) -> Any:
+        raise DeclarationError(
+            "an equality that holds everywhere leaves no function strictly inside, and none can be proved; give points "
+            "in place of everywhere, or a band by >= and <="
+        )
 
 
 @dataclass(frozen=True, eq=False)

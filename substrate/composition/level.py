@@ -15,6 +15,7 @@ that are first asked for after the solution.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import cvxpy as cp
@@ -22,7 +23,7 @@ import numpy as np
 
 from substrate.arrays import Array, non_negative, real_array, real_points
 from substrate.composition.basis_vectors import basis_vectors
-from substrate.composition.everywhere import Everywhere, HessianExpression, read_operator
+from substrate.composition.everywhere import Everywhere, ShapeExpression, read_operator
 from substrate.composition.linear_operators import (
     BoxIntegral,
     Functional,
@@ -68,8 +69,6 @@ class Substrate(Term):
     cutoff
         Relative size of the directions left out of the coordinates; ``None`` is rounding level where the machine has
         a norm on w, 1e-6 where it has none. A parameter of the model, shown on its certificate.
-    ridge
-        Adds ridge/2 w'w to the objective of every machine built on this substrate; shown on its certificate.
     span
         ``"mentioned"``: where a machine penalises w, every point at which it mentions f, a component or a derivative
         joins the expansion, so that its optimum is that over all w; the coefficients are in ``result.further``. A
@@ -114,7 +113,6 @@ class Substrate(Term):
         *,
         bias: bool = True,
         cutoff: float | None = None,
-        ridge: float = 0.0,
         span: str = "mentioned",
         basis: Any = None,
         name: str | None = None,
@@ -146,7 +144,6 @@ class Substrate(Term):
         self.task = task
         self.bias = bool(bias)
         self.cutoff = None if cutoff is None else _check_cutoff(cutoff)
-        self.ridge = non_negative(ridge, "ridge", "to keep the machine convex")
         if span not in ("mentioned", "training"):
             raise DeclarationError(f"span must be 'mentioned' or 'training', received {span!r}")
         self.span = span
@@ -323,7 +320,7 @@ class Substrate(Term):
         values = self._values("operator", points, resolved)
         return self._add_bias(values, resolved.apply_to_constant(self.X if points is None else real_points(points)))
 
-    def hessian(self, everywhere: Everywhere, columns: Any = None) -> HessianExpression:
+    def hessian(self, everywhere: Everywhere, columns: Any = None) -> ShapeExpression:
         """The matrix of second derivatives of f in some columns (None: all), everywhere in a box.
 
         ``s.hessian(everywhere) >= 0`` makes f convex in them jointly: no eigenvalue is below zero anywhere. Up to three
@@ -336,10 +333,10 @@ class Substrate(Term):
             )
         given = range(self.X.shape[1]) if columns is None else columns
         numbers = tuple(dict.fromkeys(self.column_number(c) for c in given))
-        read_operator(everywhere, self, LinearOperator.value())  # refuses several outputs
+        values = read_operator(everywhere, self, LinearOperator.value())
         for c in numbers:
             self.kernel.refuse_orders({c: 2})
-        return HessianExpression(everywhere, self, numbers)
+        return replace(values, hessian=numbers)
 
     def integral(self, boxes: Any) -> Any:
         """Return the integral of f over a box, its lower and upper end for each column, or over each of several boxes.

@@ -182,7 +182,7 @@ class Machine:
         for s in (s for shape in shapes for s in shape.substrates):
             if not any(s is known for known in self.substrates):
                 raise DeclarationError("a shape is of a substrate that the machine was not given")
-            if not penalises(s, {h.role for h in s.holders() if id(h.leaf) in {id(v) for v in minimize.variables()}}):
+            if not penalises({h.role for h in s.holders() if id(h.leaf) in {id(v) for v in minimize.variables()}}):
                 raise DeclarationError(
                     "a shape that holds everywhere needs the norm of w in the objective, as 0.5 * s.squared_norm: what "
                     "is proved between points follows from it"
@@ -206,14 +206,12 @@ class Machine:
 
     def value_at(self, expansions: Iterable[Any], own: list[Any]) -> float:
         """Give place-holders and own variables the values of a solution, and return the objective there."""
-        total = 0.0
         for expansion in expansions:
             expansion.substrate.remember(expansion.value_of)
-            total += 0.5 * expansion.substrate.ridge * expansion.squared_norm
         for variable, value in zip(self.own_variables(), own, strict=True):
             variable.save_value(value)
         self._restricted.write_back()
-        return total + float(self._objective.value)
+        return float(self._objective.value)
 
     def _prepare(self, objective: Any) -> None:
         #: One solve at a time: the values of variables and parameters belong to the problem, not to a thread.
@@ -520,8 +518,6 @@ class Machine:
         self._answer = AnswerCheck(self._compiled, self.outputs)
         exchange = {key: value for compiled in self._compiled for key, value in compiled.replacements().items()}
         total = objective.tree_copy(exchange)
-        for compiled in (compiled for compiled in self._compiled if compiled.substrate.ridge > 0.0):
-            total = total + 0.5 * compiled.substrate.ridge * compiled.squared_norm()
         self._own = [constraint.tree_copy(exchange) for constraint in self._given]
         refuse_non_convex(objective, total, self._given, self._own)
         structure = [constraint for compiled in self._compiled for constraint in compiled.constraints]
@@ -542,7 +538,7 @@ class Machine:
             warnings.warn(
                 f"the certificate does not hold: {row.value:.0f} of {row.scale:.0f} directions of the kernel are too "
                 "small to be represented and are left out, and nothing penalises w, so that the exact optimum uses "
-                "them. Add a penalty, such as s.squared_norm or ridge=, or state cutoff= to make the others the model",
+                "them. Add a penalty, such as s.squared_norm, or state cutoff= to make the others the model",
                 ConvergenceWarning,
                 stacklevel=3,
             )

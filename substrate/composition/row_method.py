@@ -93,8 +93,6 @@ class RowSolution:
         accuracy, rows, _ = self.own_rows
         s = self.substrate
         before = [*s.gram.record(), ("coordinates", "coefficients of the rows, uncut")]
-        if s.ridge > 0.0:
-            before.append(("ridge", f"{s.ridge:g}/2 w'w is part of the objective"))
         before = [(f"{self.label}: {name}" if self.label else name, value) for name, value in before]
         return Certificate("Machine", (accuracy, *rows), (*before, *facts))
 
@@ -144,13 +142,9 @@ class RowMethod:
     def read(self) -> ReadLosses | None:
         """Return the weight of w'w and the losses at the present values of the parameters."""
         leaves = self._mentioned
-        if "f" not in leaves or set(leaves) - {"f", "squared_norm"}:
+        if set(leaves) != {"f", "squared_norm"}:
             return None
-        half = 0.5 * self._substrate.ridge
-        if "squared_norm" not in leaves and not half > 0.0:
-            return None
-        given = self._objective, leaves["f"], leaves.get("squared_norm"), half
-        return read_row_losses(*given)
+        return read_row_losses(self._objective, leaves["f"], leaves["squared_norm"])
 
     def solve(self, time_limit: float | None) -> RowSolution | str:
         """Return the solution, or the status of a method that failed."""

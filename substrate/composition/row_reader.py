@@ -399,12 +399,12 @@ def _sum_of_entries(term: Any, leaf: Any) -> _Entries | None:
     return None
 
 
-def read_row_losses(objective: Any, leaf: Any, norm: Any, ridge: float = 0.0) -> "ReadLosses | None":
+def read_row_losses(objective: Any, leaf: Any, norm: Any) -> "ReadLosses | None":
     """Return the weight of w'w and the losses of the rows; None where the objective has anything else in it.
 
-    ``leaf`` is the variable of the fitted values, ``norm`` that of w'w, to whose weight ``ridge`` is added.
+    ``leaf`` is the variable of the fitted values, ``norm`` that of w'w.
     """
-    total = _Sum(norm=ridge)
+    total = _Sum()
     with np.errstate(all="ignore"):
         if not _collect(objective, 1.0, leaf, norm, total) or not total.norm > 0.0:
             return None

@@ -44,9 +44,9 @@ _NORMS = frozenset({"squared_norm", "norm"})
 _SHARED = "components share the coefficients of the training rows"
 
 
-def penalises(substrate: Substrate, roles: Iterable[str]) -> bool:
+def penalises(roles: Iterable[str]) -> bool:
     """Return whether a machine that mentions these roles penalises w."""
-    return substrate.ridge > 0.0 or not _NORMS.isdisjoint(roles)
+    return not _NORMS.isdisjoint(roles)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +82,7 @@ class SubstrateSpan:
         balanced = substrate.bias and not free
         if why or not joined.size:
             fact = f"the training rows: {why}" if why and joined.size else ""
-            if why and penalises(substrate, roles) and "component" in roles and len(substrate.components) > 1:
+            if why and penalises(roles) and "component" in roles and len(substrate.components) > 1:
                 fact = f"the training rows: {why}; {_SHARED}"
             fact = _with_bias(fact or "the training rows", free) if fact or free else ""
             places = {} if why else joined.places()
@@ -205,7 +205,7 @@ class SubstrateSpan:
 
 def _is_on_training_rows(substrate: Substrate, roles: set[str]) -> bool:
     """Return whether the machine is meant on the training rows."""
-    return "alpha" in roles or substrate.span == "training" or not penalises(substrate, roles)
+    return "alpha" in roles or substrate.span == "training" or not penalises(roles)
 
 
 def _why_not(substrate: Substrate, roles: set[str]) -> str:
@@ -214,7 +214,7 @@ def _why_not(substrate: Substrate, roles: set[str]) -> str:
         return "span='training', so that the optimum over all w can be lower"
     if "alpha" in roles:
         return "the machine mentions alpha, one per row"
-    if not penalises(substrate, roles):
+    if not penalises(roles):
         return "the machine does not penalise w, so other points that it mentions are not part of its expansion"
     if substrate.kernel.pairwise:
         return "a precomputed matrix has no kernel values between other points"

@@ -56,7 +56,7 @@ class Squares:
 
 def collect_squares(objective: Any, substrate: Substrate) -> Squares | None:
     """Return the squares that an objective is a sum of; None where there is anything else but constants in it."""
-    norms, squares, constants = [0.5 * substrate.ridge], [], [0.0]
+    norms, squares, constants = [0.0], [], [0.0]
     leaves = {id(holder.leaf) for holder in substrate.holders() if holder.role == "squared_norm"}
 
     def add(term: Any, weight: float) -> bool:

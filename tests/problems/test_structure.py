@@ -480,9 +480,10 @@ def test_a_refitted_classifier_without_components_is_the_balance_of_its_labels()
 def test_a_machine_with_maximal_variation_is_the_estimator(kernel, ridge):
     X, y = additive_function(30, 4, random_state=0)
     # components share the coefficients of a row, as in the paper, also beside a ridge
-    s = Substrate(Componentwise(kernel), X, y, ridge=ridge, span="training")
+    s = Substrate(Componentwise(kernel), X, y, span="training")
     rho = cp.Parameter(nonneg=True, name="rho")
-    machine = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + rho * cp.sum(s.maximal_variation))
+    penalty = 0.5 * ridge * s.squared_norm if ridge else 0.0
+    machine = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + rho * cp.sum(s.maximal_variation) + penalty)
     for value in (0.5, 8.0):
         result = machine.solve(rho=value)
         assert result.certificate.holds, str(result.certificate)

@@ -233,15 +233,6 @@ def test_a_precomputed_matrix_stays_with_its_rows(half):
     assert "no kernel values between other points" in fact(result)
 
 
-def test_a_ridge_penalises_w_too(half):
-    X, y = half
-    s = Substrate(RBF(1.0), X, y, ridge=1.0)
-    result = Machine(s, minimize=5.0 * cp.sum_squares(s.e), subject_to=[s.f() == s.f(-X)]).solve()
-    n = np.arange(12)
-    truth, _ = least_squares_over(RBF(1.0), np.vstack([X, -X]), n, y, 10.0, (n, n + 12))
-    assert_allclose(result.objective, truth, rtol=1e-7)
-
-
 def test_sparse_and_dense_points_join_alike(plane):
     X, y = plane
     P, Q = X[:3] + 0.3, X[3:5] - 0.2
