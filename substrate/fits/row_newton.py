@@ -379,12 +379,14 @@ def _central_values(losses: RowLoss, Z: Array, spread: float) -> Array:
 
 
 def _rising_root(total: Callable[[float], float], centre: float, spread: float, share: float = 1e-6) -> float:
-    """Return nearly where a rising function passes zero, near a centre if it never does."""
-    ends = []
+    """Return nearly where a rising function is zero, inside of a stretch of zeros; near a centre if it never is."""
+    ends, largest = [], 0.0
     for sign in (-1.0, 1.0):
         length = spread
         for _ in range(60):
-            if sign * total(centre + sign * length) > 0.0:
+            value = sign * total(centre + sign * length)
+            largest = max(largest, value)
+            if value > 0.0:
                 break
             length *= 2.0
         else:
@@ -393,9 +395,10 @@ def _rising_root(total: Callable[[float], float], centre: float, spread: float, 
     low, high = ends
     for _ in range(60):
         middle = 0.5 * (low + high)
-        low, high = (low, middle) if total(middle) > 0.0 else (middle, high)
-        if high - low <= share * spread:
-            break
+        value = total(middle)
+        low, high = (low, middle) if value > 0.0 else (middle, high)
+        if high - low <= share * spread or abs(value) <= _STATIONARY * largest:
+            return middle
     return 0.5 * (low + high)
 
 
