@@ -7,7 +7,6 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates import WIDER, Row
-from substrate.search.range_end import end_row
 
 __all__ = ["GammaSearch"]
 
@@ -16,13 +15,11 @@ __all__ = ["GammaSearch"]
 class GammaSearch:
     """The best gamma per output, its criterion, a lower bound over the range, and the effort.
 
-    ``values``, ``bounds``, ``slack`` (what was subtracted from the bounds for rounding), ``floor`` (a criterion that
-    needs no bound), ``beyond`` (the least one to expect outside of a default range; None for a range that was given)
-    and ``outside`` (the least one that was seen there) are in units of ``unit`` squared, in which they neither overflow
-    nor vanish; ``criterion`` and ``lower_bound`` are in the units of y squared. ``ended`` is whether the range was
-    ended where rounding reaches the gap, or where the
-    criterion is negligible. ``seen`` are the gammas, ascending, at which the criterion was evaluated, ``curve`` its
-    values there, one column per output.
+    ``values``, ``bounds``, ``slack`` (what was subtracted from the bounds for rounding) and ``floor`` (a criterion that
+    needs no bound) are in units of ``unit`` squared, in which they neither overflow nor vanish; ``criterion`` and
+    ``lower_bound`` are in the units of y squared. ``ended`` is whether the range was ended where rounding reaches the
+    gap, or where the criterion is negligible. ``seen`` are the gammas, ascending, at which the criterion was evaluated,
+    ``curve`` its values there, one column per output.
     """
 
     gamma: Array
@@ -38,8 +35,6 @@ class GammaSearch:
     curve: Array
     floor: Any = 0.0
     ended: bool = False
-    beyond: Any = None
-    outside: Any = None
 
     @property
     def criterion(self) -> Array:
@@ -69,9 +64,7 @@ class GammaSearch:
         return self.is_certified and self.rows()[0].passes
 
     def rows(self) -> tuple[Row, ...]:
-        """Return the gap of the worst output, and what is beyond a default range, as rows; none without a lower
-        bound.
-        """
+        """Return the gap of the worst output as a row; none without a lower bound."""
         if not self.is_certified:
             return ()
         formula = "criterion - lower bound, over the range of gamma"
@@ -86,8 +79,7 @@ class GammaSearch:
             )
             for value, bound, floor in zip(self.values, self.bounds, floors, strict=True)
         ]
-        worst = max(rows, key=lambda row: row.relative)
-        return (worst,) if self.beyond is None else (worst, end_row("gamma", self.values, self.beyond, self.floor))
+        return (max(rows, key=lambda row: row.relative),)
 
     def facts(self) -> tuple[tuple[str, str], ...]:
         """Return the range, the effort and the rounding, for a certificate's record."""
@@ -110,17 +102,12 @@ class GammaSearch:
         return (("gamma searched", description), ("search of gamma", effort), *self._to_widen())
 
     def _to_widen(self) -> tuple[tuple[str, str], ...]:
-        """Return what to do where a row fails."""
-        rows, (low, high) = self.rows(), self.gamma_range
-        advice = []
-        if rows and not rows[0].passes:
-            needed = float(np.max((self.values - self.bounds) / np.where(self.values > 0.0, self.values, 1.0)))
-            said = f"the lower bound is not within gap={self.gap:g} of the criterion"
-            advice.append(f"{said}: gap={needed:.2g} would be met")
-        if rows[1:] and not rows[1].passes:
-            further = f"gamma_range=({low:.2g}, {1e3 * high:.2g})"
-            advice.append(f"the criterion may fall beyond gamma={high:.3g}: {further} searches there")
-        return ((WIDER, "; ".join(advice)),) if advice else ()
+        """Return what to do where the gap is not met."""
+        if all(row.passes for row in self.rows()):
+            return ()
+        needed = float(np.max((self.values - self.bounds) / np.where(self.values > 0.0, self.values, 1.0)))
+        said = f"the lower bound is not within gap={self.gap:g} of the criterion: gap={needed:.2g} would be met"
+        return ((WIDER, said),)
 
 
 def _in_units(values: Array, unit: float) -> Array:

@@ -10,8 +10,9 @@ eq. (17)-(19) call the problem non-convex, which it is; it has one variable.
 
 The effect of rounding, in the sums, in the decomposition and in the kernel values
 (:mod:`~substrate.least_squares.criteria`), is subtracted from the bound on every stretch of an interval, at its size
-there; ``slack`` is the size where it counts. It grows like 1/lambda, so a default range ends where it reaches the gap,
-by the rule of :mod:`~substrate.search.range_end`: not where a better machine would be lost. The record states the end.
+there; ``slack`` is the size where it counts. It grows like 1/lambda, so a default range ends where it may reach a tenth
+of the criterion, or earlier for a proof (:mod:`~substrate.search.range_end`), or where the criterion is below a
+millionth of a millionth of the variance of y; the record says so.
 """
 
 from collections.abc import Sequence
@@ -37,15 +38,7 @@ from substrate.search.polynomial_minimum import (
     minimum_of_polynomial,
     points,
 )
-from substrate.search.range_end import (
-    HIGHEST_PRICE,
-    NEGLIGIBLE,
-    PRICE,
-    STEP,
-    affordable_limit,
-    is_affordable,
-    least_beyond,
-)
+from substrate.search.range_end import HIGHEST_PRICE, NEGLIGIBLE, is_affordable
 
 __all__ = ["GAP", "gamma_ends", "lambda_range", "search_gamma", "search_spectra", "search_widest"]
 
@@ -54,22 +47,14 @@ GAP = 1e-4
 #: Length of the first intervals in t; shorter ones need more evaluations in all, longer ones are halved at once.
 _LENGTH = 6.25
 _MOST_INTERVALS = 2000
-#: Share of the gap that the error of the decomposition may have at the end of a default range.
-_SHARE = 0.08
 #: An interval shorter than this is not halved for the sake of the decomposition's error, which hardly varies on it.
 _SHORT = 0.25
 #: Factor of the end of a default range where the gap is not proved.
 _STEP = 10.0**0.25
 #: Distance in log lambda of the points at which the widest range is looked at: half a decade.
 _SURVEY = 0.5 * float(np.log(10.0))
-#: How much further down than the widest range, as a factor, it is looked at, and searched where it is worth it.
-_FURTHER = 1e-2
-#: A criterion is known where rounding can raise its root by no more than this share.
+#: Share of a criterion by which rounding may change it where a default range ends.
 _KNOWN = 0.1
-#: Share of a criterion by which rounding may change it where its fall is measured: such falls are no rounding.
-_SHARP = 0.02
-#: Points, and rounds of them, that find where the criterion becomes negligible.
-_CROSSING, _ROUNDS = 33, 3
 #: Values this near each other, relatively, are a tie: the larger lambda, the smoother machine, wins.
 _TIE = 1e-12
 
@@ -103,155 +88,47 @@ def search_spectra(
     """Minimise over a given range of gamma, or over the range that matters, which ends where rounding fills the gap."""
     if gammas is not None:
         return search_gamma(criterion, lambda_range(spectra, gammas), gap)
-    widest, high = lambda_range(spectra)
-    usual = max(widest, *(spectrum.lift + spectrum.unknown_below(_SHARE * gap) for spectrum in spectra))
-    return search_widest(criterion, (widest, max(high, 10.0 * usual)), gap, usual)
+    return search_widest(criterion, lambda_range(spectra), gap)
 
 
-def search_widest(
-    criterion: Criterion | CriterionSum, lambdas: tuple[float, float], gap: float = GAP, usual: float | None = None
-) -> GammaSearch:
-    """Minimise over a default range, which ends by the rule of :mod:`~substrate.search.range_end`.
+def search_widest(criterion: Criterion | CriterionSum, lambdas: tuple[float, float], gap: float = GAP) -> GammaSearch:
+    """Minimise over a default range, which ends where rounding may decide, or the criterion is negligible.
 
-    The criterion is looked at over the widest range first. It ends at ``usual``, where rounding is known to leave the
-    gap, or else where the survey expects a proof; further down where a better machine is; and where the criterion
-    becomes negligible.
+    It ends earlier where that proves the gap at an affordable price (:mod:`~substrate.search.range_end`).
     """
     low, high = lambdas
-    survey = _Survey.of(criterion, max(_FURTHER * low, min(low, 2.0 * criterion.lift)), high, gap, usual)
-    end = survey.end(usual)
-    result = search_gamma(criterion, (end, high), gap)
-    first, floor, begin = result, result.floor, end
+    end = _end_of_range(criterion, low, high)
+    result = first = search_gamma(criterion, (end, high), gap)
+    begin = end
     while not result.is_closed and _STEP * end < high and (result.slack > 0.25 * gap * result.values).any():
         end *= _STEP
         result = search_gamma(criterion, (end, high), gap)
-        if not is_affordable(result.values, first.values, gap, floor, HIGHEST_PRICE):
+        if not is_affordable(result.values, first.values, gap, first.floor, HIGHEST_PRICE):
             result, end = first, begin  # the proof would cost too much
             break
-    return replace(
-        result, ended=end > low * (1.0 + 1e-9), beyond=survey.least_beyond_end(end, result), outside=survey.outside(end)
-    )
+    return replace(result, ended=end > low * (1.0 + 1e-9))
 
 
-@dataclass(frozen=True, slots=True)
-class _Survey:
-    """The criterion at points of the widest range, lambda descending, one row each, one column per output.
-
-    ``lower`` and ``upper`` are what rounding leaves of it, ``known`` whether it can raise it but little, there and
-    above.
+def _end_of_range(criterion: Criterion | CriterionSum, low: float, high: float) -> float:
+    """Return the smallest lambda, of some in a range, down to which rounding can change every criterion by a small
+    share only; or the first one at which all are negligible.
     """
-
-    criterion: Criterion | CriterionSum
-    lambdas: Array
-    values: Array
-    lower: Array
-    upper: Array
-    is_exact: Any
-    floor: Array
-    gap: float
-
-    @classmethod
-    def of(
-        cls, criterion: Criterion | CriterionSum, low: float, high: float, gap: float, usual: float | None
-    ) -> "_Survey":
-        count = max(5, int(np.ceil(np.log(high / low) / _SURVEY)) + 1)
-        lambdas = np.exp(np.linspace(np.log(high), np.log(low), count))
-        lambdas[0], lambdas[-1] = high, low
-        if usual is not None:
-            lambdas = np.unique(np.append(lambdas, np.clip(usual, low, high)))[::-1]
-        # far beyond the range the error of the decomposition may overflow, and nothing is known there
-        with np.errstate(over="ignore", invalid="ignore"):
-            samples = criterion.sample(Regularization.from_lambda(lambdas).log_lambda(criterion.lift)[:, None])
-        values = samples.values[:, 0, :]
-        shrink = np.ones_like(values) if samples.shrink is None else samples.shrink
-        shift = np.zeros_like(values) if samples.shifts is None else samples.shifts[:, 0, :]
-        shift = np.where(np.isnan(shift), np.inf, shift)
-        floor = _negligible(criterion)
-        rounding = _rounding(criterion, values, samples.ceiling, samples.condition)
-        roots, most = np.sqrt(values), np.sqrt(values + rounding)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            upper = np.where(shrink > 0.0, (most + shift) / shrink, np.inf)
-            squared = np.square(upper)
-        is_known: Any = (upper <= (1.0 + _KNOWN) * np.maximum(roots, np.sqrt(floor))).all(axis=1)
-        is_known[:2] = True
-        least = np.subtract(values, rounding, out=np.zeros_like(values), where=rounding < values)
-        lower = np.square(np.maximum(shrink * np.sqrt(least) - shift, 0.0))
-        is_known = np.logical_and.accumulate(is_known)
-        return cls(
-            criterion=criterion,
-            lambdas=lambdas,
-            values=values,
-            lower=lower,
-            upper=squared,
-            is_exact=is_known,
-            floor=floor,
-            gap=gap,
-        )
-
-    @property
-    def sharp(self) -> Any:
-        """Return whether rounding can change the criterion by next to nothing, there and above."""
-        with np.errstate(invalid="ignore"):
-            near: Any = (self.upper - self.lower <= _SHARP * np.maximum(self.values, self.floor)).all(axis=1)
-        near[:3] = True
-        return np.logical_and.accumulate(near & self.is_exact)
-
-    def end(self, usual: float | None) -> float:
-        """Return the lambda at which the range ends."""
-        least = np.minimum.accumulate(self.values, axis=0)
-        below: Any = (least <= self.floor).all(axis=1)
-        if below.any() and not below[0] and self.is_exact[crossed := int(below.argmax())]:
-            return self._crossing(crossed, self.floor)
-        best = np.where(self.is_exact[:, None], self.values, np.inf).min(axis=0)
-        bounds = np.minimum.accumulate(self.lower, axis=0)
-        proved: Any = (least - bounds <= 0.5 * self.gap * least + self.floor).all(axis=1)
-        for price in (PRICE, HIGHEST_PRICE):
-            enough: Any = np.array([is_affordable(each, best, self.gap, self.floor, price) for each in least])
-            if usual is not None and enough[self.lambdas >= usual].any():
-                return max(usual, float(self.lambdas[-1]))
-            good = np.flatnonzero(enough & proved & self.is_exact)
-            if good.size:
-                return float(self.lambdas[max(int(good[-1]), 2)])
-            if price == PRICE:
-                number = int(enough.argmax())
-        level = affordable_limit(best, self.gap, self.floor)
-        return self._crossing(number, level) if number > 2 else float(self.lambdas[2])
-
-    def _crossing(self, number: int, level: Array) -> float:
-        """Return the largest lambda at which every criterion is at most its level, between a point and the one
-        before.
-        """
-        low, high = (
-            float(Regularization.from_lambda(self.lambdas[k]).log_lambda(self.criterion.lift))
-            for k in (number, number - 1)
-        )
-        for _ in range(_ROUNDS):
-            t = np.linspace(low, high, _CROSSING)
-            values = self.criterion.sample(t[None, :]).values[0]
-            inside = np.flatnonzero((values <= level).all(axis=1))
-            if not inside.size or inside[-1] + 1 == t.size:
-                break
-            low, high = float(t[inside[-1]]), float(t[inside[-1] + 1])
-        return float(Regularization.from_log_lambda(low, self.criterion.lift).lam)
-
-    def outside(self, end: float) -> Array:
-        """Return the least criterion that was seen outside of a range with this end."""
-        return np.asarray(np.where((self.lambdas < end)[:, None], self.upper, np.inf).min(axis=0))
-
-    def least_beyond_end(self, end: float, result: GammaSearch) -> Array:
-        """Return the least criterion to expect outside of a range with this end.
-
-        What rounding leaves of a criterion is not counted as seen: it is the largest that it can be. Where the ones end
-        that are known so well that a small change is one, their fall is continued.
-        """
-        outside = self.outside(end)
-        if self.criterion.lift > 0.0:  # beyond 1/lift K + I/gamma is not positive definite
-            return np.asarray(np.minimum(outside, result.values))
-        last = int(np.flatnonzero(self.sharp)[-1])
-        if self.lambdas[0] > STEP**2 * self.lambdas[last]:
-            nearest = [int(np.abs(np.log(self.lambdas / self.lambdas[last] / STEP**k)).argmin()) for k in range(3)]
-            outside = np.minimum(outside, least_beyond(result.values, *self.values[nearest]))
-        return np.asarray(np.minimum(outside, result.values))
+    count = max(5, int(np.ceil(np.log(high / low) / _SURVEY)) + 1)
+    lambdas = np.geomspace(high, low, count)
+    # far down the error of the decomposition may overflow, and nothing is known there
+    with np.errstate(over="ignore", invalid="ignore"):
+        samples = criterion.sample(Regularization.from_lambda(lambdas).log_lambda(criterion.lift)[:, None])
+        values, floor = samples.values[:, 0, :], _negligible(criterion)
+        least = np.maximum(values - _rounding(criterion, values, samples.ceiling, samples.condition), 0.0)
+        roots = np.sqrt(least) if samples.shrink is None else samples.shrink * np.sqrt(least)
+        roots = roots if samples.shifts is None else roots - samples.shifts[:, 0, :]
+        is_known: Any = (values - np.square(np.maximum(roots, 0.0)) <= _KNOWN * values + floor).all(axis=1)
+    is_known[:2] = True
+    last = int(np.flatnonzero(np.logical_and.accumulate(is_known))[-1])
+    negligible: Any = (np.minimum.accumulate(values, axis=0) <= floor).all(axis=1)
+    return float(
+        lambdas[min(last, int(negligible.argmax()))] if negligible.any() and not negligible[0] else lambdas[last]
+    )
 
 
 def _rounding(

@@ -151,7 +151,7 @@ def test_bad_sigma_is_refused(kernel, sigma):
 
 
 #: The rows of what is chosen or cut by rounding where kernel values are nothing else.
-CHOICES = ("gap of gamma", "range of gamma", "predictions are the projection")
+CHOICES = ("gap of gamma", "predictions are the projection")
 
 
 #: At 1e7 the others still tell points apart.

@@ -156,8 +156,6 @@ def test_the_search_improves_on_its_start_and_says_that_it_is_local():
     """:place [Cawley2004]_ section 3: the search improves on its start."""
     X1, y1 = MOTORCYCLE
     start = LSSVMRegressorCV(RBF(40.0)).fit(X1, y1)
-    searched = dict(start.certificate_.record)["gamma searched"]
-    assert "ends where rounding hides what is beyond" in searched
     model = LSSVMRegressorCV(RBF(40.0), search="gradient", max_evaluations=25).fit(X1, y1)
     assert model.criterion_ < 0.9 * start.criterion_
     assert "local" in dict(model.certificate_.record)["kernels"]

@@ -57,7 +57,6 @@ def test_the_one_that_is_taken_is_that_of_explicit_errors(seed, tmp_path):
     assert load(tmp_path / "model.npz").criterion_lower_bound_ == model.criterion_lower_bound_
 
 
-@pytest.mark.filterwarnings("ignore:.*range of gamma:sklearn.exceptions.ConvergenceWarning")
 def test_a_rule_is_taken_and_said():
     """Of two draws of smooth data with growing noise some take a simpler kernel, with fewer parameters than the
     best.

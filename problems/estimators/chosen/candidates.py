@@ -28,7 +28,6 @@ from substrate.threads import blas_threads
 
 __all__ = [
     "EvaluatedKernel",
-    "end_where_bounded",
     "evaluate",
     "held_out_rows",
     "judged_by",
@@ -181,38 +180,11 @@ def winner(judged: Sequence[EvaluatedKernel]) -> EvaluatedKernel:
 
 
 def over_candidates(judged: Sequence[EvaluatedKernel], best: EvaluatedKernel) -> GammaSearch:
-    """Return the winner's search; with one gamma to choose, its bound is that of all candidates.
-
-    What is to expect beyond its range is then no more than what was seen of any candidate beyond its own.
-    """
+    """Return the winner's search; with one gamma to choose, its bound is that of all candidates."""
     if best.search.gamma.size > 1:
         return best.search
     bounds = [candidate.search.bounds * (best.price / candidate.price) for candidate in judged]
-    beyond = best.search.beyond
-    if beyond is not None:
-        outside = [c.search.outside * (best.price / c.price) for c in judged if c.search.outside is not None]
-        beyond = np.min([beyond, *outside], axis=0)
-    return replace(best.search, bounds=np.min(bounds, axis=0), beyond=beyond)
-
-
-def end_where_bounded(candidate: EvaluatedKernel, best: EvaluatedKernel, task: Task) -> EvaluatedKernel:
-    """Return a candidate whose range ends before rounding takes its bound below the criterion of the best one.
-
-    A range goes on where a better machine of the same kernel is (:mod:`substrate.search.range_end`). Of a kernel that
-    another one beats there anyway, no machine is lost where the range ends earlier, and the bound over all candidates
-    is then that of the best one. What was seen of the remaining range stays in what is known beyond it.
-    """
-    search, limit = candidate.search, (1.0 - task.gap) * best.search.values * (candidate.price / best.price)
-    if candidate is best or not search.is_certified or (search.bounds >= limit).all():
-        return candidate
-    (low, high), seen = search.gamma_range, search.values
-    outside = seen if search.outside is None else np.minimum(search.outside, seen)
-    while low < (high := 0.1 * high):
-        shorter = evaluate(candidate.kernel, replace(task, gammas=(low, float(high))))
-        if (shorter.search.bounds >= limit).all():
-            ended = replace(shorter.search, ended=True, beyond=search.beyond, outside=outside)
-            return replace(shorter, search=ended, price=candidate.price, facts=candidate.facts, tried=candidate.tried)
-    return candidate
+    return replace(best.search, bounds=np.min(bounds, axis=0))
 
 
 def tabulate(judged: Sequence[EvaluatedKernel], is_single: bool) -> dict[str, Any]:

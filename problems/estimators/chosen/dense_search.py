@@ -1,6 +1,5 @@
 """The search of machines on all rows: kernels are judged by one decomposition each, and the best one is fitted."""
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -8,7 +7,7 @@ import numpy as np
 
 from problems.estimators.chosen import families
 from problems.estimators.chosen.block_rule import BLOCKS, check_blocks, describe_blocks
-from problems.estimators.chosen.candidates import EvaluatedKernel, end_where_bounded, evaluate, judged_by, winner
+from problems.estimators.chosen.candidates import EvaluatedKernel, evaluate, judged_by
 from problems.estimators.chosen.noise_rule import check_noise, judge_by_noise
 from problems.estimators.chosen.over_gamma import OverGamma
 from problems.estimators.chosen.simplest_kernel import prefer_simplest
@@ -17,7 +16,7 @@ from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.rounding import relative_rounding
-from substrate.certificates.rows import Accuracy, roundoff
+from substrate.certificates.rows import roundoff
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.leave_one_out import leave_one_out_residuals, projected_diagonal, projected_inverse
@@ -25,7 +24,6 @@ from substrate.least_squares.left_out_blocks import LeftOutBlocks, block_residua
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import target_unit
 from substrate.namespaces import on_device_of, to_numpy
-from substrate.search.range_end import HIGHEST_PRICE, is_affordable
 from substrate.threads import blas_threads
 
 __all__ = ["DenseSearch"]
@@ -64,35 +62,6 @@ class DenseSearch(OverGamma):
             judged = self.search_kernels(kernels, partial(evaluate, task=task), task, model.n_jobs)
             return prefer_simplest(judged, task) if families.is_families(model.kernels) else judged
 
-    def fit_best(
-        self, X: Any, Y: Array, judged: list[EvaluatedKernel], task: Task, whole: bool = True
-    ) -> tuple[list[EvaluatedKernel], EvaluatedKernel, SaddleFit]:
-        """Return the winner of a search, fitted.
-
-        Where rounding hides the machine at the default end of a range, and a smaller gamma is not worse by more than a
-        proof may cost (:mod:`substrate.search.range_end`), the range ends there.
-        """
-        best = winner(judged)
-        ends_by_rule = self.estimator.gamma_range is None and task.criterion != "noise"
-        if ends_by_rule and best.search.gamma.size == 1:
-            judged = [end_where_bounded(candidate, best, task) for candidate in judged]
-        fit = self.fit_final(X, Y, judged, best, task.weights, whole, task.blocks)
-        found = (judged, best, fit)
-        while ends_by_rule and not _is_known(found[2]):
-            kernel, (low, top) = found[1].kernel, (found[1].search.gamma_range[0], 0.1 * found[1].search.gamma.max())
-            if not low < top:
-                break
-            shorter = evaluate(kernel, replace(task, gammas=(low, float(top))))
-            if not is_affordable(shorter.search.values, best.search.values, task.gap, best.search.floor, HIGHEST_PRICE):
-                break  # too high a cost for a certificate
-            beyond = best.search.beyond
-            seen = None if beyond is None else np.minimum(beyond, best.search.values)
-            search = replace(shorter.search, ended=True, beyond=seen)
-            shorter = replace(shorter, search=search)
-            others = [shorter if candidate is found[1] else candidate for candidate in found[0]]
-            found = (others, shorter, self.fit_final(X, Y, others, shorter, task.weights, whole, task.blocks))
-        return found if _is_known(found[2]) else (judged, best, fit)
-
     def fit_final(
         self,
         X: Any,
@@ -121,11 +90,6 @@ class DenseSearch(OverGamma):
             extra = ()
         rows, facts = self.search_rows(judged, best)
         return fit._replace(rows=(*fit.rows, *extra, *rows), facts=(*fit.facts, *facts))
-
-
-def _is_known(fit: SaddleFit) -> bool:
-    """Return whether double precision determines the machine to the tolerance."""
-    return all(row.passes for row in fit.rows if isinstance(row, Accuracy))
 
 
 def _refitted_row(

@@ -229,7 +229,7 @@ class OverZeta(FusedSearch):
             how = {"kernel": kernel, "gamma": structure.gamma, "basis": support}
             machine = self.estimator._machine_with(self.estimator._refitted_type, **how).fit(X, y)
         told = ("refit", f"sparse LS-SVM on {support.size} support vectors and all {X.shape[0]} rows")
-        return Final(machine, {"zeta_": structure.value}, structure.rows(), (told, *structure.facts()))
+        return Final(machine, {"zeta_": structure.value}, (), (told, *structure.facts()))
 
 
 class FusedVariationModel(HeldModel, AdditiveModel):
@@ -348,7 +348,7 @@ class OverRho(FusedSearch):
         if structure is None:
             return Final(model._machine_with(model._plain_type, **how).fit(X, y), {"rho_": rho})
         machine = model._machine_with(model._plain_type, **how, gamma=structure.gamma).fit(X, y)
-        rows = (*structure.selection(machine.component_support_), *structure.rows())
+        rows = structure.selection(machine.component_support_)
         return Final(machine, {"rho_": rho, "selection_kernel_": kernel}, rows, structure.facts())
 
 

@@ -30,8 +30,9 @@ of a criterion of N rows. The evidence weighs all functions of a width ([Rasmuss
 
 **One width for all inputs, or one for each.** Widths of d inputs make a criterion smaller whether or not they predict
 better. So one width for each is taken where the mean square of its left-out errors, plus a share :math:`2 (d - 1) / N`
-of it for the d - 1 numbers more that these rows have chosen, is smaller by more than a standard error;
-of classes, where the wrong rows are fewer by more than that (:mod:`~problems.estimators.chosen.simplest_kernel`).
+of it for the d - 1 numbers more that these rows have chosen, is smaller by more than a standard
+error; of classes, where the wrong rows are fewer by more than two
+(:mod:`~problems.estimators.chosen.simplest_kernel`).
 """
 
 from collections.abc import Callable, Sequence
@@ -82,8 +83,8 @@ _REACH = 0.05
 _FARTHEST = 12.0
 #: The relative decrease of the criterion per step, twice in a row, below which a descent ends, and a first, rough one.
 _SETTLED, _NEARLY = 1e-3, 1e-2
-#: How many standard errors better one width for each input has to be; one wrong row less is one, which is not enough.
-_MORE = 1.01
+#: How many standard errors better one width for each input has to be for classes, whose wrong rows are few.
+_FOR_CLASSES = 2.0
 #: The unit of a step in logarithms, which is also the length of the first one.
 _STEP = 0.5
 #: The ridges at which a descent begins without a gamma, as shares of the mean eigenvalue of the centred matrix.
@@ -340,9 +341,10 @@ def search_by_slopes(
         if not task.pooled:  # the optimism of that many more numbers
             gain -= 2.0 * (task.X.shape[1] - 1) / first.losses.size * float(first.shares @ first.losses)
         loses = "wrong rows" if task.pooled else "squares of rows left out"
-        said = f"{loses} with one per input less by {gain:.3g}, standard error {error:.2g}: "
-        said += "one per input" if gain > _MORE * error else "shared"
-        if not gain > _MORE * error:
+        error *= _FOR_CLASSES if task.pooled else 1.0
+        said = f"{loses} with one per input less by {gain:.3g}, more than {error:.2g} is needed: "
+        said += "one per input" if gain > error else "shared"
+        if not gain > error:
             return _saying(judged, said)
     tried = sum(descent.tried for descent in further) - 1
     return _saying([*judged, replace(judge(each.kernel), tried=tried)], said)

@@ -16,6 +16,7 @@ import numpy as np
 
 from problems.estimators.chosen.basis_selection import BasisSearch
 from problems.estimators.chosen.block_rule import BLOCKS, blocks_of, check_groups
+from problems.estimators.chosen.candidates import winner
 from problems.estimators.chosen.dense_search import DenseSearch
 from problems.estimators.chosen.gamma_by_folds import choose_by_folds
 from problems.estimators.chosen.input_ranking import rank_inputs
@@ -120,7 +121,9 @@ class GammaChoice:
             border=model._model.border(X, weights),
             blocks=blocks_of(model, int(Y.shape[0]), None if groups is None else groups[kept]),
         )
-        judged, best, fit = search.fit_best(X, Y, search.search(kernels, task), task, whole)
+        judged = search.search(kernels, task)
+        best = winner(judged)
+        fit = search.fit_final(X, Y, judged, best, task.weights, whole, task.blocks)
         gammas = tuple(float(gamma) for gamma in np.broadcast_to(best.search.gamma, Y.shape[1]))
         search.keep_search(judged, best, pooled or one_output)
         model._model.keep_noise(Y, fit, gammas, one_output)
@@ -195,10 +198,10 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):
         Maximum number of kernels that a local search tries, by default 96.
     widths : {None, "auto", "shared", "each"}, default=None
         Whether ``search="gradient"`` goes on from a kernel with one width for all inputs to one width for each:
-        ``"shared"`` never, ``"each"`` always, ``"auto"`` where the errors of rows left out are smaller by more than a
-        standard error and what choosing the widths by them explains (the guide on choosing kernels has the rule). None:
-        ``"auto"`` with ``kernels="families"`` and a criterion of single rows, and otherwise the search keeps to the
-        parameters that a kernel has.
+        ``"shared"`` never, ``"each"`` always, ``"auto"`` where the errors of rows left out are smaller by more than
+        a standard error (of classes: two) and what choosing them explains (the guide on choosing kernels has the rule).
+        None: ``"auto"`` with ``kernels="families"`` and a criterion of single rows, and otherwise the search keeps to
+        the parameters that a kernel has.
     n_jobs : int, default=None
         Number of kernels judged at a time; the result does not depend on it.
     verbose : int, default=0

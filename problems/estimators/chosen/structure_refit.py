@@ -74,11 +74,6 @@ class Structure:
     members: Members | None
     search: GammaSearch
 
-    def rows(self) -> tuple[Row, ...]:
-        """Return what is to expect beyond a default range of gamma."""
-        formula = "criterion - least one to expect beyond the gammas that were searched"
-        return tuple(replace(row, formula=formula) for row in self.search.rows()[1:])
-
     def selection(self, components: Any) -> tuple[Row, ...]:
         """Check that a machine at the weight selects the components that were judged."""
         if self.members is None:
@@ -316,10 +311,6 @@ def choose_structure(model: Any, judge: SetJudge, sets: SelectedSets, stop: str)
     search = chosen.search
     if search is None:
         raise TypeError("internal error: the best sets were not searched")
-    if len(rounds) > 1:  # the range is that of all sets together: what is beyond it is seen by the best ones alone
-        wide = judge.search(of_cell[best], range(len(rounds)))
-        seen = wide.values if wide.beyond is None else np.minimum(wide.beyond, wide.values)
-        search = replace(search, beyond=np.minimum(search.values, seen * (wide.unit / search.unit) ** 2))
     lower = min(chosen.criterion, *(judged[one].lower_bound for one in distinct))
     structure = Structure(
         value=sets.value_inside(best),
