@@ -227,8 +227,20 @@ def outputs(model, X):
 
 
 def holder(model):
-    """What holds the numbers that predict uses: the model, or its machine where a search fitted one."""
+    """What holds the numbers that predict uses: the model, its machine, or of a stack the one of the largest weight."""
+    if hasattr(model, "stack_weights_"):
+        return model.estimators_[int(np.argmax(np.reshape(model.stack_weights_, (len(model.estimators_), -1))[:, 0]))]
     return getattr(model, "machine_", model)
+
+
+def copied(model):
+    """A copy of a model and of the machines that it holds."""
+    other = copy.copy(model)
+    if hasattr(model, "machine_"):
+        other.machine_ = copy.copy(model.machine_)
+    if hasattr(model, "estimators_"):
+        other.estimators_ = [copy.copy(member) for member in model.estimators_]
+    return other
 
 
 def noticed(model, X, y):
@@ -254,9 +266,7 @@ def test_every_change_of_what_predict_uses_is_noticed(estimator, choice):
         direction = np.random.default_rng(5).normal(size=np.shape(value))
         step = 1e-7
         for _ in range(3):  # the step that moves the outputs by what is wanted, as if they were linear in it
-            other = copy.copy(model)
-            if holder(model) is not model:
-                other.machine_ = copy.copy(model.machine_)
+            other = copied(model)
             setattr(holder(other), name, value + step * direction)
             moved = float(np.sqrt(np.mean(np.square(outputs(other, X) - known))))
             step *= 1.05 * wanted / moved if moved > 0.0 else 1.0
@@ -271,13 +281,13 @@ def test_a_change_of_kernel_or_classes_is_noticed(estimator, choice):
     X, y = data_of(estimator)
     model = fitted(estimator, choice, X, y)
     known = outputs(model, X)
-    other = copy.copy(model)
+    other = copied(model)
     inner = RBF(1.5 * (1.0 + 1e-4))
-    other.kernel_ = Componentwise(inner) if isinstance(model.kernel_, Componentwise) else inner
+    holder(other).kernel_ = Componentwise(inner) if isinstance(model.kernel_, Componentwise) else inner
     assert np.abs(outputs(other, X) - known).max() > 1e-5
     assert noticed(other, X, y)
     if is_classifier(model):
-        turned = copy.copy(model)
+        turned = copied(model)
         turned.classes_ = model.classes_[::-1].copy()
         assert noticed(turned, X, y)
 

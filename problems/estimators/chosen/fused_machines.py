@@ -3,13 +3,16 @@
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
+from sklearn.feature_selection import SelectorMixin
+
 from problems.estimators.chosen.fused import FusedCalibration, fit_fused
 from problems.estimators.chosen.fused_ways import SOLVES, FusedVariationModel, OverRho, OverZeta
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.penalised.l1 import LEAST_ZETA, L1SubstrateClassifier, L1SubstrateRegressor
 from problems.estimators.penalised.structure import MaximalVariationClassifier, MaximalVariationRegressor
-from problems.estimators.shared.additive import AdditiveEstimator
-from problems.estimators.shared.holding import HeldModel, HoldsClassifier, HoldsMachine, OfMachine
+from problems.estimators.shared.classifier import Classifier
+from problems.estimators.shared.components import component_functions, get_support
+from problems.estimators.shared.holding import HeldModel, HoldsMachine, OfMachine
 from problems.estimators.shared.regressor import Regressor
 from substrate.fits.coordinates import CUTOFF
 
@@ -21,20 +24,8 @@ __all__ = [
 ]
 
 
-class FusedEstimator(HoldsMachine):
-    """Estimators that choose a value by validation, and hold the machine with that value."""
-
-    _location: ClassVar[str | None] = None
-    _takes_weights = False
-
-    fit = fit_fused
-
-    def _machine_types(self) -> tuple[type[Any], ...]:
-        return (self._plain_type,)
-
-
 @dataclass(eq=False, repr=False)
-class ZetaChoice(FusedEstimator):
+class ZetaChoice(HoldsMachine):
     """The choice of zeta by validation, of numbers or of classes: its parameters.
 
     :class:`FusedL1SubstrateRegressor` documents them.
@@ -44,6 +35,8 @@ class ZetaChoice(FusedEstimator):
     _selector_type: ClassVar[Any] = OverZeta
     _page: ClassVar[str] = "fused_l1_substrate"
     _chooses: ClassVar[str | None] = "zeta"
+    _location: ClassVar[str | None] = None
+    _takes_weights = False
     _: KW_ONLY
     kernels: Any = None
     cv: Any = None
@@ -55,6 +48,8 @@ class ZetaChoice(FusedEstimator):
     max_evaluations: int = SOLVES
     refit: Any = False
     standard_errors: float = 0.0
+
+    fit = fit_fused
 
     @property
     def n_support_(self) -> int:
@@ -71,7 +66,7 @@ class ZetaChoice(FusedEstimator):
 
 
 @dataclass(eq=False, repr=False)
-class RhoChoice(AdditiveEstimator, FusedEstimator):
+class RhoChoice(SelectorMixin, HoldsMachine):
     """The choice of rho by validation, of numbers or of classes: its parameters.
 
     :class:`FusedMaximalVariationRegressor` documents them.
@@ -81,6 +76,10 @@ class RhoChoice(AdditiveEstimator, FusedEstimator):
     _selector_type: ClassVar[Any] = OverRho
     _page: ClassVar[str] = "fused_maximal_variation"
     _chooses: ClassVar[str | None] = "rho"
+    _location: ClassVar[str | None] = None
+    _takes_weights = False
+    _additive, _takes_matrix = True, False  # a matrix has no inputs to be taken one at a time, and fit refuses it
+    component_functions, get_support, _get_support_mask = component_functions, get_support, get_support
     maximal_variation_, component_support_ = OfMachine(), OfMachine()
     _: KW_ONLY
     kernels: Any = None
@@ -97,6 +96,8 @@ class RhoChoice(AdditiveEstimator, FusedEstimator):
     max_evaluations: int = SOLVES
     refit: Any = False
     standard_errors: float = 0.0
+
+    fit = fit_fused
 
     def _stated(self) -> dict[str, Any]:
         stated = {"rho": self.rho_, "tol": self.tol}
@@ -263,7 +264,7 @@ class FusedMaximalVariationRegressor(RhoChoice, Regressor):
 
 
 @dataclass(eq=False, repr=False)
-class FusedL1SubstrateClassifier(ZetaChoice, HoldsClassifier):
+class FusedL1SubstrateClassifier(ZetaChoice, Classifier):
     """The L1 substrate for classification with zeta fused, by its exact path ([Pelckmans2005]_ eq. (16), (28)).
 
     Parameters
@@ -296,7 +297,7 @@ class FusedL1SubstrateClassifier(ZetaChoice, HoldsClassifier):
 
 
 @dataclass(eq=False, repr=False)
-class FusedMaximalVariationClassifier(RhoChoice, HoldsClassifier):
+class FusedMaximalVariationClassifier(RhoChoice, Classifier):
     """Structure detection for classification with rho fused, by its exact path ([Pelckmans2005]_ eq. (28)).
 
     Parameters

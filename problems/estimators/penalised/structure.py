@@ -9,6 +9,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, cast
 
 import numpy as np
+from sklearn.feature_selection import SelectorMixin
 
 from problems.estimators.penalised.group_weights import GroupWeights
 from problems.estimators.penalised.refit import Refit, StoredRefit, component_refits, fit_refits, of_selection
@@ -21,10 +22,11 @@ from problems.estimators.penalised.rows import (
     weights_of_rows,
 )
 from problems.estimators.penalised.variation_fit import FittedVariation, Variation
-from problems.estimators.shared.additive import AdditiveEstimator, DecoupledModel
+from problems.estimators.shared.additive import DecoupledModel
 from problems.estimators.shared.base import Fitted, WeightedRows
 from problems.estimators.shared.checked_again import StoredFit
 from problems.estimators.shared.classifier import Classifier
+from problems.estimators.shared.components import component_functions, get_support
 from problems.estimators.shared.machine_rows import each_machine, in_columns
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, non_negative, positive
@@ -194,7 +196,7 @@ def _basis(self: Any) -> Any:
 
 
 @dataclass(eq=False, repr=False)
-class MaximalVariationRegressor(WithBasis, AdditiveEstimator, Regressor):
+class MaximalVariationRegressor(WithBasis, SelectorMixin, Regressor):
     """Structure detection for regression ([Pelckmans2005]_ eq. (13)-(14), (30)).
 
     Parameters
@@ -262,6 +264,8 @@ class MaximalVariationRegressor(WithBasis, AdditiveEstimator, Regressor):
 
     _typical = ({"expansion": "decoupled", "ridge": 0.1}, {"refit": True}, {"basis": 10, "ridge": 0.1})
     _title = "Maximal variation, regression"
+    _additive, _takes_matrix = True, False  # a matrix has no inputs to be taken one at a time, and fit refuses it
+    component_functions, get_support, _get_support_mask = component_functions, get_support, get_support
     _model_type = MaximalVariationModel
     _page = "maximal_variation"
     rho: Any = 1.0
@@ -286,7 +290,7 @@ class MaximalVariationRegressor(WithBasis, AdditiveEstimator, Regressor):
 
 
 @dataclass(eq=False, repr=False)
-class MaximalVariationClassifier(WithBasis, AdditiveEstimator, Classifier):
+class MaximalVariationClassifier(WithBasis, SelectorMixin, Classifier):
     """Structure detection for classification ([Pelckmans2005]_ eq. (13)-(14) with errors 1 - y f).
 
     Parameters
@@ -312,6 +316,8 @@ class MaximalVariationClassifier(WithBasis, AdditiveEstimator, Classifier):
 
     _typical = ({"expansion": "decoupled", "ridge": 0.1}, {"refit": True}, {"basis": 10, "ridge": 0.1})
     _title = "Maximal variation, classification"
+    _additive, _takes_matrix = True, False  # a matrix has no inputs to be taken one at a time, and fit refuses it
+    component_functions, get_support, _get_support_mask = component_functions, get_support, get_support
     _model_type = MaximalVariationModel
     _page = "maximal_variation"
     rho: Any = 1.0

@@ -24,8 +24,9 @@ from sklearn.utils.validation import check_is_fitted
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.shared.base import WeightedRows
 from problems.estimators.shared.checked_again import definite_gram
+from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.encoding import PruningStep, read_robust, row_sizes
-from problems.estimators.shared.holding import HeldModel, HoldsClassifier, HoldsMachine, OfMachine
+from problems.estimators.shared.holding import HeldModel, HoldsMachine, OfMachine
 from problems.estimators.shared.importance import LeftOutImportance
 from problems.estimators.shared.left_out import LeftOut
 from problems.estimators.shared.machine_rows import points_of
@@ -302,9 +303,6 @@ class PrunedEstimator(HoldsMachine):
     def _rows_left(self, X: Any) -> Any:
         return None if X is None else points_of(X, self.training_rows_, self.kernel_.pairwise)
 
-    def _machine_types(self) -> tuple[type[Any], ...]:
-        return (self._plain_type,)
-
     def _stated(self) -> dict[str, Any]:
         return {"tol": self.tol}
 
@@ -393,7 +391,7 @@ class PrunedLSSVMRegressor(PrunedEstimator, Regressor):
 
 
 @dataclass(eq=False, repr=False)
-class PrunedLSSVMClassifier(PrunedEstimator, HoldsClassifier):
+class PrunedLSSVMClassifier(PrunedEstimator, Classifier):
     """The least-squares support vector classifier with few support vectors ([Carvalho2006]_ section 3.2).
 
     Parameters

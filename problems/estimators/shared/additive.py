@@ -5,8 +5,6 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.feature_selection import SelectorMixin
 
 from problems.estimators.shared.model import Model
 from substrate.arrays import Array, check_memory
@@ -18,7 +16,7 @@ from substrate.namespaces import row_blocks
 if TYPE_CHECKING:
     from substrate.kernels.nodes import Node
 
-__all__ = ["AdditiveEstimator", "AdditiveModel", "DecoupledModel", "kernel_matrices"]
+__all__ = ["AdditiveModel", "DecoupledModel", "kernel_matrices"]
 
 
 def kernel_matrices(kernel: Componentwise, X: Any) -> list[Array]:
@@ -40,38 +38,6 @@ def _names_columns(kernel: Any) -> bool:
     if isinstance(kernel, (Restricted, Componentwise)):
         return True
     return isinstance(kernel, Kernel) and any(_names_columns(getattr(kernel, field.name)) for field in fields(kernel))
-
-
-class AdditiveEstimator(SelectorMixin):
-    """Estimators whose machine is a sum of components, one per input or group of inputs; they have an additive model.
-
-    ``maximal_variation_`` holds max_i |f^l(x_i)| of every component (one row per machine, where there are several); an
-    input is supported if a component that uses it varies by more than ``relevance`` times the largest.
-    """
-
-    relevance: float
-    maximal_variation_: Any
-    _model: Any
-    _additive = True
-    _takes_matrix = _on_devices = False  # a matrix has no inputs to be taken one at a time, and fit refuses it
-
-    def component_functions(self, X: Any) -> Array:
-        """Return f^l at the rows of X, without bias: of shape (n, n_components), or (n, n_components, n_machines)."""
-        values: Array = self._model.component_values(self._new_points(X))
-        return values
-
-    def get_support(self, relevance: float | None = None, indices: bool = False) -> Any:
-        """Return the relevant inputs: a mask, or their indices.
-
-        ``relevance`` is a share of the largest maximal variation, that of the constructor if None; 0 excludes exact
-        zeros only, which positive definite kernels with a shared expansion never have.
-        """
-        mask = self._get_support_mask() if relevance is None else self._model.mark_inputs(relevance)
-        return np.flatnonzero(mask) if indices else mask
-
-    def _get_support_mask(self) -> NDArray[np.bool_]:
-        mask: NDArray[np.bool_] = self._model.mark_inputs(self.relevance)
-        return mask
 
 
 class AdditiveModel(Model):

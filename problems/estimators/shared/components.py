@@ -53,13 +53,14 @@ def component_functions(self: Any, X: Any) -> Array:
     return values
 
 
-def get_support(self: Any, relevance: float = RELEVANCE, indices: bool = False) -> Any:
+def get_support(self: Any, relevance: float | None = None, indices: bool = False) -> Any:
     """Return the relevant inputs: a mask, or their indices.
 
     An input is relevant if a component that uses it varies by more than ``relevance`` times the largest maximal
-    variation.
+    variation: unless given, the parameter of that name where there is one, otherwise 0.05. Zero leaves out exact zeros
+    only, which positive definite kernels with one expansion for all components never have.
     """
-    mask = self._model.mark_inputs(relevance)
+    mask = self._model.mark_inputs(getattr(self, "relevance", RELEVANCE) if relevance is None else relevance)
     return np.flatnonzero(mask) if indices else mask
 
 

@@ -5,14 +5,13 @@ Predictions, certificates, probabilities and files are those of that machine.
 
 from collections.abc import Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checked_again import StoredFit
-from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.machine_rows import points_of
 from problems.estimators.shared.model import Model
 from substrate.arrays import Array
@@ -22,7 +21,7 @@ from substrate.namespaces import take_columns
 if TYPE_CHECKING:
     from substrate.kernels.nodes import Node
 
-__all__ = ["HeldModel", "HoldsClassifier", "HoldsMachine", "OfMachine"]
+__all__ = ["HeldModel", "HoldsMachine", "OfMachine"]
 
 
 class OfMachine:
@@ -49,6 +48,10 @@ class HoldsMachine(KernelEstimator):
 
     training_rows_: Any
     kernel_, support_vectors_, support_values_, bias_ = OfMachine(), OfMachine(), OfMachine(), OfMachine()
+    classes_, code_book_, support_codes_ = OfMachine(), OfMachine(), OfMachine()
+    _plain_type: ClassVar[type[Any]]
+    #: Whether the machines of a classifier are regressions on the codes.
+    _regressed: ClassVar[Any] = property(lambda self: hasattr(self, "machine_") and self.machine_._regressed)
 
     @property
     def support_(self) -> Any:
@@ -57,7 +60,7 @@ class HoldsMachine(KernelEstimator):
 
     def _machine_types(self) -> tuple[type[Any], ...]:
         """Return what the machine can be."""
-        raise NotImplementedError
+        return (self._plain_type,)
 
     def _stated(self) -> dict[str, Any]:
         """Return the parameters of the machine by what the fitted estimator states."""
@@ -72,16 +75,6 @@ class HoldsMachine(KernelEstimator):
         own, machine = self.get_params(deep=False), kind()
         shared = {name: own[name] for name in machine.get_params(deep=False) if name in own}
         return machine.set_params(**shared | chosen)
-
-
-class HoldsClassifier(HoldsMachine, Classifier):
-    """Classifiers that hold a machine."""
-
-    classes_, code_book_, support_codes_ = OfMachine(), OfMachine(), OfMachine()
-
-    @property
-    def _regressed(self) -> bool:  # type: ignore[override]
-        return hasattr(self, "machine_") and bool(self.machine_._regressed)
 
 
 class HeldModel(Model):
