@@ -168,6 +168,8 @@ class FusedL1SubstrateRegressor(ZetaChoice, Regressor):
         The range of ``"zeta"`` and of ``"ridge"`` over which the bound holds (with ``ridge_range`` only).
     n_support_ : int
         Number of rows with a nonzero support value.
+    machine_ : L1SubstrateRegressor or LSSVMRegressor
+        The machine at that zeta, or the refitted one, on the rows ``training_rows_``; all that is fitted is in it.
     support_values_, bias_, support_, support_vectors_, kernel_, certificate_
         The machine at that zeta, as for :class:`~problems.LSSVMRegressor`.
     """
@@ -244,6 +246,8 @@ class FusedMaximalVariationRegressor(RhoChoice, Regressor):
         folds, combinations that were excluded by their bound have an infinite criterion.
     selection_kernel_ : Kernel
         The kernel of all components.
+    machine_ : MaximalVariationRegressor
+        The machine at that rho, refitted or not, on the rows ``training_rows_``; all that is fitted is in it.
     support_values_, bias_, support_, support_vectors_, kernel_, certificate_
         The machine at that rho, or the refitted one, as for :class:`~problems.LSSVMRegressor`.
 

@@ -364,6 +364,8 @@ class PrunedLSSVMRegressor(PrunedEstimator, Regressor):
         The last is the one whose index degraded, if one did.
     step_ : int
         The number of the chosen machine.
+    machine_ : LSSVMRegressor
+        The machine of that step, on the rows ``training_rows_``; all that is fitted is in it.
     gamma_ : float
         Its gamma.
     weights_ : array of shape (n_support,)
