@@ -59,6 +59,8 @@ __all__ = [
 
 #: Widths of the machine from scores to rows, in units of the median distance of the scores.
 _WIDTHS = (1.0, 2.0, 4.0)
+#: Its gammas: those at which double precision knows a machine.
+_GAMMAS = (1e-3, 1e5)
 #: Weights, and their inverses, from which squares and products with kernel values cannot leave the range of doubles.
 _LEAST_WEIGHT = 1e-100
 
@@ -271,7 +273,7 @@ class LSSVMKernelPCA(KernelComponents):
             kernels = [RBF(factor * (width if isinstance(width, float) else 1.0)) for factor in _WIDTHS]
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # its certificate is in it
-                self.pre_images_ = LSSVMRegressorCV(kernels=kernels).fit(scores, rows.X)
+                self.pre_images_ = LSSVMRegressorCV(kernels=kernels, gamma_range=_GAMMAS).fit(scores, rows.X)
         self._keep_expansion(rows.X, rows.numbers, kernel, on_device_of(rows.X, alpha), on_device_of(rows.X, bias))
         return self
 

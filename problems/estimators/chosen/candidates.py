@@ -67,8 +67,8 @@ def judged_by(cv: Any, words: tuple[str, ...], or_none: str = "") -> str:
     """Return what ``cv`` means: one of ``words``, "folds", or, where ``or_none`` says so, "validation" rows."""
     if isinstance(cv, (bool, float)) or (isinstance(cv, str) and cv not in words) or (cv is None and not or_none):
         raise DeclarationError(
-            f"cv must be {', '.join(map(repr, words))}, a number of folds, a splitter, or a list of splits{or_none}; "
-            f"received {cv!r}"
+            f"cv must be {', '.join(map(repr, words))}, a number of folds, a splitter, "
+            f"{'' if or_none else 'or '}a list of splits{or_none}; received {cv!r}"
         )
     return cv if isinstance(cv, str) else "validation" if cv is None else "folds"
 

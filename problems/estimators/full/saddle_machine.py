@@ -76,7 +76,8 @@ class SaddleModel(LeavesOut):
         products = to_numpy(gram.product(on_device_of(gram.diagonal, alpha)))
         fitted = products + self.unpenalised_columns(alpha)
         errors = np.where(codes != 0.0, ridge * alpha, -fitted)
-        targets = codes if model._labels else fitted + errors
+        solved = fitted + errors  # what the stored support values solve, which iterations leave near the codes
+        targets = codes if model._labels else solved
         residuals, checks = np.full(alpha.shape, np.nan), list[Row]()
         freedom, gcv = np.empty(alpha.shape[1]), np.empty(alpha.shape[1])
         for rows, columns, d, own, border in self.groups(gram):
@@ -84,7 +85,7 @@ class SaddleModel(LeavesOut):
             residuals[place] = leave_one_out_residuals(alpha[place], B)
             freedom[columns], gcv[columns] = rows.size - d @ B, gcv_of(errors[place], 1.0 - d * B, 1.0 / d)
             if is_checked:
-                checks.append(_refit(own, d, border, targets[place], residuals[place], int((d * B).argmin())))
+                checks.append(_refit(own, d, border, solved[place], residuals[place], int((d * B).argmin())))
         worst = sorted(checks, key=lambda row: row.relative / row.tolerance)[-1:]
         points = None if model.kernel_.pairwise else model.support_vectors_
         weights = self.row_weights()

@@ -9,7 +9,7 @@ import numpy as np
 from problems.estimators.shared.additive import kernel_matrices
 from problems.estimators.shared.checked_again import Added
 from problems.estimators.shared.machine_rows import MachineRows, each_machine
-from substrate.arrays import Array, check_memory, non_negative, positive
+from substrate.arrays import Array, check_memory, is_sparse, non_negative, positive
 from substrate.certificates import Row
 from substrate.certificates.rounding import target_rounding
 from substrate.certificates.rows import WITH_CUTOFF, Accuracy, power_of_two, unpolished_tolerance, with_cutoff
@@ -213,7 +213,9 @@ class FittedVariation:
         Kernel values that are equal as computed may differ by less than their rounding, which decides nothing.
         """
         looked_at = sorted({c for component in self.kernel.components(self.X.shape[1]) for c in component.columns})
-        return bool((self.X[:, looked_at] == self.X[:1, looked_at]).all())
+        columns = self.X[:, looked_at]
+        columns = columns.toarray() if is_sparse(columns) else columns
+        return bool((columns == columns[:1]).all())
 
     def _distance_to_mean(self) -> float:
         """Bound the distance of the fitted values from the mean of the targets."""

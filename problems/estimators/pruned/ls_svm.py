@@ -13,7 +13,7 @@ widths may be chosen again nearby before pruning goes on.
 """
 
 import warnings
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -292,7 +292,8 @@ class PrunedEstimator(HoldsMachine):
         """Return outputs, residuals and criteria of the rows left, each left out, as :class:`LSSVMRegressor` does."""
         check_is_fitted(self)
         left_out: LeftOut = self.machine_.leave_one_out(self._rows_left(X))
-        return left_out
+        certificate = left_out.certificate.extended(record=(("conditional on", "the rows that were kept"),))
+        return replace(left_out, certificate=certificate)
 
     def left_out_importance(self, X: Any = None, y: Any = None, *further: Any, **how: Any) -> LeftOutImportance:
         """Return what every input is worth, as :class:`LSSVMRegressor` does, by the rows left."""
