@@ -54,6 +54,20 @@ def test_both_forms_have_one_value_and_clipped_multipliers(form):
     assert_allclose(declared.support_values, GAMMA * np.clip(declared.errors, -DELTA, DELTA), atol=1e-5)
 
 
+@pytest.mark.parametrize("size", [1e-3, 0.1])
+def test_the_bound_of_a_changed_point_is_its_distance_at_least(size):
+    declared = huber_ls_svm.declare(K, Y, GAMMA, DELTA).solve("CLARABEL")
+    variables = {variable.name(): variable for variable in declared.problem.variables()}
+    w, e, fit = variables["w"], variables["e"], declared.problem.constraints[0]
+    errors, accuracy = e.value, declared.certificate().accuracy
+    w.value = w.value * (1.0 + size * np.random.default_rng(0).normal(size=w.size))
+    e.value = e.value + fit.expr.value
+    assert np.abs(fit.expr.value).max() < 1e-12, "the errors follow the changed function"
+    moved = float(np.sqrt(np.mean((e.value - errors) ** 2)))
+    assert declared.certificate().accuracy >= moved - accuracy
+    assert moved > 10.0 * accuracy
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_the_certificate_sees_every_change(form):
     declared = huber_ls_svm.declare(K, Y, GAMMA, DELTA, form=form).solve("CLARABEL")

@@ -118,6 +118,17 @@ def test_every_change_of_a_coefficient_is_noticed(loss):
 
 
 @over_losses
+@pytest.mark.parametrize("size", [1e-2, 0.3])
+def test_the_bound_of_changed_coefficients_is_their_distance_at_least(loss, size):
+    model, target = machine_of(loss)
+    known = model.fit(X, target)._expansion(X)
+    model.support_values_ *= 1.0 + size * np.random.default_rng(0).normal(size=model.support_values_.shape)
+    moved = float(np.sqrt(np.mean((model._expansion(X) - known) ** 2)))
+    assert model.certify(X, target).accuracy >= moved - model.certificate_.accuracy
+    assert moved > 10.0 * model.certificate_.accuracy
+
+
+@over_losses
 def test_leaving_a_row_out_is_a_fit_without_it(loss):
     """:place [Cawley2004]_ section 4: leave-one-out of the 2-norm SVM, while its support holds"""
     model, target = machine_of(loss)
