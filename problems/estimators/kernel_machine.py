@@ -112,7 +112,8 @@ class StoredRows:
         """Bound the answer in ball arithmetic."""
         from substrate.proof.least_squares import ball_matrix  # for few, who have ball arithmetic
 
-        tolerance = tolerance_in_balls(self.y, self.weights, self._share)
+        permitted = Tolerance.of_page(self.y, self.weights, self._share)
+        tolerance = tolerance_in_balls(self.y, self.weights, self._share)._replace(rounding=permitted.rounding)
         if not math.isfinite(self.gram.negative):
             return Proof.of(math.inf, tolerance, 0, _INDEFINITE)
         with precision(_BITS):
