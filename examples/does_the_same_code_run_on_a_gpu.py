@@ -11,8 +11,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from problems import LSSVMRegressor, LSSVMRegressorCV
+from substrate.arrays import to_numpy, where_it_lives
 from substrate.kernels import RBF
-from substrate.namespaces import to_numpy, where_it_lives
 from substrate.reduced import Basis
 
 

@@ -31,7 +31,6 @@ import numpy as np
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
-from substrate.certificates.rounding import rank_cutoff
 from substrate.declarations import Declared, given_gram, own_gram
 from substrate.errors import DataError
 from substrate.gram import Gram
@@ -47,6 +46,7 @@ from substrate.least_squares.column_reduction import (
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.robust_weights import check_choice
 from substrate.least_squares.saddle_system import bordered_system, solve_saddle_system
+from substrate.numbers import rank_cutoff
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 

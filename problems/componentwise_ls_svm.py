@@ -28,8 +28,7 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights
-from substrate.certificates import Row
-from substrate.certificates.rows import gap_row
+from substrate.certificates import Row, gap_row
 from substrate.declarations import Declared
 from substrate.declarations.optimality_conditions import prove_saddle
 from substrate.declarations.regression_page import RegressionData, declared_targets

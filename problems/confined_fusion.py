@@ -38,7 +38,6 @@ import numpy as np
 from problems.demonstration import Case, Demonstration, half_validates
 from substrate.arrays import Array, positive, real_array
 from substrate.certificates import Row
-from substrate.certificates.rounding import rank_cutoff
 from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import checked_targets, signs_of, validation_rows
 from substrate.declarations.regression_page import within_solvers
@@ -47,6 +46,7 @@ from substrate.gram import Gram
 from substrate.ingredients import RegressionFit, regression_fit, zero_sum_row
 from substrate.kernels import RBF, Kernel
 from substrate.least_squares.saddle_system import solve_saddle_system
+from substrate.numbers import rank_cutoff
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 

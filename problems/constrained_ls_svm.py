@@ -33,10 +33,7 @@ import numpy as np
 from problems import ls_svm_regression
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights
-from substrate.certificates import Row
-from substrate.certificates.rounding import at_most
-from substrate.certificates.rows import UNPOLISHED, Accuracy, gap_row
-from substrate.certificates.tolerance import Tolerance
+from substrate.certificates import UNPOLISHED, Accuracy, Row, Tolerance, gap_row
 from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.regression_page import RegressionData, declared_targets, least_squares_accuracy
 from substrate.gram import Gram
@@ -44,6 +41,7 @@ from substrate.ingredients import error_row, norm_row, regression_fit, squared_e
 from substrate.kernels import RBF
 from substrate.least_squares.answer import FORMULA
 from substrate.least_squares.spectrum import centred_spectrum
+from substrate.numbers import at_most
 from substrate.search.secular_equation import (
     Quantity,
     SecularEquation,

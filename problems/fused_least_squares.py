@@ -29,9 +29,7 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration, half_validates
 from substrate.arrays import Array
-from substrate.certificates import Row
-from substrate.certificates.rows import UNPOLISHED, Accuracy
-from substrate.certificates.tolerance import Tolerance
+from substrate.certificates import UNPOLISHED, Accuracy, Row, Tolerance
 from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import checked_targets, signs_of, validation_rows
 from substrate.declarations.regression_page import within_solvers

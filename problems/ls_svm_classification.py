@@ -33,8 +33,7 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, row_weights
-from substrate.certificates import Row
-from substrate.certificates.rows import Accuracy, gap_row
+from substrate.certificates import Accuracy, Row, gap_row
 from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.optimality_conditions import prove_saddle
 from substrate.declarations.regression_page import RegressionData, least_squares_accuracy

@@ -29,9 +29,7 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, real_array
-from substrate.certificates import Row
-from substrate.certificates.rows import UNPOLISHED, Accuracy, gap_row
-from substrate.certificates.tolerance import Tolerance
+from substrate.certificates import UNPOLISHED, Accuracy, Row, Tolerance, gap_row
 from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import checked_targets, signs_of
 from substrate.declarations.regression_page import least_squares_accuracy, within_solvers

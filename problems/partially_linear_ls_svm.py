@@ -31,8 +31,7 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_array, real_targets, row_weights
-from substrate.certificates import Row
-from substrate.certificates.rows import Accuracy
+from substrate.certificates import Accuracy, Row
 from substrate.declarations import Declared, own_gram
 from substrate.declarations.optimality_conditions import prove_saddle
 from substrate.declarations.regression_page import RegressionData, least_squares_accuracy, optimality_rows

@@ -35,9 +35,8 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights
-from substrate.certificates import Row
-from substrate.certificates.balls import Balls
-from substrate.certificates.rows import gap_row
+from substrate.balls import Balls
+from substrate.certificates import Row, gap_row
 from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import basis_points
 from substrate.declarations.regression_page import RegressionData, within_solvers

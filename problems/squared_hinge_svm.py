@@ -34,9 +34,7 @@ import numpy as np
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, row_weights
 from substrate.bounds import bound_declared
-from substrate.certificates import Row
-from substrate.certificates.rows import UNPOLISHED, Accuracy, gap_row
-from substrate.certificates.tolerance import Tolerance
+from substrate.certificates import UNPOLISHED, Accuracy, Row, Tolerance, gap_row
 from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.regression_page import RegressionData
 from substrate.fits.row_newton import solve_losses

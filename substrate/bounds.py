@@ -39,14 +39,12 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 
 from substrate.arrays import Array
-from substrate.certificates.enclosed import Double
-from substrate.certificates.rounding import at_most, relative_rounding
-from substrate.certificates.rows import Accuracy, Row, root_mean_square
-from substrate.certificates.tolerance import Tolerance
+from substrate.certificates import Accuracy, Row, Tolerance
 from substrate.fits.row_newton import balance_bias
 from substrate.gram import Gram
 from substrate.least_squares.border import ONES, Border
 from substrate.losses import RowLoss
+from substrate.numbers import Double, at_most, relative_rounding, root_mean_square
 
 __all__ = [
     "ABOUT_MEAN",

@@ -39,12 +39,10 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from substrate.arrays import is_sparse
-from substrate.certificates import Accuracy, Certificate, Row
-from substrate.certificates.rows import Distance
+from substrate.arrays import is_sparse, to_numpy
+from substrate.certificates import Accuracy, Certificate, Distance, Row
 from substrate.errors import DataError, DeclarationError, ModelFileWarning, SubstrateError
 from substrate.kernels import Foreign, Kernel
-from substrate.namespaces import to_numpy
 from substrate.values import Named, Value
 from substrate.whole_file import writable_file, written_whole
 

@@ -13,8 +13,30 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from substrate.arrays import Array, check_memory, is_sparse, real_array, real_points
-from substrate.certificates.rounding import cholesky_rounding, eigenvalue_shift, lost_beside, rank_cutoff
+from substrate.arrays import (
+    Array,
+    blocks_beside,
+    check_memory,
+    cholesky,
+    diagonal_of,
+    diagonal_set,
+    has_room,
+    invert_triangle,
+    is_device_array,
+    is_sparse,
+    namespace_of,
+    on_device_of,
+    own_copy,
+    paired_sums,
+    real_array,
+    real_points,
+    room_on_device,
+    row_blocks,
+    solve_triangular,
+    take_rows,
+    to_numpy,
+    where_it_lives,
+)
 from substrate.errors import (
     DataError,
     DeclarationError,
@@ -25,26 +47,7 @@ from substrate.errors import (
 )
 from substrate.kernels import Kernel
 from substrate.kernels.base import symmetric_matrix
-from substrate.namespaces import (
-    blocks_beside,
-    cholesky,
-    device_points,
-    diagonal_of,
-    diagonal_set,
-    has_room,
-    invert_triangle,
-    is_device_array,
-    namespace_of,
-    on_device_of,
-    own_copy,
-    paired_sums,
-    room_on_device,
-    row_blocks,
-    solve_triangular,
-    take_rows,
-    to_numpy,
-    where_it_lives,
-)
+from substrate.numbers import cholesky_rounding, eigenvalue_shift, lost_beside, rank_cutoff
 from substrate.operators import KernelOperator
 from substrate.threads import blas_threads
 
@@ -224,7 +227,7 @@ class Gram(KernelOperator):
     @classmethod
     def of(cls, kernel: Kernel, X: Any) -> "Gram":
         """Return the Gram matrix of a resolved kernel on points, refused before allocation when it cannot fit."""
-        X = device_points(X) if is_device_array(X) else real_points(X)
+        X = real_points(X)
         n = int(X.shape[0])
         if is_device_array(X):
             what = f"the {n} x {n} kernel matrix and its factor"

@@ -39,10 +39,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from substrate.arrays import Array, non_negative, positive
-from substrate.certificates.enclosed import Double
-from substrate.certificates.rounding import at_most, relative_rounding
 from substrate.errors import DeclarationError
 from substrate.least_squares.robust_weights import robust_scale
+from substrate.numbers import Double, at_most, relative_rounding
 from substrate.values import Record, Value
 
 __all__ = [

@@ -33,7 +33,7 @@ length to the distance.
     :math:`\|\xi^l\|_1 \le \rho_l`. The step leads to these numbers in all coordinates, for the multipliers of a solver
     shrunk into their balls.
 
-Everything is a formula over numbers with a radius (:mod:`~substrate.certificates.enclosed`): in double precision it is
+Everything is a formula over numbers with a radius (:mod:`~substrate.numbers`): in double precision it is
 the certificate, in balls the proof. [Pelckmans2005]_ eq. (16), (24)-(27).
 """
 
@@ -48,12 +48,11 @@ from typing import Any, NamedTuple, Protocol, Self
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.balls import Balls, ball, flint, root_of
-from substrate.certificates.enclosed import UNIT, Double, GramFactor, at_most, sum_rounding
-from substrate.certificates.rows import Accuracy, power_of_two
-from substrate.certificates.tolerance import Tolerance
+from substrate.balls import Balls, ball, flint, root_of
+from substrate.certificates import Accuracy, Tolerance, power_of_two
 from substrate.ingredients.component_weights import Weights, each_weight
 from substrate.kernels import Kernel
+from substrate.numbers import UNIT, Double, GramFactor, at_most, sum_rounding
 
 __all__ = [
     "BallColumns",

@@ -31,13 +31,12 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array
+from substrate.arrays import Array, to_numpy
 from substrate.certificates import NO_BOUND, PROVED, Certificate, Row
-from substrate.certificates.rounding import at_most, rank_cutoff, relative_rounding
 from substrate.errors import DataError
 from substrate.kernels import Kernel
 from substrate.least_squares.kernel_products import expansion_values
-from substrate.namespaces import to_numpy
+from substrate.numbers import at_most, rank_cutoff, relative_rounding
 from substrate.streaming.rows import Source
 from substrate.threads import blas_threads
 

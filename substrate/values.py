@@ -8,9 +8,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from substrate.arrays import is_sparse
+from substrate.arrays import is_sparse, to_numpy
 from substrate.errors import DeclarationError
-from substrate.namespaces import to_numpy
 
 __all__ = ["Named", "Record", "Value"]
 

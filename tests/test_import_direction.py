@@ -19,15 +19,15 @@ ROOT = Path(__file__).resolve().parent.parent
 FLOORS: tuple[tuple[str, ...], ...] = (
     (
         "substrate.errors",
+        "substrate.numbers",
         "substrate.arrays",
-        "substrate.namespaces",
         "substrate.operators",
         "substrate.threads",
         "substrate.whole_file",
         "substrate.progress",
         "substrate.values",
     ),
-    ("substrate.certificates",),
+    ("substrate.certificates", "substrate.balls"),
     ("substrate.solvers",),
     ("substrate.kernels",),
     (

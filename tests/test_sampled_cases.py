@@ -26,8 +26,8 @@ from sampled_cases import (
 import problems
 import substrate
 from problems import LSSVMRegressor, LSSVMRegressorCV
+from substrate.arrays import is_device_array
 from substrate.kernels import Precomputed
-from substrate.namespaces import is_device_array
 
 NAMES = [estimator.__name__ for estimator in ESTIMATORS]
 

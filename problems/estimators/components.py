@@ -21,12 +21,20 @@ from problems.estimators.shared.absent import Absent
 from problems.estimators.shared.base import KernelEstimator, Uses
 from problems.estimators.shared.checked_again import StoredFit
 from problems.estimators.shared.model import Model
-from substrate.arrays import Array, is_sparse, refuse_disguised
+from substrate.arrays import (
+    Array,
+    check_finite,
+    device_numbers,
+    is_device_array,
+    is_sparse,
+    on_device_of,
+    refuse_disguised,
+    to_numpy,
+)
 from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Kernel
 from substrate.least_squares.kernel_products import expansion_values
-from substrate.namespaces import check_finite, device_numbers, is_device_array, on_device_of, to_numpy
 from substrate.reduced import Basis
 from substrate.reduced.choice import MOST, chosen_basis
 from substrate.spectral import (

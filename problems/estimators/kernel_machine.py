@@ -23,9 +23,7 @@ from problems.estimators.shared.regressor import Regressor
 from substrate import losses as loss_values
 from substrate.arrays import Array, positive
 from substrate.bounds import FORMULA, EnclosedKernel, ExpansionPoint, RowMachine, bound_rows, optimality_rows
-from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
-from substrate.certificates.rows import unpolished_tolerance
-from substrate.certificates.tolerance import Tolerance
+from substrate.certificates import NO_BOUND, Certificate, Row, Tolerance, unpolished_tolerance, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
 from substrate.fits.row_left_out import leave_rows_out
 from substrate.fits.row_newton import GramRows, RowPoint, solve_rows

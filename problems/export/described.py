@@ -12,11 +12,10 @@ from problems.estimators.shared.calibration_scores import probability_maps
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.regressor import Regressor
 from problems.export.decisions import decide, express_probabilities, score_classes
-from substrate.arrays import Array, is_sparse, real_array
+from substrate.arrays import Array, is_device_array, is_sparse, real_array
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.nodes import Node, Output, Program, inputs
 from substrate.kernels.rounding_bound import DOUBLE, Arithmetic, RoundingBound, bound_rounding
-from substrate.namespaces import is_device_array
 from substrate.uncertainty.intervals import exact_level, split_ends
 
 __all__ = ["Description", "describe"]

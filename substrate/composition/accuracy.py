@@ -42,16 +42,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from substrate.arrays import Array, is_sparse
-from substrate.certificates import NO_BOUND, Row
-from substrate.certificates.rounding import relative_rounding
-from substrate.certificates.rows import (
-    UNPOLISHED,
-    VALUES,
-    Accuracy,
-    accuracy_of_outputs,
-    accuracy_row,
-    root_mean_square,
-)
+from substrate.certificates import NO_BOUND, UNPOLISHED, VALUES, Accuracy, Row, accuracy_of_outputs, accuracy_row
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.conic import StandardForm, Witness
 from substrate.composition.linear_operators import add_lengths, bound_rounding
@@ -61,6 +52,7 @@ from substrate.composition.reading import points_of
 from substrate.composition.span import SubstrateSpan
 from substrate.composition.terms import LinearPart, One, Term, WeightedTerm, base_of
 from substrate.errors import SolverError
+from substrate.numbers import relative_rounding, root_mean_square
 
 __all__ = ["AnswerCheck", "OptimalValue"]
 

@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from substrate.arrays import Array
-from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DeclarationError
+from substrate.numbers import relative_rounding
 
 __all__ = [
     "KINDS",

@@ -19,7 +19,6 @@ from functools import cache
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.rounding import at_most
 from substrate.errors import DeclarationError
 from substrate.kernels import (
     Componentwise,
@@ -34,6 +33,7 @@ from substrate.kernels import (
 )
 from substrate.kernels.derivatives import Orders, split_orders
 from substrate.kernels.of_distance import KernelOfDistance
+from substrate.numbers import at_most
 
 __all__ = [
     "Summand",

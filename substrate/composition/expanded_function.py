@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array
-from substrate.certificates.balls import Balls, above
-from substrate.certificates.rounding import at_most, relative_rounding
+from substrate.arrays import Array, strips
+from substrate.balls import Balls, above
 from substrate.composition.derivative_bounds import bound_derivative
 from substrate.composition.linear_operators import (
     VALUE,
@@ -28,7 +27,7 @@ from substrate.composition.linear_operators import (
 )
 from substrate.kernels import Kernel, Restricted, Scaled
 from substrate.kernels.distances import to_dense
-from substrate.namespaces import strips
+from substrate.numbers import at_most, relative_rounding
 from substrate.proof.least_squares import ball_derivatives
 
 __all__ = [

@@ -33,13 +33,13 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.rounding import lost_beside, rank_cutoff, relative_rounding
 from substrate.composition.pivoted_features import pivoted_factor
 from substrate.composition.reading import Reading
 from substrate.composition.span import SubstrateSpan
 from substrate.fits.coordinates import CUTOFF, stacked_directions
 from substrate.gram import Coordinates, Gram, refuse_negative
 from substrate.least_squares.stacked_least_squares import off_ones, reflect
+from substrate.numbers import lost_beside, rank_cutoff, relative_rounding
 from substrate.threads import blas_threads
 
 __all__ = [

@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from substrate.arrays import is_sparse
+from substrate.arrays import is_sparse, row_blocks
 from substrate.composition.level import Substrate
 from substrate.composition.place_holders import PlaceHolder
 from substrate.composition.reading import Reading, read
-from substrate.namespaces import row_blocks
 
 __all__ = ["READ", "FurtherPoints", "Numbers", "keys_of"]
 

@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from substrate.arrays import Array, is_sparse, real_points
-from substrate.certificates.rounding import relative_rounding
+from substrate.arrays import Array, is_sparse, real_points, strips
 from substrate.composition.measures import Measure
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.kernels.derivatives import checked_orders
 from substrate.kernels.integrals import volumes
-from substrate.namespaces import strips
+from substrate.numbers import relative_rounding
 
 __all__ = [
     "VALUE",

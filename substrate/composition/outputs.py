@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.rows import ACCURATE, spread_of
+from substrate.certificates import ACCURATE, spread_of
 from substrate.composition.level import Substrate
 from substrate.composition.terms import LinearPart, One, Term, base_of, terms_of
 from substrate.errors import DeclarationError

@@ -36,10 +36,10 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import lsqr, splu
 
 from substrate.arrays import Array
-from substrate.certificates.rounding import relative_rounding
-from substrate.certificates.rows import power_of_two
+from substrate.certificates import power_of_two
 from substrate.composition.cones import Cone, clarabel_cones, dual_point, inward, is_inside, read_cones
 from substrate.errors import SolverError
+from substrate.numbers import relative_rounding
 
 __all__ = ["FeasiblePoint", "Point", "Program", "parameters_at", "read_problem", "squares_of", "stack"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array, real_points
+from substrate.arrays import Array, real_points, row_blocks
 from substrate.certificates import Certificate
 from substrate.composition.level import Substrate
 from substrate.composition.linear_operators import Functional, LinearOperator
@@ -19,7 +19,6 @@ from substrate.composition.squares import SquaredRows
 from substrate.composition.terms import FittedPart, FittedTerm, LinearPart, One, Term, WeightedTerm
 from substrate.errors import DataError, DeclarationError
 from substrate.files import save
-from substrate.namespaces import row_blocks
 from substrate.solvers import SolverRecord
 
 __all__ = ["Further", "KernelExpansion", "Result"]

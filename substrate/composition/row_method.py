@@ -10,8 +10,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.bounds import FORMULA, EnclosedKernel, ExpansionPoint, RowMachine, bound_rows, optimality_rows
-from substrate.certificates import Certificate, Row
-from substrate.certificates.rows import UNPOLISHED, Accuracy, accuracy_row
+from substrate.certificates import UNPOLISHED, Accuracy, Certificate, Row, accuracy_row
 from substrate.composition.level import Substrate
 from substrate.composition.outputs import Outputs, scale_of_targets
 from substrate.composition.result import KernelExpansion

@@ -29,7 +29,6 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.rounding import UNIT, at_most, relative_rounding
 from substrate.composition.derivative_bounds import (
     Summand,
     add_orders,
@@ -40,6 +39,7 @@ from substrate.composition.derivative_bounds import (
 from substrate.composition.everywhere import ShapeConstraint
 from substrate.composition.expanded_function import EvaluatedTerms, ExpandedFunction
 from substrate.errors import DeclarationError
+from substrate.numbers import UNIT, at_most, relative_rounding
 from substrate.search.best_first import BestFirst, Limits
 
 __all__ = ["BoundShape", "LowestValue", "ShapePlan"]

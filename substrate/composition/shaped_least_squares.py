@@ -26,12 +26,9 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
-from substrate.arrays import Array
-from substrate.certificates import Row
-from substrate.certificates.balls import Balls, precision
-from substrate.certificates.enclosed import Double
-from substrate.certificates.rounding import relative_rounding
-from substrate.certificates.rows import accuracy_row, spread_of
+from substrate.arrays import Array, row_blocks
+from substrate.balls import Balls, precision
+from substrate.certificates import Row, accuracy_row, spread_of
 from substrate.composition.everywhere import Everywhere, ShapeConstraint
 from substrate.composition.expanded_function import BallTerms, EvaluatedTerms, ExpandedFunction, ExpansionTerm
 from substrate.composition.level import Substrate
@@ -46,7 +43,7 @@ from substrate.composition.machine import Machine
 from substrate.composition.shape_oracle import ShapePlan
 from substrate.composition.shaped_machine import BRACKET, DISTANCE, ShapedResult, ShapeReport
 from substrate.kernels import Kernel
-from substrate.namespaces import row_blocks
+from substrate.numbers import Double, relative_rounding
 from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.least_squares import prove_bound
 

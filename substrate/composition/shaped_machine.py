@@ -27,14 +27,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from substrate.arrays import Array, real_points
-from substrate.certificates import NO_BOUND, Certificate, Row
-from substrate.certificates.rounding import relative_rounding
-from substrate.certificates.rows import Accuracy
+from substrate.certificates import NO_BOUND, Accuracy, Certificate, Row
 from substrate.composition.accuracy import OptimalValue
 from substrate.composition.expanded_function import ExpandedFunction
 from substrate.composition.result import KernelExpansion, Result
 from substrate.composition.shape_oracle import BoundShape, LowestValue, ShapePlan
 from substrate.errors import SolverError
+from substrate.numbers import relative_rounding
 
 __all__ = ["BRACKET", "DISTANCE", "ShapeMultipliers", "ShapeReport", "ShapedResult", "solve_shaped"]
 

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates import NO_BOUND, Certificate, Row
-from substrate.certificates.rows import Accuracy
+from substrate.certificates import NO_BOUND, Accuracy, Certificate, Row
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.solvers import SolverRecord, solve_problem, tolerance_of

@@ -19,10 +19,7 @@ import cvxpy as cp
 import numpy as np
 
 from substrate.arrays import Array, real_array, real_targets
-from substrate.certificates import Row
-from substrate.certificates.enclosed import Double
-from substrate.certificates.rows import UNPOLISHED, Accuracy
-from substrate.certificates.tolerance import Tolerance
+from substrate.certificates import UNPOLISHED, Accuracy, Row, Tolerance
 from substrate.declarations import Declared
 from substrate.declarations.regression_page import within_solvers
 from substrate.errors import DataError
@@ -31,6 +28,7 @@ from substrate.gram import Gram
 from substrate.ingredients import regression_fit, signed_labels, sparsity, sparsity_rows, zero_sum, zero_sum_row
 from substrate.least_squares.column_reduction import support_count
 from substrate.least_squares.robust_weights import check_choice
+from substrate.numbers import Double
 from substrate.penalties import DoubleColumns, OneNorm, accuracy_of
 from substrate.reduced.rules import Candidates, select_feature_vectors
 

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates import Row
-from substrate.certificates.rows import gap_row
+from substrate.certificates import Row, gap_row
 from substrate.declarations import Declared
 
 __all__ = ["declare_ky_fan"]

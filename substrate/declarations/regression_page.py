@@ -16,10 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from substrate.arrays import Array, positive, real_targets, row_weights
-from substrate.certificates import Row
-from substrate.certificates.enclosed import Double
-from substrate.certificates.rows import UNPOLISHED, Accuracy, gap_row
-from substrate.certificates.tolerance import Tolerance
+from substrate.certificates import UNPOLISHED, Accuracy, Row, Tolerance, gap_row
 from substrate.declarations import Declared, given_gram
 from substrate.errors import DataError
 from substrate.ingredients import RegressionFit, SquaredErrors, SquaredNorm, zero_sum_row
@@ -27,6 +24,7 @@ from substrate.least_squares.answer import FORMULA, Expansion, bound_expansion
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import target_unit
+from substrate.numbers import Double
 
 __all__ = ["RegressionData", "declared_targets", "least_squares_accuracy", "optimality_rows", "within_solvers"]
 

@@ -21,10 +21,7 @@ import cvxpy as cp
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates import Row
-from substrate.certificates.enclosed import Double
-from substrate.certificates.rows import UNPOLISHED, Accuracy
-from substrate.certificates.tolerance import Tolerance
+from substrate.certificates import UNPOLISHED, Accuracy, Row, Tolerance
 from substrate.declarations import Declared
 from substrate.declarations.expansion import signs_of
 from substrate.declarations.regression_page import within_solvers
@@ -40,6 +37,7 @@ from substrate.fits.variation import (
 from substrate.gram import Gram
 from substrate.ingredients import component_bounds, regression_fit, zero_sum, zero_sum_row
 from substrate.ingredients.component_weights import Weights
+from substrate.numbers import Double
 from substrate.penalties import DoubleColumns, MaximalVariation, accuracy_of
 
 __all__ = ["component_grams", "component_matrices", "fast_values", "given_coordinates", "variation_expansion"]

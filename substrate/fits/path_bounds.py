@@ -47,12 +47,12 @@ from scipy.linalg import solve_triangular
 from scipy.sparse import csr_array
 
 from substrate.arrays import Array
-from substrate.certificates.rounding import UNIT, at_most, relative_rounding
 from substrate.errors import DataError
 from substrate.fits.coordinates import ComponentCoordinates
 from substrate.fits.l1 import zeta_max
 from substrate.fits.paths import Path, correlation_noise, l1_path, variation_path
 from substrate.fits.variation import divide_from_right
+from substrate.numbers import UNIT, at_most, relative_rounding
 from substrate.search.range_end import STEP, least_beyond
 
 __all__ = ["Fold", "ReadOff", "Track", "l1_fold", "l1_path_of", "read_off", "variation_fold"]

@@ -42,11 +42,11 @@ from scipy.linalg import lapack, qr, qr_delete
 from scipy.sparse import csr_array, vstack
 
 from substrate.arrays import Array, real_array
-from substrate.certificates.rounding import rank_cutoff, relative_rounding
 from substrate.errors import DataError, DeclarationError
 from substrate.fits.coordinates import root_of
 from substrate.fits.polish import BALL
 from substrate.least_squares.stacked_least_squares import reflect
+from substrate.numbers import rank_cutoff, relative_rounding
 from substrate.threads import blas_threads
 
 __all__ = [

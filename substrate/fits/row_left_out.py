@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from substrate.arrays import Array
-from substrate.certificates.rows import roundoff
+from substrate.certificates import roundoff
 from substrate.fits.row_newton import GramRows, RowPoint, solve_rows
 from substrate.losses import PieceLoss, RowLoss
 

@@ -28,10 +28,10 @@ from scipy.linalg import lu_factor, lu_solve
 from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf
 
 from substrate.arrays import Array
-from substrate.certificates.enclosed import Double
 from substrate.errors import SolverError
 from substrate.gram import Gram
 from substrate.losses import PieceLoss, RowLoss
+from substrate.numbers import Double
 
 __all__ = ["FeatureRows", "GramRows", "RowPoint", "balance_bias", "solve_losses", "solve_rows"]
 

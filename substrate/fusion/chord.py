@@ -37,9 +37,9 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.rounding import relative_rounding
 from substrate.composition.program import Conditions, Point, Program
 from substrate.fusion.search import Cut, Theta, geometric_share
+from substrate.numbers import relative_rounding
 from substrate.search.best_first import Limits, SpentError
 
 __all__ = ["NOT_KNOWN", "Chord", "ChordKnot"]

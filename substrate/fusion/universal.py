@@ -57,10 +57,10 @@ from typing import NamedTuple
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.rounding import relative_rounding, subtract_below
 from substrate.composition.program import Point, Program
 from substrate.errors import SolverError
 from substrate.fusion.search import Cut, Theta, geometric_share, width
+from substrate.numbers import relative_rounding, subtract_below
 from substrate.search.best_first import Limits
 
 __all__ = ["Knot", "Universal", "bound_game"]

@@ -16,14 +16,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from substrate.arrays import Array, non_negative
-from substrate.certificates.enclosed import Double
-from substrate.certificates.rounding import ROUNDED_ONCE, add_roundings, at_most, relative_rounding
+from substrate.arrays import Array, namespace_of, non_negative, take_columns, to_numpy
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.base import BaseKernel, Formula, Number, SumOfProducts, paired_values, refuse_overflow
 from substrate.kernels.derivatives import Orders, split_orders
 from substrate.kernels.integrals import integrate_by_rule, volumes
-from substrate.namespaces import namespace_of, take_columns, to_numpy
+from substrate.numbers import ROUNDED_ONCE, Double, add_roundings, at_most, relative_rounding
 
 __all__ = [
     "Composite",

@@ -11,26 +11,26 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from substrate.arrays import Array, real_points
-from substrate.certificates.enclosed import Double
-from substrate.errors import DataError, DeclarationError
-from substrate.kernels.derivatives import Derivatives
-from substrate.kernels.distances import to_dense
-from substrate.kernels.integrals import Integrals
-from substrate.kernels.scales import Scales
-from substrate.namespaces import (
+from substrate.arrays import (
+    Array,
     blocks_beside,
     device_blocks,
-    device_points,
     diagonal_set,
     is_device_array,
     namespace_of,
+    real_points,
     room_on_device,
     same_home,
     strips,
     to_numpy,
     zeros_beside,
 )
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels.derivatives import Derivatives
+from substrate.kernels.distances import to_dense
+from substrate.kernels.integrals import Integrals
+from substrate.kernels.scales import Scales
+from substrate.numbers import Double
 from substrate.values import Value
 
 __all__ = [
@@ -114,10 +114,10 @@ class BaseKernel(Value, Derivatives, Integrals, Scales, ABC):
 
         Tensors of torch and arrays of CuPy stay on their device, and the matrix is of the same library.
         """
-        X = _checked_points(X, "X")
+        X = real_points(X, "X")
         if Z is None:
             return symmetric_matrix(self, X)
-        Z = _checked_points(Z, "Z")
+        Z = real_points(Z, "Z")
         same_home(X=X, Z=Z)
         if X.shape[1] != Z.shape[1] and not self.pairwise:
             raise DataError(f"X has {X.shape[1]} columns and Z has {Z.shape[1]}; they must agree")
@@ -281,10 +281,6 @@ def symmetric_matrix(kernel: BaseKernel, X: Any) -> Any:
         K[rows, rows] = xp.triu(square) + xp.triu(square, k=1).T
     diagonal_set(K, kernel.diag(X))
     return K
-
-
-def _checked_points(X: Any, name: str) -> Any:
-    return device_points(X, name) if is_device_array(X) else real_points(X, name)
 
 
 def _new_matrix(X: Any, n_columns: int) -> Any:

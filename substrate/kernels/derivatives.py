@@ -34,9 +34,8 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array, is_sparse, real_points
+from substrate.arrays import Array, is_device_array, is_sparse, real_points
 from substrate.errors import DataError, DeclarationError
-from substrate.namespaces import is_device_array
 
 __all__ = [
     "Derivatives",

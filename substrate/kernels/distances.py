@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array, is_sparse
-from substrate.certificates.rounding import random_rounding, relative_rounding, single_rounding
-from substrate.namespaces import is_device_array, namespace_of, on_device_of, strips
+from substrate.arrays import Array, is_device_array, is_sparse, namespace_of, on_device_of, strips
+from substrate.numbers import random_rounding, relative_rounding, single_rounding
 
 __all__ = [
     "MOST_DENSE",

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from substrate.arrays import Array
+from substrate.arrays import Array, diagonal_of, is_device_array, namespace_of, same_home, where_it_lives
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.algebra import Kernel
 from substrate.kernels.base import paired_values
@@ -17,7 +17,6 @@ from substrate.kernels.distances import to_dense
 from substrate.kernels.matern import Matern
 from substrate.kernels.of_distance import RBF, Laplacian
 from substrate.kernels.polynomial import Linear, Polynomial
-from substrate.namespaces import diagonal_of, is_device_array, namespace_of, same_home, where_it_lives
 
 __all__ = ["Foreign", "Precomputed", "as_kernel"]
 

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array, positive
-from substrate.certificates.rounding import bessel_rounding, relative_rounding
 from substrate.errors import DeclarationError
 from substrate.kernels.base import Number
 from substrate.kernels.of_distance import Functions, KernelOfDistance
+from substrate.numbers import bessel_rounding, relative_rounding
 
 __all__ = ["ELEMENTARY", "Matern"]
 

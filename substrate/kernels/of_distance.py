@@ -14,9 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from substrate.arrays import Array, positive
-from substrate.certificates.enclosed import LEAST, Double
-from substrate.certificates.rounding import at_most, exponential_rounding, relative_rounding, sum_rounding
+from substrate.arrays import Array, namespace_of, positive, zeros_beside
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.algebra import Kernel
 from substrate.kernels.base import Formula, Number
@@ -29,7 +27,7 @@ from substrate.kernels.distances import (
 )
 from substrate.kernels.integrals import integrate_differences
 from substrate.kernels.widths import Width, checked_width, distinct_rows, each_distance, median_distance
-from substrate.namespaces import namespace_of, zeros_beside
+from substrate.numbers import LEAST, Double, at_most, exponential_rounding, relative_rounding, sum_rounding
 
 __all__ = ["NUMPY", "RBF", "Categorical", "Functions", "KernelOfDistance", "Laplacian", "PowerExponential"]
 

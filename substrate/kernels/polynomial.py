@@ -14,16 +14,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from substrate.arrays import Array, is_sparse, non_negative
-from substrate.certificates.enclosed import Double
-from substrate.certificates.rounding import relative_rounding, sum_rounding
+from substrate.arrays import Array, is_sparse, namespace_of, non_negative, paired_sums
 from substrate.errors import DeclarationError
 from substrate.kernels.algebra import Kernel
 from substrate.kernels.base import Formula, Number, refuse_overflow
 from substrate.kernels.derivatives import Orders, differentiate_inner_product
 from substrate.kernels.distances import to_dense
 from substrate.kernels.integrals import integrate_by_rule
-from substrate.namespaces import namespace_of, paired_sums
+from substrate.numbers import Double, relative_rounding, sum_rounding
 
 __all__ = ["Linear", "Polynomial"]
 

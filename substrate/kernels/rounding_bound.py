@@ -28,8 +28,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.rounding import at_most
 from substrate.kernels.nodes import Node, Program, order_nodes
+from substrate.numbers import at_most
 
 __all__ = ["DOUBLE", "LAST_PLACES", "SINGLE", "Arithmetic", "Format", "RoundingBound", "bound_rounding", "places_of"]
 

@@ -16,9 +16,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from substrate.arrays import Array, is_sparse, positive, real_array, real_points
+from substrate.arrays import Array, is_device_array, is_sparse, positive, real_array, real_points
 from substrate.errors import DataError, DeclarationError
-from substrate.namespaces import is_device_array
 
 __all__ = ["Scales"]
 

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from substrate.arrays import is_device_array, namespace_of, strips, zeros_beside
 from substrate.kernels import Kernel
-from substrate.namespaces import is_device_array, namespace_of, strips, zeros_beside
 from substrate.progress import LateProgress
 from substrate.threads import one_blas_thread, threads_for
 

@@ -34,14 +34,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from substrate.arrays import Array, is_sparse, real_array, real_points
-from substrate.certificates.enclosed import Double
-from substrate.certificates.rounding import relative_rounding
+from substrate.arrays import Array, is_device_array, is_sparse, real_array, real_points, strips
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.algebra import Kernel, Nested
 from substrate.kernels.base import BaseKernel, Formula, Number, SumOfProducts
 from substrate.kernels.derivatives import Orders, differentiate_formula
-from substrate.namespaces import is_device_array, strips
+from substrate.numbers import Double, relative_rounding
 
 __all__ = ["CurlFree", "DivergenceFree", "OnDirections", "Separable", "component_rows"]
 

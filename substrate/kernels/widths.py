@@ -23,10 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array, is_sparse, positive
+from substrate.arrays import Array, is_sparse, positive, to_numpy
 from substrate.errors import DeclarationError
 from substrate.kernels.distances import MOST_DENSE, to_dense
-from substrate.namespaces import to_numpy
 
 __all__ = ["Width", "checked_width", "distinct_rows", "each_distance", "median_distance", "spreads_of"]
 

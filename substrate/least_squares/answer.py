@@ -12,7 +12,7 @@ Let :math:`f = K a + b 1`, :math:`D = \operatorname{diag}(1/(\gamma v_i))` and :
 where gamma cancels. A nonzero sum :math:`1^T a` is removed first, in proportion to :math:`D^{-1} 1`. With other columns
 that are not penalised Z is in the place of 1 (:mod:`~substrate.least_squares.border`).
 
-:func:`bound_expansion` is this formula, over numbers with a radius (:mod:`~substrate.certificates.enclosed`), so that
+:func:`bound_expansion` is this formula, over numbers with a radius (:mod:`~substrate.numbers`), so that
 rounding is part of them. With :math:`s_i = \sqrt{k(x_i, x_i)}` and a computed kernel value within :math:`p\, s_i s_j`
 of the true one, K a of the fit has the radius :math:`(p + n u)\, s_i \sum_j s_j |a_j|`, once in the residual and once
 in what ``predict`` returns. Where that exceeds the tolerance, K a is formed once more in double precision, of kernel
@@ -32,17 +32,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from substrate.arrays import Array
-from substrate.certificates import NO_BOUND, Row
-from substrate.certificates.enclosed import LEAST, Double, sum_rounding
-from substrate.certificates.rows import Accuracy, accuracy_of_outputs
-from substrate.certificates.tolerance import Tolerance
+from substrate.arrays import Array, is_device_array, strips, to_numpy
+from substrate.certificates import NO_BOUND, Accuracy, Row, Tolerance, accuracy_of_outputs
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.kernels.base import LEAST_DIAGONAL
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.kernel_products import expansion_values
-from substrate.namespaces import is_device_array, strips, to_numpy
+from substrate.numbers import LEAST, Double, sum_rounding
 
 __all__ = [
     "FORMULA",

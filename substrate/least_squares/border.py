@@ -34,12 +34,10 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array
+from substrate.arrays import Array, namespace_of, on_device_of, to_numpy
 from substrate.certificates import Row
-from substrate.certificates.enclosed import Double, at_most
-from substrate.certificates.rounding import dependence_cutoff, is_singular
 from substrate.errors import DataError, SolverError
-from substrate.namespaces import namespace_of, on_device_of, to_numpy
+from substrate.numbers import Double, at_most, dependence_cutoff, is_singular
 
 __all__ = [
     "NO_BORDER",

@@ -29,7 +29,7 @@ which makes the tolerance a share of the kernel's own size. The result depends o
 
 .. math:: \|f - f^\star\| \le \Big(1 + \frac1\gamma \|(C^T C)^{-1} C^T\|\Big) \sqrt{g^T (C^T C)^{-1} g} ,
 
-over numbers with a radius (:mod:`~substrate.certificates.enclosed`); what e is off by counts with its length. The
+over numbers with a radius (:mod:`~substrate.numbers`); what e is off by counts with its length. The
 kernel need not be positive semi-definite for that. In balls it is a proof.
 """
 
@@ -41,12 +41,10 @@ import numpy as np
 from scipy.linalg import lstsq, solve_triangular
 
 from substrate.arrays import Array, positive
-from substrate.certificates import Row
-from substrate.certificates.enclosed import Double
-from substrate.certificates.rounding import rank_cutoff
-from substrate.certificates.rows import roundoff
+from substrate.certificates import Row, roundoff
 from substrate.errors import DeclarationError, SolverError
 from substrate.kernels import Kernel
+from substrate.numbers import Double, rank_cutoff
 from substrate.threads import blas_threads
 
 __all__ = [

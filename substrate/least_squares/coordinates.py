@@ -28,9 +28,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from substrate.arrays import Array
-from substrate.certificates.rounding import ROUNDED_ONCE
-from substrate.namespaces import namespace_of, on_device_of, to_numpy
+from substrate.arrays import Array, namespace_of, on_device_of, to_numpy
+from substrate.numbers import ROUNDED_ONCE
 
 __all__ = ["LeastSquares"]
 

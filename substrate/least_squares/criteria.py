@@ -59,14 +59,8 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from substrate.arrays import Array
-from substrate.certificates.rounding import at_most, relative_rounding
-from substrate.errors import SolverError
-from substrate.least_squares.coordinates import LeastSquares
-from substrate.least_squares.left_out_blocks import BlockBatch, LeftOutBlocks
-from substrate.least_squares.regularization import Regularization
-from substrate.least_squares.spectrum import Spectrum, Targets
-from substrate.namespaces import (
+from substrate.arrays import (
+    Array,
     blocks_beside,
     namespace_of,
     on_device_of,
@@ -75,6 +69,12 @@ from substrate.namespaces import (
     to_numpy,
     zeros_beside,
 )
+from substrate.errors import SolverError
+from substrate.least_squares.coordinates import LeastSquares
+from substrate.least_squares.left_out_blocks import BlockBatch, LeftOutBlocks
+from substrate.least_squares.regularization import Regularization
+from substrate.least_squares.spectrum import Spectrum, Targets
+from substrate.numbers import at_most, relative_rounding
 from substrate.threads import blas_threads
 
 __all__ = [

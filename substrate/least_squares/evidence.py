@@ -32,8 +32,8 @@ from typing import ClassVar
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.rounding import relative_rounding
 from substrate.least_squares.criteria import LeaveOneOut, OfMachine, Samples, between, unknown_at
+from substrate.numbers import relative_rounding
 
 __all__ = [
     "OF_SPECTRUM",

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array
-from substrate.certificates.rounding import block_length
+from substrate.arrays import Array, blocks_beside, is_device_array, namespace_of, strips, take_columns, zeros_beside
 from substrate.kernels import Kernel
-from substrate.namespaces import blocks_beside, is_device_array, namespace_of, strips, take_columns, zeros_beside
+from substrate.numbers import block_length
 from substrate.threads import blas_threads
 
 __all__ = ["expansion_values"]

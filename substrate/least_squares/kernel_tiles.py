@@ -18,11 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array, is_sparse
+from substrate.arrays import Array, is_device_array, is_sparse, namespace_of, on_device_of, take_rows, to_numpy
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.kernels.tiled_product import Precision, tiled_product
-from substrate.namespaces import is_device_array, namespace_of, on_device_of, take_rows, to_numpy
 from substrate.operators import KernelOperator
 from substrate.progress import LateProgress
 

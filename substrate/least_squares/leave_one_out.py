@@ -28,10 +28,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from substrate.arrays import Array
-from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DataError, SolverError
 from substrate.gram import Gram
 from substrate.least_squares.border import ONES, Border
+from substrate.numbers import relative_rounding
 
 __all__ = [
     "Rows",

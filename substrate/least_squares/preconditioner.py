@@ -14,10 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array
-from substrate.errors import SolverError
-from substrate.kernels import Kernel
-from substrate.namespaces import (
+from substrate.arrays import (
+    Array,
     cholesky,
     diagonal_of,
     diagonal_set,
@@ -32,6 +30,8 @@ from substrate.namespaces import (
     to_numpy,
     zeros_beside,
 )
+from substrate.errors import SolverError
+from substrate.kernels import Kernel
 from substrate.progress import LateProgress
 from substrate.threads import blas_threads
 

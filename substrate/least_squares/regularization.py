@@ -12,9 +12,8 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from substrate.arrays import Array
+from substrate.arrays import Array, namespace_of
 from substrate.errors import DataError
-from substrate.namespaces import namespace_of
 
 __all__ = ["Regularization"]
 

@@ -15,12 +15,11 @@ from dataclasses import replace
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates import Row
-from substrate.certificates.rounding import relative_rounding
-from substrate.certificates.rows import Accuracy, accuracy_of_outputs, gap_row, roundoff
+from substrate.certificates import Accuracy, Row, accuracy_of_outputs, gap_row, roundoff
 from substrate.ingredients import error_row, fit_row, zero_sum_row
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.saddle_system import target_unit
+from substrate.numbers import relative_rounding
 
 __all__ = ["saddle_rows", "worst_rows"]
 

@@ -38,11 +38,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from substrate.arrays import Array, check_memory
-from substrate.certificates.rounding import random_rounding
+from substrate.arrays import Array, check_memory, namespace_of, on_device_of
 from substrate.gram import Gram
 from substrate.least_squares.border import ONES, Border
-from substrate.namespaces import namespace_of, on_device_of
+from substrate.numbers import random_rounding
 
 __all__ = [
     "SaddleSolution",

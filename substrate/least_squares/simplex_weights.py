@@ -24,10 +24,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates import Row
-from substrate.certificates.rounding import relative_rounding
-from substrate.certificates.rows import ACCURATE
+from substrate.certificates import ACCURATE, Row
 from substrate.least_squares.saddle_system import target_unit
+from substrate.numbers import relative_rounding
 
 __all__ = ["StackGap", "bound_stack", "weigh_machines"]
 

@@ -40,15 +40,14 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array
-from substrate.certificates.rounding import ROUNDED_ONCE, at_most, lost_beside, matrix_noise, relative_rounding
-from substrate.certificates.rows import roundoff
+from substrate.arrays import Array, blocks_beside, namespace_of, on_device_of, strips, to_numpy, zeros_beside
+from substrate.certificates import roundoff
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.gram import Gram
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.coordinates import LeastSquares
 from substrate.least_squares.saddle_system import target_unit
-from substrate.namespaces import blocks_beside, namespace_of, on_device_of, strips, to_numpy, zeros_beside
+from substrate.numbers import ROUNDED_ONCE, at_most, lost_beside, matrix_noise, relative_rounding
 from substrate.threads import blas_threads
 
 __all__ = ["Spectrum", "Targets", "centred_spectrum"]

@@ -2,7 +2,7 @@
 
 They need python-flint, ``pip install "lssvm-substrate[proof]"``. Nothing here uses the code that fitted a model:
 kernels are evaluated from their formulas, on the stored numbers, in as many bits as the verdict needs. The numbers are
-those of :mod:`~substrate.certificates.balls`; this file holds the record of a proof.
+those of :mod:`~substrate.balls`; this file holds the record of a proof.
 """
 
 from dataclasses import dataclass
@@ -11,12 +11,11 @@ from typing import Self
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.balls import above, ball, balls, below, flint, precision
-from substrate.certificates.rounding import target_rounding
-from substrate.certificates.rows import ACCURATE, Accuracy, ratio_of
-from substrate.certificates.tolerance import Tolerance
+from substrate.balls import above, ball, balls, below, flint, precision
+from substrate.certificates import ACCURATE, Accuracy, Tolerance, ratio_of
 from substrate.kernels import Kernel
 from substrate.kernels.base import Formula
+from substrate.numbers import target_rounding
 
 __all__ = [
     "Proof",

@@ -32,8 +32,8 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.balls import Balls
-from substrate.certificates.tolerance import Tolerance
+from substrate.balls import Balls
+from substrate.certificates import Tolerance
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel

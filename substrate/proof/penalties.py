@@ -11,8 +11,8 @@ from operator import add
 from typing import Any
 
 from substrate.arrays import Array
-from substrate.certificates.balls import Balls
-from substrate.certificates.tolerance import Tolerance
+from substrate.balls import Balls
+from substrate.certificates import Tolerance
 from substrate.kernels import Kernel
 from substrate.penalties import BallColumns, OneNorm, VariationMachine, bound_distance
 from substrate.proof import Proof

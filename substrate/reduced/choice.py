@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import is_sparse, refuse_disguised
+from substrate.arrays import HOST, is_device_array, is_sparse, refuse_disguised, take_rows, to_numpy, where_it_lives
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.kernel_tiles import KernelTiles
-from substrate.namespaces import HOST, is_device_array, take_rows, to_numpy, where_it_lives
 from substrate.reduced import Basis
 from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.rules import (

@@ -37,11 +37,10 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from substrate.arrays import Array
-from substrate.certificates.rounding import at_most, eigenvalue_rounding, sum_rounding
+from substrate.arrays import Array, namespace_of
 from substrate.least_squares.criteria import Criterion, OfMachine, Samples, following
 from substrate.least_squares.evidence import Evidence, GeneralizedCrossValidation, ceiling_of_remainder
-from substrate.namespaces import namespace_of
+from substrate.numbers import at_most, eigenvalue_rounding, sum_rounding
 from substrate.reduced.moments import Moments
 from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.solution import Penalty

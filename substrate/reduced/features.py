@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array
-from substrate.namespaces import namespace_of, on_device_of, to_numpy, zeros_beside
+from substrate.arrays import Array, namespace_of, on_device_of, to_numpy, zeros_beside
 from substrate.reduced.linear_columns import LinearColumns
 from substrate.reduced.rows import RowValues
 from substrate.threads import blas_threads

@@ -24,10 +24,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from substrate.arrays import Array
-from substrate.errors import SolverError
-from substrate.least_squares.criteria import LeftOutCriterion, Samples
-from substrate.namespaces import (
+from substrate.arrays import (
+    Array,
     namespace_of,
     on_device_of,
     own_copy,
@@ -35,6 +33,8 @@ from substrate.namespaces import (
     to_numpy,
     zeros_beside,
 )
+from substrate.errors import SolverError
+from substrate.least_squares.criteria import LeftOutCriterion, Samples
 from substrate.reduced.criteria import SpectrumRadius, less_rounding
 from substrate.reduced.rows import KernelRows, KernelValues, RowValues
 from substrate.reduced.spectrum import ReducedSpectrum

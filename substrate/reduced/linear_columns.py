@@ -22,11 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array, is_sparse
+from substrate.arrays import Array, is_device_array, is_sparse, namespace_of, on_device_of, to_numpy
 from substrate.errors import DataError
 from substrate.kernels import Kernel
 from substrate.least_squares.border import Border, column_factor, column_units, weighted_center
-from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy
 from substrate.streaming.passes import sum_blocks
 from substrate.streaming.rows import Block, Source
 

@@ -18,9 +18,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from substrate.arrays import Array
-from substrate.certificates.rounding import ROUNDED_ONCE, matrix_noise
-from substrate.namespaces import (
+from substrate.arrays import (
+    Array,
     diagonal_of,
     is_device_array,
     namespace_of,
@@ -30,6 +29,7 @@ from substrate.namespaces import (
     to_numpy,
     zeros_beside,
 )
+from substrate.numbers import ROUNDED_ONCE, matrix_noise
 from substrate.reduced.features import Features
 from substrate.reduced.folds import GivenFolds
 from substrate.reduced.rows import PART, KernelRows, RowValues

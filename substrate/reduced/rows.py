@@ -12,19 +12,20 @@ from typing import Any, Self
 
 import numpy as np
 
-from substrate.arrays import Array, is_sparse
-from substrate.certificates.rounding import ROUNDED_ONCE
-from substrate.kernels import Kernel
-from substrate.namespaces import (
+from substrate.arrays import (
     HOST,
+    Array,
     device_blocks,
     is_device_array,
+    is_sparse,
     namespace_of,
     strips,
     take_rows,
     to_numpy,
     zeros_beside,
 )
+from substrate.kernels import Kernel
+from substrate.numbers import ROUNDED_ONCE
 from substrate.reduced.linear_columns import LinearColumns
 from substrate.streaming.passes import each_block, longest_sum, sum_blocks
 from substrate.streaming.rows import BLOCK_ROWS, ArraySource, Block, Source

@@ -35,10 +35,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from substrate.arrays import Array, check_memory
-from substrate.certificates.rounding import rank_cutoff, relative_rounding
+from substrate.arrays import Array, check_memory, to_numpy
 from substrate.least_squares.saddle_system import target_unit
-from substrate.namespaces import to_numpy
+from substrate.numbers import rank_cutoff, relative_rounding
 from substrate.operators import KernelOperator
 from substrate.reduced.features import basis_features
 from substrate.reduced.moments import origin_of, sum_moments

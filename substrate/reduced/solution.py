@@ -33,11 +33,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from substrate.arrays import Array
-from substrate.certificates.rounding import at_most, sum_rounding
-from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_of_outputs
-from substrate.certificates.tolerance import Tolerance
-from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy, zeros_beside
+from substrate.arrays import Array, is_device_array, namespace_of, on_device_of, to_numpy, zeros_beside
+from substrate.certificates import ACCURATE, Accuracy, Tolerance, accuracy_of_outputs
+from substrate.numbers import at_most, sum_rounding
 from substrate.reduced.features import Features
 from substrate.reduced.rows import PART, KernelRows, KernelValues
 from substrate.reduced.spectrum import ReducedSpectrum

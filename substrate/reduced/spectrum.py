@@ -28,16 +28,16 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array
-from substrate.certificates.rounding import matrix_noise, relative_rounding
-from substrate.least_squares.coordinates import LeastSquares
-from substrate.least_squares.spectrum import Targets
-from substrate.namespaces import (
+from substrate.arrays import (
+    Array,
     is_device_array,
     namespace_of,
     to_numpy,
     zeros_beside,
 )
+from substrate.least_squares.coordinates import LeastSquares
+from substrate.least_squares.spectrum import Targets
+from substrate.numbers import matrix_noise, relative_rounding
 from substrate.reduced.features import Features, LinearFeatures
 from substrate.reduced.moments import Moments, Origin, Statistic
 from substrate.reduced.rows import KernelRows, RowValues

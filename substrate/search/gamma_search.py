@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array, ascending_pair, positive
-from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DeclarationError
 from substrate.least_squares.criteria import Criterion, Samples, Spectral
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.spectrum import Spectrum
 from substrate.least_squares.validation import CriterionSum
+from substrate.numbers import relative_rounding
 from substrate.search.gamma_result import GammaSearch
 from substrate.search.polynomial_minimum import (
     DEGREE,

@@ -32,7 +32,7 @@ from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
 from substrate.arrays import Array
-from substrate.certificates.rounding import relative_rounding
+from substrate.numbers import relative_rounding
 
 __all__ = [
     "DEGREE",

@@ -35,11 +35,10 @@ from typing import Literal
 import numpy as np
 from scipy.optimize import brentq
 
-from substrate.arrays import Array, positive
-from substrate.certificates.rounding import at_most, relative_rounding
+from substrate.arrays import Array, positive, to_numpy
 from substrate.errors import DataError
 from substrate.least_squares.spectrum import Spectrum, Targets
-from substrate.namespaces import to_numpy
+from substrate.numbers import at_most, relative_rounding
 from substrate.search.gamma_search import lambda_range
 
 __all__ = ["Quantity", "SecularEquation", "bracket_root", "enclose_noise", "enclose_norm", "quantity_given"]

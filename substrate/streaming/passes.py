@@ -19,8 +19,7 @@ from itertools import islice
 from operator import add
 from typing import Any, ClassVar, Self
 
-from substrate.arrays import available_memory
-from substrate.namespaces import HOST
+from substrate.arrays import HOST, available_memory
 from substrate.streaming.rows import BLOCK_ROWS, SPAN_ROWS, Block, RowBlocks, SlicedSource, Source, in_blocks
 from substrate.threads import one_blas_thread, threads_for
 

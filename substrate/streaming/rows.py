@@ -17,9 +17,19 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from substrate.arrays import Array, is_sparse, real_array, refuse_disguised
+from substrate.arrays import (
+    HOST,
+    Array,
+    is_device_array,
+    is_sparse,
+    namespace_of,
+    on_device_of,
+    real_array,
+    refuse_disguised,
+    take_rows,
+    where_it_lives,
+)
 from substrate.errors import DataError
-from substrate.namespaces import HOST, is_device_array, namespace_of, on_device_of, take_rows, where_it_lives
 
 __all__ = [
     "BLOCK_ROWS",

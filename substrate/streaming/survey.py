@@ -14,9 +14,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from substrate.arrays import Array
+from substrate.arrays import Array, namespace_of, on_device_of, to_numpy
 from substrate.errors import DataError
-from substrate.namespaces import namespace_of, on_device_of, to_numpy
 from substrate.streaming.passes import Tally
 from substrate.streaming.rows import Block, numbers
 

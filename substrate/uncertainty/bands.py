@@ -42,8 +42,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DataError
+from substrate.numbers import relative_rounding
 
 __all__ = ["Smoother", "curve_length", "tube_quantile"]
 

@@ -38,10 +38,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from substrate.arrays import Array
-from substrate.gram import Gram
-from substrate.least_squares.border import ONES, Border
-from substrate.namespaces import (
+from substrate.arrays import (
+    Array,
     blocks_beside,
     namespace_of,
     on_device_of,
@@ -50,6 +48,8 @@ from substrate.namespaces import (
     to_numpy,
     zeros_beside,
 )
+from substrate.gram import Gram
+from substrate.least_squares.border import ONES, Border
 from substrate.threads import blas_threads
 
 __all__ = [

@@ -58,11 +58,10 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array
+from substrate.arrays import Array, blocks_beside, namespace_of, partition, to_numpy, zeros_beside
 from substrate.errors import DataError, DeclarationError
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.saddle_system import target_unit
-from substrate.namespaces import blocks_beside, namespace_of, partition, to_numpy, zeros_beside
 from substrate.uncertainty.influence import LeftOutMachines, ShiftBlock
 
 __all__ = [

@@ -17,7 +17,7 @@ def sender(home: str) -> Callable[[Any], Any]:
 
 def assert_close(actual: Any, wanted: Any, tolerance: float = 1e-10) -> None:
     """Equal to numpy's up to rounding, relative to the largest value."""
-    from substrate.namespaces import is_device_array, to_numpy
+    from substrate.arrays import is_device_array, to_numpy
 
     assert is_device_array(actual)
     values = to_numpy(actual)

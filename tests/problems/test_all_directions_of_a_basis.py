@@ -13,9 +13,9 @@ import pytest
 pytest.importorskip("flint")
 
 from problems import LSSVMClassifier, LSSVMRegressor
-from substrate.arrays import EPS
 from substrate.certificates import Certificate
 from substrate.kernels import RBF, Laplacian, Polynomial
+from substrate.numbers import EPS
 from substrate.proof import Proof
 from substrate.reduced import Basis
 from tests.oracles.exact_reduced_basis import exact_distance, laplacian, polynomial, rbf

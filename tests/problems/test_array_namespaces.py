@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 import problems
 from problems import LSSVMClassifier, LSSVMClassifierCV, LSSVMRegressor, LSSVMRegressorCV, load
+from substrate.arrays import is_device_array, to_numpy
 from substrate.errors import (
     DataError,
     DeclarationError,
@@ -19,7 +20,6 @@ from substrate.errors import (
     SolverError,
 )
 from substrate.kernels import RBF, Componentwise, Precomputed
-from substrate.namespaces import is_device_array, to_numpy
 from substrate.reduced import Basis
 from tests.oracles.variants import symmetric_machine
 
@@ -153,7 +153,7 @@ def test_every_row_is_left_out(name, home):
 @pytest.mark.parametrize("name", SPARSE_LEFT_OUT)
 @pytest.mark.some_cases(4)
 def test_every_row_is_left_out_of_a_sparse_machine(name, home, monkeypatch):
-    monkeypatch.setattr("substrate.namespaces._BLOCK_ENTRIES", 12 * 35)
+    monkeypatch.setattr("substrate.arrays._BLOCK_ENTRIES", 12 * 35)
     send, (model, target) = sender(home), FITS[name]
     here, there = clone(model).fit(X, target), clone(model).fit(send(X), send(target))
     assert_left_out_alike(there.leave_one_out(send(X), send(target)), here.leave_one_out(X, target), home)

@@ -16,7 +16,7 @@ from problems import (
     load,
     maximal_variation,
 )
-from substrate.certificates.tolerance import Tolerance
+from substrate.certificates import Tolerance
 from substrate.errors import DeclarationError
 from substrate.fits.coordinates import decoupled_coordinates, shared_coordinates
 from substrate.fits.variation import rho_max, solve_maximal_variation

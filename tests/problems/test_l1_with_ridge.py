@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from problems import L1SubstrateClassifier, L1SubstrateRegressor, LSSVMRegressor, l1_substrate, load
-from substrate.certificates.tolerance import Tolerance
+from substrate.certificates import Tolerance
 from substrate.errors import DeclarationError, IndefiniteKernelWarning
 from substrate.fits.coordinates import root_of
 from substrate.fits.l1 import l1_rows, solve_l1, zeta_max

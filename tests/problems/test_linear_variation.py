@@ -9,7 +9,7 @@ from exact_linear_variation import exact_linear_errors
 from sampled_cases import first
 
 from problems import FusedMaximalVariationRegressor, MaximalVariationRegressor
-from substrate.certificates.rows import WITH_CUTOFF
+from substrate.certificates import WITH_CUTOFF
 from substrate.kernels import Linear
 
 OFFSETS = (0.0, 1e8, 1e2, 1e4, 1e5, 1e6, 1e7, 1e9)

@@ -12,8 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import problems
 from problems import LSSVMClassifier, LSSVMRegressor, MaximalVariationRegressor
-from substrate.certificates.rows import ACCURATE, UNPOLISHED, accuracy_row, unpolished_tolerance
-from substrate.certificates.tolerance import Tolerance
+from substrate.certificates import ACCURATE, UNPOLISHED, Tolerance, accuracy_row, unpolished_tolerance
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF
 from substrate.reduced import Basis

@@ -11,10 +11,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from problems import LSSVMRegressor, PrunedLSSVMRegressor, load
+from substrate.arrays import to_numpy
 from substrate.composition import Substrate
 from substrate.errors import DataError, DeclarationError, ScaleWarning
 from substrate.kernels import RBF, Laplacian, Matern
-from substrate.namespaces import to_numpy
 from substrate.reduced import Basis
 from tests.oracles.variants import componentwise_machine
 

@@ -9,23 +9,22 @@ from array_homes import HOMES, assert_close, sender
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 
-from substrate.arrays import memory_limit
-from substrate.errors import DataError, SolverError
-from substrate.namespaces import (
+from substrate.arrays import (
     HOST,
     check_finite,
     cholesky,
     device_blocks,
-    device_points,
     device_vector,
     diagonal_set,
     invert_triangle,
     is_device_array,
+    memory_limit,
     namespace_of,
     on_device_of,
     own_copy,
     paired_sums,
     partition,
+    real_points,
     room_on_device,
     same_home,
     solve_triangular,
@@ -35,6 +34,7 @@ from substrate.namespaces import (
     where_it_lives,
     zeros_beside,
 )
+from substrate.errors import DataError, SolverError
 
 everywhere = pytest.mark.parametrize("home", HOMES)
 
@@ -118,14 +118,14 @@ def test_triangular_systems_and_factors(home):
 )
 def test_points_are_checked(home, values, message):
     with pytest.raises(DataError, match=message):
-        device_points(sender(home)(values))
+        real_points(sender(home)(values))
 
 
 @everywhere
 def test_other_numbers_become_double_precision(home):
     send = sender(home)
     for dtype in (np.float32, np.int64):
-        assert to_numpy(device_points(send(np.eye(2, dtype=dtype)))).dtype == np.float64
+        assert to_numpy(real_points(send(np.eye(2, dtype=dtype)))).dtype == np.float64
     with pytest.raises(DataError, match="expected 3, received 2"):
         device_vector(send(np.ones(2)), "y", n=3)
 
@@ -133,7 +133,7 @@ def test_other_numbers_become_double_precision(home):
 def test_a_gradient_is_refused():
     torch = pytest.importorskip("torch")
     with pytest.raises(DataError, match=r"X\.detach\(\)"):
-        device_points(torch.ones(2, 2, requires_grad=True))
+        real_points(torch.ones(2, 2, requires_grad=True))
 
 
 def test_two_places_are_refused():
@@ -144,7 +144,7 @@ def test_two_places_are_refused():
 
 
 def test_blocks_cover_all_rows_once(monkeypatch):
-    monkeypatch.setattr("substrate.namespaces._BLOCK_ENTRIES", 20)
+    monkeypatch.setattr("substrate.arrays._BLOCK_ENTRIES", 20)
     assert [row for rows in device_blocks(11, 7) for row in range(11)[rows]] == list(range(11))
     assert len(list(device_blocks(3, 100))) == 3
 

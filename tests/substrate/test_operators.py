@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from substrate.arrays import on_device_of, to_numpy
 from substrate.gram import Gram
 from substrate.kernels import RBF
 from substrate.least_squares.kernel_tiles import KernelTiles
 from substrate.least_squares.stacked_least_squares import CUTOFF, StackedBasis
-from substrate.namespaces import on_device_of, to_numpy
 
 EPS = np.finfo(float).eps
 GENERATOR = np.random.default_rng(3)

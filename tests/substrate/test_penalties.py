@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from exact_l1 import exact_l1_distance
 
-from substrate.certificates.tolerance import Tolerance
+from substrate.certificates import Tolerance
 from substrate.fits.l1 import solve_l1, zeta_max
 from substrate.kernels import RBF, Laplacian, Linear, Polynomial
 from substrate.least_squares.kernel_products import expansion_values

@@ -4,11 +4,11 @@ import numpy as np
 
 from problems.estimators.chosen.candidates import EvaluatedKernel
 from problems.estimators.reduced.fit import PreparedRows, ReducedFit
+from substrate.arrays import namespace_of, to_numpy
 from substrate.certificates import Row
-from substrate.certificates.rounding import relative_rounding
 from substrate.least_squares.criteria import Criterion
 from substrate.least_squares.validation import CriterionSum
-from substrate.namespaces import namespace_of, to_numpy
+from substrate.numbers import relative_rounding
 from substrate.reduced.criteria import (
     ReducedEvidence,
     ReducedFold,

@@ -27,11 +27,11 @@ from problems.estimators.chosen.over_gamma import OverGamma
 from problems.estimators.chosen.tasks import Task
 from problems.estimators.reduced.fit import CONDITIONAL, FitData, PreparedRows, ReducedFit, fit_at, prepare
 from problems.estimators.shared.coded import numbers_of_codes
+from substrate.arrays import take_rows, to_numpy
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Kernel
 from substrate.least_squares.evidence import OF_SPECTRUM
 from substrate.least_squares.validation import CriterionSum
-from substrate.namespaces import take_rows, to_numpy
 from substrate.reduced.folds import GivenFolds, folds_of
 from substrate.reduced.moments import accumulate
 from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum

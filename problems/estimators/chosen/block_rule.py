@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import whole_number
+from substrate.arrays import to_numpy, whole_number
 from substrate.errors import DataError, DeclarationError
 from substrate.least_squares.left_out_blocks import LeftOutBlocks
-from substrate.namespaces import to_numpy
 
 __all__ = ["BLOCKS", "blocks_of", "check_blocks", "check_groups", "describe_blocks"]
 

@@ -14,14 +14,13 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from problems.estimators.chosen.tasks import Task, centred_points, criterion_of
-from substrate.arrays import Array, positive
+from substrate.arrays import Array, positive, to_numpy
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.leave_one_out import Split, checked_splits
 from substrate.least_squares.spectrum import Spectrum
 from substrate.least_squares.validation import CriterionSum
-from substrate.namespaces import to_numpy
 from substrate.search.gamma_result import GammaSearch
 from substrate.search.gamma_search import gamma_ends, search_spectra
 from substrate.threads import blas_threads

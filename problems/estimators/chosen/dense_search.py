@@ -13,17 +13,15 @@ from problems.estimators.chosen.over_gamma import OverGamma
 from problems.estimators.chosen.simplest_kernel import prefer_simplest
 from problems.estimators.chosen.tasks import Task, centred_points
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
-from substrate.arrays import Array
-from substrate.certificates import Row
-from substrate.certificates.rounding import relative_rounding
-from substrate.certificates.rows import roundoff
+from substrate.arrays import Array, on_device_of, to_numpy
+from substrate.certificates import Row, roundoff
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.leave_one_out import leave_one_out_residuals, projected_diagonal, projected_inverse
 from substrate.least_squares.left_out_blocks import LeftOutBlocks, block_residuals
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import target_unit
-from substrate.namespaces import on_device_of, to_numpy
+from substrate.numbers import relative_rounding
 from substrate.threads import blas_threads
 
 __all__ = ["DenseSearch"]

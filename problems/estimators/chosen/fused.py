@@ -20,10 +20,10 @@ from problems.estimators.shared.machine_rows import MachineRows, each_machine
 from problems.estimators.shared.probabilities import Calibration
 from substrate.arrays import Array
 from substrate.certificates import WIDER, Certificate, Row, warn_unless_holds
-from substrate.certificates.rounding import target_rounding
 from substrate.errors import DataError, IndefiniteKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import Kernel
+from substrate.numbers import target_rounding
 from substrate.search.range_end import NEGLIGIBLE, end_row
 
 if TYPE_CHECKING:

@@ -47,14 +47,13 @@ from problems.estimators.chosen.candidates import EvaluatedKernel
 from problems.estimators.chosen.families import at_median_widths
 from problems.estimators.chosen.simplest_kernel import End, LeftOutLosses
 from problems.estimators.chosen.tasks import Task, centred_points
-from substrate.arrays import Array, is_sparse
-from substrate.certificates.rounding import ROUNDED_ONCE
+from substrate.arrays import Array, is_device_array, is_sparse
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Kernel, Laplacian, Matern, PowerExponential
 from substrate.kernels.base import symmetric_matrix
 from substrate.least_squares.factored_criteria import FactoredCriterion
 from substrate.least_squares.left_out_blocks import LeftOutBlocks
-from substrate.namespaces import is_device_array
+from substrate.numbers import ROUNDED_ONCE
 from substrate.progress import Progress
 from substrate.search.gamma_search import gamma_ends
 from substrate.threads import blas_threads

@@ -16,12 +16,10 @@ from problems.estimators.chosen.candidates import EvaluatedKernel
 from problems.estimators.chosen.tasks import Task
 from problems.estimators.full.ls_svm import LSSVMRegressor
 from problems.estimators.full.required_gamma import gamma_for
-from substrate.arrays import Array, positive
-from substrate.certificates import Row
-from substrate.certificates.rows import Accuracy
+from substrate.arrays import Array, positive, to_numpy
+from substrate.certificates import Accuracy, Row
 from substrate.errors import DeclarationError
 from substrate.kernels import Kernel
-from substrate.namespaces import to_numpy
 from substrate.search.gamma_result import GammaSearch
 
 __all__ = ["GammaOfNoise", "check_noise", "judge_by_noise"]

@@ -16,11 +16,10 @@ from sklearn.model_selection import GroupKFold, LeaveOneOut, check_cv
 from problems.estimators.chosen import families
 from problems.estimators.chosen.candidates import held_out_rows, judged_by, trainable_splits
 from problems.estimators.shared.checks import warn_if_unscaled
-from substrate.arrays import is_sparse, positive
+from substrate.arrays import is_device_array, is_sparse, positive
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.least_squares.leave_one_out import Split
-from substrate.namespaces import is_device_array
 
 __all__ = ["RowSplit", "Search"]
 

@@ -27,8 +27,8 @@ from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.shaped import has_closed_forms
 from problems.estimators.shared.absent import Absent
 from problems.estimators.shared.base import Uses
+from substrate.arrays import to_numpy
 from substrate.errors import DataError, DeclarationError
-from substrate.namespaces import to_numpy
 from substrate.search.gamma_search import GAP
 
 __all__ = ["GammaChoice", "LSSVMClassifierCV", "LSSVMRegressorCV"]

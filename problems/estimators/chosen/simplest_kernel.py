@@ -25,14 +25,13 @@ import numpy as np
 from problems.estimators.chosen.candidates import EvaluatedKernel
 from problems.estimators.chosen.families import family_name
 from problems.estimators.chosen.tasks import Task, centred_points
-from substrate.arrays import Array
+from substrate.arrays import Array, is_device_array
 from substrate.errors import DegenerateKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.leave_one_out import leave_one_out_residuals, projected_diagonal
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import solve_saddle_system
-from substrate.namespaces import is_device_array
 
 __all__ = ["End", "LeftOutLosses", "prefer_simplest"]
 

@@ -36,12 +36,10 @@ from problems.estimators.shared.model import Model
 from problems.estimators.shared.probabilities import Calibration
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array
-from substrate.certificates import Certificate, warn_unless_holds
-from substrate.certificates.rounding import relative_rounding
-from substrate.certificates.rows import Accuracy, root_mean_square
-from substrate.certificates.tolerance import Tolerance
+from substrate.certificates import Accuracy, Certificate, Tolerance, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
 from substrate.least_squares.simplex_weights import bound_stack, weigh_machines
+from substrate.numbers import relative_rounding, root_mean_square
 from substrate.uncertainty.influence import LeftOutMachines, ShiftBlock
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from problems.estimators.shared.machine_rows import each_machine
-from substrate.arrays import Array, is_sparse
+from substrate.arrays import Array, is_device_array, is_sparse, to_numpy
 from substrate.gram import Gram
 from substrate.kernels import Kernel, Linear, Scaled
 from substrate.least_squares.border import ONES, Border
@@ -21,7 +21,6 @@ from substrate.least_squares.left_out_blocks import LeftOutBlocks
 from substrate.least_squares.saddle_system import target_unit
 from substrate.least_squares.spectrum import Spectrum, centred_spectrum
 from substrate.least_squares.validation import CriterionSum, ValidationCriterion
-from substrate.namespaces import is_device_array, to_numpy
 
 __all__ = ["CriterionShare", "Task", "centred_points", "criterion_of", "validation_at"]
 

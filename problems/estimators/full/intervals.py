@@ -37,11 +37,19 @@ from sklearn.utils.validation import check_is_fitted
 from problems.estimators.full.shaped import has_closed_forms, refuse_closed_form
 from problems.estimators.shared.guarantees import UNEQUAL, Guarantee
 from problems.estimators.shared.intervals import Intervals
-from substrate.arrays import Array, is_sparse, real_array
+from substrate.arrays import (
+    Array,
+    is_device_array,
+    is_sparse,
+    namespace_of,
+    on_device_of,
+    real_array,
+    take_rows,
+    to_numpy,
+)
 from substrate.errors import DataError, DeclarationError, LongFitWarning
 from substrate.kernels import Kernel
 from substrate.least_squares.robust_weights import check_choice
-from substrate.namespaces import is_device_array, namespace_of, on_device_of, take_rows, to_numpy
 from substrate.uncertainty.bands import Smoother, curve_length, tube_quantile
 from substrate.uncertainty.influence import LeftOutMachines
 from substrate.uncertainty.intervals import conformal_ends, cv_plus, exact_level, jackknife_plus, kth_smallest, rank

@@ -55,14 +55,12 @@ from problems.estimators.shared.machine_rows import each_machine, in_columns
 from problems.estimators.shared.model import Model
 from problems.estimators.shared.probabilities import LeftOutCalibration
 from problems.estimators.shared.regressor import Regressor
-from substrate.arrays import Array, positive, real_array, whole_number
-from substrate.certificates import Certificate, warn_unless_holds
-from substrate.certificates.rows import roundoff
+from substrate.arrays import Array, on_device_of, own_copy, positive, real_array, take_rows, to_numpy, whole_number
+from substrate.certificates import Certificate, roundoff, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import RBF, Componentwise
 from substrate.least_squares.saddle_certificate import worst_rows
-from substrate.namespaces import on_device_of, own_copy, take_rows, to_numpy
 from substrate.reduced import Basis
 
 if TYPE_CHECKING:

@@ -7,14 +7,11 @@ import numpy as np
 from sklearn.base import clone
 
 from problems.estimators.full.shaped import has_closed_forms
-from substrate.arrays import Array
-from substrate.certificates import Certificate, warn_unless_holds
-from substrate.certificates.rounding import at_most
-from substrate.certificates.rows import accuracy_of_outputs
-from substrate.certificates.tolerance import Tolerance
+from substrate.arrays import Array, to_numpy
+from substrate.certificates import Certificate, Tolerance, accuracy_of_outputs, warn_unless_holds
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
-from substrate.namespaces import to_numpy
+from substrate.numbers import at_most
 from substrate.values import Record
 
 if TYPE_CHECKING:

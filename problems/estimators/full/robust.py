@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
 from problems.estimators.shared.encoding import Reweighting, Robust
-from substrate.arrays import Array
+from substrate.arrays import Array, to_numpy
 from substrate.certificates import Row
 from substrate.errors import DataError, user_level
 from substrate.gram import Gram
@@ -25,7 +25,6 @@ from substrate.least_squares.border import Border
 from substrate.least_squares.error_distribution import density_thresholds, weigh_by_density
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.robust_weights import robust_scale
-from substrate.namespaces import to_numpy
 
 __all__ = ["check_history", "fit_reweighted", "reweigh_rows"]
 

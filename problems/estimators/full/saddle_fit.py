@@ -9,10 +9,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from substrate.arrays import Array, positive
-from substrate.certificates import Row
-from substrate.certificates.rows import roundoff, spread_of
-from substrate.certificates.tolerance import tolerances_of
+from substrate.arrays import Array, is_device_array, on_device_of, positive, to_numpy, where_it_lives
+from substrate.certificates import Row, roundoff, spread_of, tolerances_of
 from substrate.errors import DeclarationError, LongFitWarning, SolverError
 from substrate.gram import Gram, has_room_for_matrix
 from substrate.kernels import Kernel
@@ -21,7 +19,6 @@ from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import saddle_rows, worst_rows
 from substrate.least_squares.saddle_system import SaddleSolution, solve_saddle_system, target_unit
-from substrate.namespaces import is_device_array, on_device_of, to_numpy, where_it_lives
 from substrate.operators import KernelOperator
 
 __all__ = ["Method", "SaddleFit", "Way", "center_and_unit", "fit_saddle", "gammas_of"]

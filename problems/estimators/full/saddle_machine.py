@@ -11,24 +11,26 @@ from problems.estimators.full.saddle_fit import SaddleFit
 from problems.estimators.shared.checks import check_home
 from problems.estimators.shared.left_out import LeavesOut, RowsLeftOut, gcv_of
 from problems.estimators.shared.machine_rows import points_of
-from substrate.arrays import Array, is_sparse, real_array
+from substrate.arrays import (
+    Array,
+    is_device_array,
+    is_sparse,
+    namespace_of,
+    on_device_of,
+    real_array,
+    real_points,
+    room_on_device,
+    take_columns,
+    to_numpy,
+)
 from substrate.certificates import Row
-from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.least_squares.border import Border
 from substrate.least_squares.leave_one_out import leave_one_out_residuals, projected_diagonal
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import solve_saddle_system
-from substrate.namespaces import (
-    device_points,
-    is_device_array,
-    namespace_of,
-    on_device_of,
-    room_on_device,
-    take_columns,
-    to_numpy,
-)
+from substrate.numbers import relative_rounding
 from substrate.uncertainty.influence import LeftOutMachines, kernel_influence
 from substrate.uncertainty.intervals import noise_of_targets
 
@@ -219,7 +221,7 @@ class SaddleModel(LeavesOut):
         if X is None:
             raise DataError("with a precomputed kernel leave_one_out needs X, the kernel matrix of the training rows")
         check_home(model, model.support_values_, X, "X")
-        matrix = device_points(X, "X") if is_device_array(X) else real_array(X, "X", ndim=2)
+        matrix = real_points(X) if is_device_array(X) else real_array(X, "X", ndim=2)
         wanted = (model.n_features_in_, model.n_features_in_)
         if tuple(matrix.shape) != wanted:
             raise DataError(f"X must be the training kernel matrix of shape {wanted}, received {tuple(matrix.shape)}")

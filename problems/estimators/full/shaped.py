@@ -18,12 +18,11 @@ import numpy as np
 from problems.estimators.full.saddle_fit import center_and_unit
 from problems.estimators.full.saddle_machine import ridges_of
 from problems.estimators.shared.checked_again import Added, StoredFit
-from substrate.arrays import Array, is_sparse
+from substrate.arrays import Array, is_device_array, is_sparse, to_numpy
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.kernels.derivatives import checked_column
-from substrate.namespaces import is_device_array, to_numpy
 
 if TYPE_CHECKING:
     from substrate.kernels.nodes import Node

@@ -29,9 +29,7 @@ from problems.estimators.shared.model import Model
 from problems.estimators.shared.probabilities import Calibration
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, non_negative, positive
-from substrate.certificates import Certificate, Row, warn_unless_holds
-from substrate.certificates.rows import Accuracy, power_of_two
-from substrate.certificates.tolerance import Tolerance
+from substrate.certificates import Accuracy, Certificate, Row, Tolerance, power_of_two, warn_unless_holds
 from substrate.errors import DataError
 from substrate.fits.l1 import l1_rows, solve_l1, zeta_max
 from substrate.kernels import Kernel

@@ -18,10 +18,9 @@ from problems.estimators.shared.checked_again import Added, Facts
 from problems.estimators.shared.machine_rows import MachineRows, each_machine
 from substrate.arrays import Array
 from substrate.certificates import NO_BOUND, Accuracy, Row
-from substrate.certificates.rounding import at_most
-from substrate.certificates.rows import root_mean_square
 from substrate.kernels import Componentwise, Kernel, Linear
 from substrate.least_squares.saddle_certificate import worst_rows
+from substrate.numbers import at_most, root_mean_square
 from substrate.proof import Proof
 
 __all__ = ["Refit", "RefittedMachines", "StoredRefit", "component_refits", "fit_refits", "of_selection"]

@@ -10,15 +10,21 @@ from problems.estimators.shared.additive import kernel_matrices
 from problems.estimators.shared.checked_again import Added
 from problems.estimators.shared.machine_rows import MachineRows, each_machine
 from substrate.arrays import Array, check_memory, is_sparse, non_negative, positive
-from substrate.certificates import Row
-from substrate.certificates.rounding import target_rounding
-from substrate.certificates.rows import WITH_CUTOFF, Accuracy, power_of_two, unpolished_tolerance, with_cutoff
-from substrate.certificates.tolerance import Tolerance
+from substrate.certificates import (
+    WITH_CUTOFF,
+    Accuracy,
+    Row,
+    Tolerance,
+    power_of_two,
+    unpolished_tolerance,
+    with_cutoff,
+)
 from substrate.errors import DeclarationError
 from substrate.fits.coordinates import ComponentCoordinates, decoupled_coordinates, shared_coordinates
 from substrate.fits.variation import solution_rows, solve_maximal_variation
 from substrate.ingredients.component_weights import Weights, weights_of
 from substrate.kernels import Componentwise
+from substrate.numbers import target_rounding
 from substrate.penalties import VariationMachine
 from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.penalties import prove_variation

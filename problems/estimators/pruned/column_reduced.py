@@ -44,8 +44,7 @@ from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.machine_rows import each_machine, points_of
 from problems.estimators.shared.model import Model
 from substrate.arrays import Array, positive, whole_number
-from substrate.certificates import NO_BOUND, Certificate, warn_unless_holds
-from substrate.certificates.tolerance import Tolerance
+from substrate.certificates import NO_BOUND, Certificate, Tolerance, warn_unless_holds
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import Kernel

@@ -8,14 +8,13 @@ import numpy as np
 
 from problems.estimators.reduced.weighed import ALIKE, Weighed, weight_facts
 from problems.estimators.shared.coded import Classes
-from substrate.arrays import Array
+from substrate.arrays import HOST, Array, namespace_of, own_copy, room_on_device, to_numpy
 from substrate.certificates import Row
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import target_unit
-from substrate.namespaces import HOST, namespace_of, own_copy, room_on_device, to_numpy
 from substrate.reduced import Basis
 from substrate.reduced.choice import ChosenBasis, chosen_basis
 from substrate.reduced.features import Features, basis_features, independent_vectors, reconstruction_errors

@@ -32,27 +32,28 @@ from problems.estimators.shared.checked_again import Added, StoredFit
 from problems.estimators.shared.checks import check_home, warn_if_unscaled, warn_of_scales
 from problems.estimators.shared.encoding import read_robust
 from problems.estimators.shared.left_out import LeavesOut, RowsLeftOut, gcv_of
-from substrate.arrays import Array, is_sparse, positive
-from substrate.certificates import Certificate, Row, warn_unless_holds
-from substrate.certificates.balls import Balls
-from substrate.certificates.rounding import relative_rounding
-from substrate.certificates.rows import accuracy_of_outputs
+from substrate.arrays import (
+    Array,
+    is_device_array,
+    is_sparse,
+    namespace_of,
+    on_device_of,
+    own_copy,
+    paired_sums,
+    positive,
+    room_on_device,
+    to_numpy,
+    where_it_lives,
+)
+from substrate.balls import Balls
+from substrate.certificates import Certificate, Row, accuracy_of_outputs, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.kernel_products import expansion_values
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import target_unit
-from substrate.namespaces import (
-    is_device_array,
-    namespace_of,
-    on_device_of,
-    own_copy,
-    paired_sums,
-    room_on_device,
-    to_numpy,
-    where_it_lives,
-)
+from substrate.numbers import relative_rounding
 from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.least_squares import ball_matrix, prove_reduced
 from substrate.reduced import Basis

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array
+from substrate.arrays import Array, is_device_array, to_numpy
 from substrate.errors import DataError
-from substrate.namespaces import is_device_array, to_numpy
 from substrate.reduced import Basis
 from substrate.reduced.rows import KernelRows
 from substrate.streaming.rows import ReadSource, Source

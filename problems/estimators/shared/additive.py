@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from problems.estimators.shared.model import Model
-from substrate.arrays import Array, check_memory
+from substrate.arrays import Array, check_memory, row_blocks
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Componentwise, Kernel, Restricted
-from substrate.namespaces import row_blocks
 
 if TYPE_CHECKING:
     from substrate.kernels.nodes import Node

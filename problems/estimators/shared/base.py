@@ -23,14 +23,24 @@ from problems.estimators.shared.checks import (
 )
 from problems.estimators.shared.machine_rows import points_of
 from problems.estimators.shared.model import Model
-from substrate.arrays import Array, is_sparse, positive, real_array, refuse_disguised
-from substrate.certificates import Certificate
-from substrate.certificates.rows import ACCURATE, accuracy_of_outputs
+from substrate.arrays import (
+    Array,
+    check_finite,
+    device_numbers,
+    is_device_array,
+    is_sparse,
+    namespace_of,
+    positive,
+    real_array,
+    refuse_disguised,
+    take_rows,
+    to_numpy,
+)
+from substrate.certificates import ACCURATE, Certificate, accuracy_of_outputs
 from substrate.errors import DataError
 from substrate.kernels import Categorical, Kernel, Scaled, as_kernel
 from substrate.kernels.widths import spreads_of
 from substrate.least_squares.kernel_products import expansion_values
-from substrate.namespaces import check_finite, device_numbers, is_device_array, namespace_of, take_rows, to_numpy
 from substrate.streaming.rows import streams
 
 if TYPE_CHECKING:

@@ -19,9 +19,8 @@ import numpy as np
 
 from problems.estimators.shared.checks import check_home
 from problems.estimators.shared.machine_rows import each_machine
-from substrate.arrays import Array
-from substrate.certificates import Certificate, Row
-from substrate.certificates.tolerance import Tolerance
+from substrate.arrays import Array, own_copy, take_rows, to_numpy
+from substrate.certificates import Certificate, Row, Tolerance
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
@@ -29,7 +28,6 @@ from substrate.least_squares.answer import AnswerProblem, bound_answer
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import saddle_rows, worst_rows
-from substrate.namespaces import own_copy, take_rows, to_numpy
 
 if TYPE_CHECKING:
     from substrate.proof import Proof

@@ -7,20 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array, is_sparse
-from substrate.errors import DataError, ScaleWarning, user_level
-from substrate.kernels import Kernel
-from substrate.namespaces import (
+from substrate.arrays import (
+    Array,
     check_finite,
     device_numbers,
     device_vector,
     is_device_array,
+    is_sparse,
     namespace_of,
     on_device_of,
     same_home,
     to_numpy,
     where_it_lives,
 )
+from substrate.errors import DataError, ScaleWarning, user_level
+from substrate.kernels import Kernel
 from substrate.streaming.rows import streams
 
 __all__ = [
@@ -106,11 +107,11 @@ def checked_on_device(
         raise DataError(f"at least two rows are needed, received {n}")
     finite = {"X": X}
     if numeric:
-        y = finite["y"] = device_vector(y, "y", n=n, multiple=multi_output, checked=False)
+        y = finite["y"] = device_vector(y, "y", n=n, multiple=multi_output)
     else:
         y = labels_on_device(y, n)
     if sample_weight is not None:
-        finite["sample_weight"] = device_vector(sample_weight, "sample_weight", n=n, checked=False)
+        finite["sample_weight"] = device_vector(sample_weight, "sample_weight", n=n)
     with explain_missing(estimator):
         check_finite(**finite)
     if y.ndim == 2 and y.shape[1] == 1:

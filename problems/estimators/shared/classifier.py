@@ -12,10 +12,9 @@ from problems.estimators.shared.calibration_scores import CalibrationScores, pro
 from problems.estimators.shared.coded import Classes, class_factors, scores_of, winners
 from problems.estimators.shared.guarantees import Guarantee
 from problems.estimators.shared.probabilities import Calibration
-from substrate.arrays import Array
+from substrate.arrays import Array, is_device_array, on_device_of, own_copy, same_home, take_rows, to_numpy
 from substrate.codings import code_book
 from substrate.errors import DataError, DeclarationError
-from substrate.namespaces import is_device_array, on_device_of, own_copy, same_home, take_rows, to_numpy
 from substrate.uncertainty.calibration import in_set
 from substrate.uncertainty.intervals import exact_level
 

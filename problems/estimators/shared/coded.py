@@ -6,10 +6,9 @@ import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 
-from substrate.arrays import Array
+from substrate.arrays import Array, is_device_array, namespace_of, on_device_of, take_rows, to_numpy
 from substrate.codings import code_book, correlation_scores
 from substrate.errors import DataError, DeclarationError
-from substrate.namespaces import is_device_array, namespace_of, on_device_of, take_rows, to_numpy
 
 __all__ = [
     "Classes",

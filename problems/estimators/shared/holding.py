@@ -14,9 +14,8 @@ from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checked_again import StoredFit
 from problems.estimators.shared.machine_rows import points_of
 from problems.estimators.shared.model import Model
-from substrate.arrays import Array
+from substrate.arrays import Array, take_columns
 from substrate.errors import DataError
-from substrate.namespaces import take_columns
 
 if TYPE_CHECKING:
     from substrate.kernels.nodes import Node

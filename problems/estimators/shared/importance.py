@@ -20,13 +20,20 @@ from typing import Any
 import numpy as np
 
 from problems.estimators.shared.coded import scores_of, winners
-from substrate.arrays import Array, is_sparse, whole_number
-from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
-from substrate.certificates.rows import ACCURATE
-from substrate.certificates.tolerance import tolerances_of
+from substrate.arrays import (
+    Array,
+    blocks_beside,
+    is_device_array,
+    is_sparse,
+    on_device_of,
+    own_copy,
+    take_rows,
+    to_numpy,
+    whole_number,
+)
+from substrate.certificates import ACCURATE, NO_BOUND, Certificate, Row, tolerances_of, warn_unless_holds
 from substrate.errors import DataError
 from substrate.least_squares.saddle_system import target_unit
-from substrate.namespaces import blocks_beside, is_device_array, on_device_of, own_copy, take_rows, to_numpy
 from substrate.uncertainty.influence import LeftOutMachines, predict_copies
 from substrate.values import Record
 

@@ -12,9 +12,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.guarantees import Guarantee, check_method, guarantee_of
-from substrate.arrays import Array
+from substrate.arrays import Array, namespace_of
 from substrate.errors import DataError
-from substrate.namespaces import namespace_of
 from substrate.uncertainty.intervals import exact_level, split_ends
 
 __all__ = ["Intervals"]

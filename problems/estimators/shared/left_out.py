@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.coded import numbers_of_codes, scores_of, winners
 from problems.estimators.shared.model import Model
-from substrate.arrays import Array
+from substrate.arrays import Array, on_device_of, take_rows, to_numpy
 from substrate.certificates import NO_BOUND, Certificate, Row
 from substrate.errors import DeclarationError
 from substrate.least_squares.leave_one_out import (
@@ -29,7 +29,6 @@ from substrate.least_squares.leave_one_out import (
 )
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import target_unit
-from substrate.namespaces import on_device_of, take_rows, to_numpy
 from substrate.uncertainty.influence import LeftOutMachines
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from substrate.arrays import Array
-from substrate.namespaces import take_rows, to_numpy
+from substrate.arrays import Array, take_rows, to_numpy
 
 __all__ = ["MachineRows", "each_machine", "in_columns", "points_of"]
 

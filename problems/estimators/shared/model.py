@@ -20,12 +20,11 @@ from sklearn.utils.validation import check_is_fitted
 from problems.estimators.shared.checked_again import StoredFit
 from problems.estimators.shared.checks import check_state
 from problems.estimators.shared.components import components_of
-from substrate.arrays import Array, non_negative
+from substrate.arrays import Array, namespace_of, non_negative, on_device_of, row_blocks, to_numpy
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel, Restricted, as_kernel
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.kernel_products import expansion_values
-from substrate.namespaces import namespace_of, on_device_of, row_blocks, to_numpy
 from substrate.reduced.linear_columns import columns_of
 
 if TYPE_CHECKING:

@@ -26,10 +26,10 @@ from problems.estimators.shared.calibration_scores import (
 )
 from problems.estimators.shared.coded import numbers_of_codes, scores_of
 from problems.estimators.shared.guarantees import Guarantee, guarantee_of
+from substrate.arrays import to_numpy
 from substrate.errors import DataError, SolverError
 from substrate.kernels import as_kernel
 from substrate.least_squares.robust_weights import check_choice
-from substrate.namespaces import to_numpy
 from substrate.uncertainty.calibration import less_strange
 from substrate.uncertainty.intervals import exact_level
 

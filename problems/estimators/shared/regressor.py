@@ -10,9 +10,8 @@ from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.coded import Numbers
 from problems.estimators.shared.guarantees import Guarantee
 from problems.estimators.shared.intervals import Intervals
-from substrate.arrays import Array, real_array
+from substrate.arrays import Array, is_device_array, real_array, same_home, to_numpy
 from substrate.errors import DataError
-from substrate.namespaces import is_device_array, same_home, to_numpy
 
 __all__ = ["Regressor"]
 

@@ -9,10 +9,10 @@ from numpy.testing import assert_allclose
 from sampled_cases import first
 
 from substrate import Machine, Substrate
-from substrate.certificates.enclosed import Double
 from substrate.composition.row_reader import read_row_losses
 from substrate.errors import DeclarationError, SolverError
 from substrate.kernels import RBF, Laplacian, Linear, Matern, Polynomial
+from substrate.numbers import Double
 
 mpmath = pytest.importorskip("mpmath")
 

@@ -8,12 +8,12 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.sparse import csr_array
 
-from substrate.certificates.rounding import relative_rounding
 from substrate.fits.coordinates import shared_coordinates
 from substrate.fits.path_bounds import Fold, _l1_track, _variation_track, l1_fold, read_off, variation_fold
 from substrate.fits.paths import l1_path, variation_path
 from substrate.fits.variation import divide_from_right
 from substrate.kernels import RBF
+from substrate.numbers import relative_rounding
 
 
 def rows(n, d, seed):

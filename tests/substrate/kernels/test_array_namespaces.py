@@ -5,10 +5,10 @@ import pytest
 from array_homes import HOMES, assert_close, sender
 from kernel_examples import ALL
 
+from substrate.arrays import namespace_of, to_numpy
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Foreign, Laplacian, Matern
 from substrate.kernels.vector_valued import OnDirections
-from substrate.namespaces import namespace_of, to_numpy
 
 BESSEL = [example for example in ALL if isinstance(example.kernel, Matern) and example.kernel.nu not in (0.5, 1.5, 2.5)]
 FORMULAS = [
@@ -37,7 +37,7 @@ def test_the_matrix_is_that_of_numpy(example, home):
 @everywhere
 def test_blocks_join_without_seams(home, monkeypatch):
     send, X = sender(home), np.random.default_rng(0).normal(size=(23, 3))
-    monkeypatch.setattr("substrate.namespaces._BLOCK_ENTRIES", 23 * 5)
+    monkeypatch.setattr("substrate.arrays._BLOCK_ENTRIES", 23 * 5)
     kernel = RBF(1.3) + Laplacian(0.7).on(1)
     assert_close(kernel(send(X)), kernel(X))
     assert_close(kernel(send(X), send(X[:7])), kernel(X, X[:7]))

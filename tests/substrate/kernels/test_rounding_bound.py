@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from kernel_formulas import WITH_FORMULA, expansion
 
-from substrate.certificates.balls import ball, precision
+from substrate.balls import ball, precision
 from substrate.kernels import RBF, Categorical, Componentwise, Matern, Polynomial
 from substrate.kernels.nodes import Output, Program, chain, constant, inputs, largest, order_nodes
 from substrate.kernels.nodes import compute as compute_node

@@ -63,7 +63,7 @@ def test_leave_one_out_by_factor_and_by_spectrum(home):
 @pytest.mark.parametrize("kind", [LeaveOneOut, GeneralizedCrossValidation])
 @pytest.mark.parametrize("pooled", [False, True])
 def test_the_best_gamma(home, kind, pooled, monkeypatch):
-    monkeypatch.setattr("substrate.namespaces._BLOCK_ENTRIES", 60 * 25)
+    monkeypatch.setattr("substrate.arrays._BLOCK_ENTRIES", 60 * 25)
     send, (X, Y, _) = sender(home), data()
     here = kind.of(centred_spectrum(Gram.of(RBF(1.0), X)), Y, pooled=pooled)
     there = kind.of(centred_spectrum(Gram.of(RBF(1.0), send(X))), send(Y), pooled=pooled)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from substrate.certificates.enclosed import Double
 from substrate.errors import DataError, SolverError
 from substrate.gram import Gram
 from substrate.kernels import RBF
@@ -18,6 +17,7 @@ from substrate.least_squares.leave_one_out import (
 )
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import solve_saddle_system
+from substrate.numbers import Double
 from tests.oracles.bordered_system import solve_with
 from tests.oracles.exact_saddle import exact_distance
 from tests.oracles.sampled_cases import first

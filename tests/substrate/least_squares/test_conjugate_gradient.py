@@ -11,7 +11,7 @@ from sampled_cases import first
 from sklearn.exceptions import ConvergenceWarning
 
 from problems import LSSVMClassifier, LSSVMRegressor
-from substrate.certificates.tolerance import tolerances_of
+from substrate.certificates import tolerances_of
 from substrate.datasets import sinc
 from substrate.errors import DeclarationError, IndefiniteKernelWarning, SubstrateError
 from substrate.gram import Gram

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from substrate.certificates.rows import root_mean_square, spread_of
-from substrate.certificates.tolerance import tolerances_of
+from substrate.certificates import spread_of, tolerances_of
 from substrate.gram import Gram
 from substrate.kernels import RBF, Laplacian, Linear, Matern, Polynomial
 from substrate.least_squares.conjugate_gradient import solve_by_conjugate_gradients
@@ -13,6 +12,7 @@ from substrate.least_squares.kernel_tiles import KernelTiles
 from substrate.least_squares.preconditioner import SampledInverse, sample_rows
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import solve_saddle_system
+from substrate.numbers import root_mean_square
 
 KERNELS = [RBF(1.0), Laplacian(1.5), Matern(2.0), Polynomial(2, 0.5), Linear(), 0.5 * RBF(0.5) + Linear()]
 LONG = 500

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from substrate.certificates.rounding import relative_rounding
 from substrate.least_squares.simplex_weights import bound_stack, weigh_machines
+from substrate.numbers import relative_rounding
 
 
 def exactly(values):

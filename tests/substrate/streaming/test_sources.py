@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from array_homes import HOMES, assert_close, sender
 
+from substrate.arrays import HOST, where_it_lives
 from substrate.errors import DataError
-from substrate.namespaces import HOST, where_it_lives
 from substrate.streaming.rows import BLOCK_ROWS, ArraySource, SlicedSource, source_of, streams
 
 da = pytest.importorskip("dask.array")

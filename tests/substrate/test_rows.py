@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from substrate.arrays import EPS
-from substrate.certificates import Row
-from substrate.certificates.rows import gap_row, roundoff
+from substrate.certificates import Row, gap_row, roundoff
+from substrate.numbers import EPS
 
 INF, NAN = math.inf, math.nan
 

@@ -1,7 +1,7 @@
 """Ball arithmetic: enclosed numbers in any number of bits, by python-flint, which is imported when it is needed.
 
 ``pip install "lssvm-substrate[proof]"`` brings it. An array of balls has the verbs of
-:class:`~substrate.certificates.enclosed.Enclosed`, so that a proof is the formula of a certificate in other numbers.
+:class:`~substrate.numbers.Enclosed`, so that a proof is the formula of a certificate in other numbers.
 """
 
 from collections.abc import Iterator
@@ -11,8 +11,8 @@ from typing import Any, Self
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.enclosed import Enclosed, Operand
 from substrate.errors import DataError
+from substrate.numbers import Enclosed, Operand
 
 __all__ = ["Balls", "above", "ball", "balls", "below", "flint", "precision", "root_of"]
 

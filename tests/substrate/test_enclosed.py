@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from substrate.certificates.enclosed import Double, at_most
+from substrate.numbers import Double, at_most
 
 pytest.importorskip("flint", reason="the exact values need python-flint")
 
-from substrate.certificates.balls import Balls, above, ball, precision
+from substrate.balls import Balls, above, ball, precision
 
 BITS = 2400
 

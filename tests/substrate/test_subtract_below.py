@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from substrate.certificates.rounding import subtract_below
+from substrate.numbers import subtract_below
 
 
 def test_a_difference_is_never_above_the_exact_one():

@@ -1,5 +1,6 @@
 """The verbs of rounding are true of the operations they are named by, and nobody counts in EPS elsewhere."""
 
+import inspect
 import math
 import re
 from fractions import Fraction
@@ -8,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from substrate.certificates import rounding
-from substrate.certificates.rounding import (
+from substrate import numbers
+from substrate.kernels import Matern
+from substrate.numbers import (
     add_roundings,
     bessel_rounding,
     cholesky_rounding,
@@ -24,11 +26,10 @@ from substrate.certificates.rounding import (
     relative_rounding,
     sum_rounding,
 )
-from substrate.kernels import Matern
 
-ROOT = Path(__file__).resolve().parents[3]
-#: The ground, where the number is read from numpy, and the room where it is counted in.
-ROOM = ("substrate/arrays.py", "substrate/certificates/")
+ROOT = Path(__file__).resolve().parents[2]
+#: The file where the number is read from numpy, and counted in.
+ROOM = ("substrate/numbers.py",)
 
 
 @pytest.mark.parametrize("written", [r"\bEPS\b", r"finfo\([^)]*\)\.eps\b"])
@@ -43,9 +44,9 @@ def test_eps_is_written_in_one_room(written):
 
 
 def test_every_verb_states_its_theory():
-    for name in rounding.__all__:
-        verb = getattr(rounding, name)
-        assert not callable(verb) or len(verb.__doc__) > 60
+    for name in numbers.__all__:
+        verb = getattr(numbers, name)
+        assert not inspect.isfunction(verb) or len(verb.__doc__) > 60
 
 
 def exact(values):
