@@ -19,24 +19,8 @@ def score_classes(outputs: Sequence[Node], coding: str, book: Array) -> list[Nod
     """Return the decision values: f for two classes, one score per class for more."""
     if book.shape[0] == 2 or coding == "one_vs_rest":
         return list(outputs)
-    if coding == "one_vs_one":
-        return _count_votes(outputs, book.shape[0])
     columns = range(book.shape[1])
     return [sum_of(constant(row[k]) * outputs[k] for k in columns) / float(book.shape[1]) for row in book]
-
-
-def _count_votes(outputs: Sequence[Node], n_classes: int) -> list[Node]:
-    """Return the votes of the machines of all pairs, and, below one vote, the sums of their outputs."""
-    votes: list[Node] = [constant(0.0)] * n_classes
-    sums: list[Node] = [constant(0.0)] * n_classes
-    pairs = [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
-    for output, (i, j) in zip(outputs, pairs, strict=True):
-        sums[i], sums[j] = sums[i] - output, sums[j] + output
-        votes[i], votes[j] = (
-            votes[i] + select(greater(output, 0.0), 0.0, 1.0),
-            votes[j] + select(greater(output, 0.0), 1.0, 0.0),
-        )
-    return [vote + total / (3.0 * (abs(total) + 1.0)) for vote, total in zip(votes, sums, strict=True)]
 
 
 def decide(scores: Sequence[Node]) -> Node:

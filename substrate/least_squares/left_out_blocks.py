@@ -101,21 +101,6 @@ class LeftOutBlocks:
         """The number of rows of the largest block."""
         return max(block.size for block in self.rows)
 
-    def restrict(self, rows: Any) -> "LeftOutBlocks":
-        """Return the blocks among some rows, by their new numbers; blocks without a row that counts are none."""
-        places = np.full(self.n, -1, dtype=np.intp)
-        places[rows] = np.arange(len(rows))
-        kept_rows, kept_counted = [], []
-        for block, counted in zip(self.rows, self.counted, strict=True):
-            is_kept = places[block] >= 0
-            is_counted = np.zeros(block.size, dtype=bool)
-            is_counted[counted] = True
-            new_counted = np.flatnonzero(is_counted[is_kept])
-            if new_counted.size:
-                kept_rows.append(places[block[is_kept]])
-                kept_counted.append(new_counted)
-        return self._checked(len(rows), tuple(kept_rows), tuple(kept_counted))
-
     def batches(self, most: int) -> Iterator[BlockBatch]:
         """Yield all blocks, those of one size together, at most ``most`` at a time."""
         sizes: dict[tuple[int, int], list[int]] = {}

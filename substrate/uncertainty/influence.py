@@ -228,16 +228,12 @@ class ShiftBlock(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LeftOutMachines:
-    """One output: the influence of the rows, their support values and left-out residuals, and 1/(gamma v) of each.
-
-    ``rows`` are the numbers of these rows among all rows of a model, ascending; None where they are all.
-    """
+    """One output: the influence of the rows, their support values and left-out residuals, and 1/(gamma v) of each."""
 
     influence: Influence
     support_values: Array
     residuals: Array
     ridge: Array
-    rows: Any = None
 
     @property
     def n(self) -> int:
@@ -281,18 +277,12 @@ def predict_copies(machines: Sequence[LeftOutMachines], which: Any, points: Any,
     """Return the outputs at changed copies ``points`` of the rows ``which``, by the machines without them, in numpy.
 
     ``fitted`` are the outputs of the whole machines there, one column each. Machines that share an influence share its
-    entries, and a machine that never used a row is unchanged without it.
+    entries.
     """
-    outputs, entries = np.array(to_numpy(fitted)), dict[int, tuple[Any, Any, Array]]()
+    outputs, entries = np.array(to_numpy(fitted)), dict[int, Array]()
     for column, machine in enumerate(machines):
         influence = machine.influence
         if id(influence) not in entries:
-            used, places = np.arange(which.size), which
-            if machine.rows is not None:
-                (used,) = np.nonzero(np.isin(which, machine.rows))
-                places = np.searchsorted(machine.rows, which[used])
-            copies = points if machine.rows is None else take_rows(points, used)
-            entries[id(influence)] = used, places, to_numpy(influence.own(places, influence.represent(copies)))
-        used, places, c = entries[id(influence)]
-        outputs[used, column] -= c * to_numpy(machine.residuals)[places]
+            entries[id(influence)] = to_numpy(influence.own(which, influence.represent(points)))
+        outputs[:, column] -= entries[id(influence)] * to_numpy(machine.residuals)[which]
     return outputs

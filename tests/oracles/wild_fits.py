@@ -71,7 +71,7 @@ def wild_fit(seed, solvers=("auto",) * 38 + ("cg", "CLARABEL")):
     if rng.random() < 0.3:
         classes = int(rng.integers(2, 4))
         labels = rng.permutation(np.arange(n) % classes)
-        coding = str(rng.choice(["one_vs_rest", "one_vs_one", "minimum_output"]))
+        coding = str(rng.choice(["one_vs_rest", "minimum_output", "ecoc"]))
         return WildFit(LSSVMClassifier(kernel, gamma, coding=coding, solver=solver, max_iter=100), X, labels, weights)
     if rng.random() < 0.2:
         y = np.stack([y, y[::-1] ** 2, np.full(n, y[0])][: int(rng.integers(2, 4))], axis=1)

@@ -66,7 +66,7 @@ def l1(rng, kernel, X, y):
 MACHINES = {
     "l1": lambda rng, kernel, X, y, spread: l1(rng, kernel, X, y),
     "l1 classes": lambda rng, kernel, X, y, spread: L1SubstrateClassifier(
-        kernel, 10.0 ** rng.uniform(-4, 3), coding=str(rng.choice(["one_vs_rest", "one_vs_one"]))
+        kernel, 10.0 ** rng.uniform(-4, 3), coding=str(rng.choice(["one_vs_rest", "minimum_output"]))
     ),
     "variation": lambda rng, kernel, X, y, spread: MaximalVariationRegressor(
         kernel,
@@ -78,7 +78,7 @@ MACHINES = {
     "variation classes": lambda rng, kernel, X, y, spread: MaximalVariationClassifier(
         kernel,
         10.0 ** rng.uniform(-4, 2),
-        coding=str(rng.choice(["one_vs_rest", "one_vs_one"])),
+        coding=str(rng.choice(["one_vs_rest", "minimum_output"])),
         refit=bool(rng.random() < 0.2),
         **expansion(rng),
     ),

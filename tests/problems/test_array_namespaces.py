@@ -44,12 +44,12 @@ FITS = {
     "partially linear classes, gcv": (LSSVMClassifierCV(RBF(1.5), cv="gcv", linear_columns=[2]), LABELS),
     "classes": (LSSVMClassifier(RBF(1.5)), LABELS),
     "two classes": (LSSVMClassifier(RBF(1.5)), 2 * (LABELS > 0) - 1),
-    "pairs": (LSSVMClassifier(RBF(1.5), coding="one_vs_one"), LABELS),
+    "ecoc": (LSSVMClassifier(RBF(1.5), coding="ecoc"), LABELS),
     "balanced": (LSSVMClassifier(RBF(1.5), coding="minimum_output", class_weight="balanced"), LABELS, WEIGHTS),
     "leave-one-out": (LSSVMRegressorCV(RBF(1.5)), y),
     "gcv of two outputs": (LSSVMRegressorCV(kernels=[RBF(1.5), RBF(3.0)], cv="gcv"), Y),
     "classes, leave-one-out": (LSSVMClassifierCV(RBF(1.5)), LABELS),
-    "pairs, leave-one-out": (LSSVMClassifierCV(RBF(1.5), coding="one_vs_one"), LABELS),
+    "ecoc, leave-one-out": (LSSVMClassifierCV(RBF(1.5), coding="ecoc"), LABELS),
     "reduced": (LSSVMRegressor(RBF(1.5), 2.0, **SPARSE), y),
     "reduced, feature vectors": (LSSVMRegressor(RBF(1.5), 2.0, basis=Basis(12, random_state=0)), y),
     "reduced, rows": (LSSVMRegressor(RBF(1.5), 2.0, basis=np.arange(9)), y),
@@ -69,7 +69,7 @@ FITS = {
     "reduced, classes, leave-one-out": (LSSVMClassifierCV(RBF(1.5), **SPARSE), LABELS),
 }
 #: Machines whose rows can be left out, with their targets and weights.
-LEFT_OUT = ("dense", "weighted", "median width, two outputs", "classes", "two classes", "pairs")
+LEFT_OUT = ("dense", "weighted", "median width, two outputs", "classes", "two classes", "ecoc")
 SPARSE_LEFT_OUT = ("reduced", "reduced, classes", "reduced, leave-one-out", "reduced, classes, leave-one-out")
 
 everywhere = pytest.mark.parametrize("home", HOMES)
@@ -118,7 +118,7 @@ def test_a_reduced_fit_takes_no_matrix_of_its_rows_to_the_host(monkeypatch):
 @everywhere
 def test_a_certificate_is_checked_again(home):
     send = sender(home)
-    for model, target in ((LSSVMRegressor(RBF(1.5)), Y), (LSSVMClassifier(RBF(1.5), coding="one_vs_one"), LABELS)):
+    for model, target in ((LSSVMRegressor(RBF(1.5)), Y), (LSSVMClassifier(RBF(1.5), coding="ecoc"), LABELS)):
         model.fit(send(X), send(target))
         assert model.certify(send(X), send(target)).holds
         model.support_values_ = 1.001 * model.support_values_

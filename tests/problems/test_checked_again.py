@@ -30,10 +30,10 @@ MODELS = [
     PrunedLSSVMClassifier(KERNEL, 10.0, n_support=12),
     LSSVMRegressor(KERNEL, c=0.3),
     LSSVMRegressorCV(KERNEL, cv=3, random_state=0),
-    LSSVMClassifierCV(KERNEL, cv=3, coding="one_vs_one", random_state=0),
-    LSSVMClassifier(KERNEL, 10.0, coding="one_vs_one"),
+    LSSVMClassifierCV(KERNEL, cv=3, coding="minimum_output", random_state=0),
+    LSSVMClassifier(KERNEL, 10.0, coding="minimum_output"),
     LS2SVMClassifier(KERNEL, 10.0),
-    AdaPinvClassifier(KERNEL, 10.0, coding="one_vs_one"),
+    AdaPinvClassifier(KERNEL, 10.0, coding="minimum_output"),
     IPLSSVMClassifier(KERNEL, 10.0),
     ALSSVMClassifier(KERNEL, 10.0, random_state=0),
 ]

@@ -230,7 +230,7 @@ def test_several_outputs_have_a_row_each():
     assert_allclose(total, model.predict(X), atol=1e-10 * np.abs(y).max())
 
 
-@pytest.mark.parametrize("coding", ["one_vs_rest", "one_vs_one", "minimum_output"])
+@pytest.mark.parametrize("coding", ["one_vs_rest", "minimum_output", "ecoc"])
 def test_the_classifier_is_the_ls_svm_classifier_of_the_sum(coding):
     X, labels = make_blobs(45, n_features=3, centers=3, random_state=1)
     names = np.array(["red", "green", "blue"])[labels]

@@ -40,7 +40,7 @@ def test_it_is_the_trace_with_weights_and_for_every_output(kernel):
 
 def test_classes_a_linear_part_and_a_matrix():
     A, labels = make_blobs(30, centers=3, random_state=0)
-    for coding in ("one_vs_rest", "one_vs_one"):
+    for coding in ("one_vs_rest", "minimum_output"):
         model = LSSVMClassifier(RBF(3.0), coding=coding).fit(A, labels)
         assert_allclose(model.effective_parameters_, model.leave_one_out().degrees_of_freedom, rtol=1e-10)
     partly = LSSVMRegressor(RBF(1.0), linear_columns=(1,)).fit(X, Y)

@@ -135,7 +135,7 @@ def test_the_rule_goes_with_every_criterion(rules):
     assert np.isfinite(model.predict(points)).all()
 
 
-@pytest.mark.parametrize("coding", ["one_vs_rest", "one_vs_one"])
+@pytest.mark.parametrize("coding", ["one_vs_rest", "minimum_output"])
 def test_the_rule_goes_with_classes(coding):
     model = LSSVMClassifierCV(widths="auto", coding=coding, search="gradient", max_evaluations=5).fit(X, LABELS)
     assert "is needed" in dict(model.certificate_.record)["widths"]

@@ -336,7 +336,7 @@ def test_candidates_that_are_no_list_are_refused(over, kernels):
 
 
 @pytest.mark.parametrize("over", VALIDATED)
-@pytest.mark.parametrize("coding", ["one_vs_one", "minimum_output", "ecoc"])
+@pytest.mark.parametrize("coding", ["minimum_output", "ecoc"])
 @pytest.mark.some_cases(5)
 def test_codings_share_one_value(over, coding):
     model, plain, (X, y, V, v) = made(over, "classification", coding=coding)
@@ -363,9 +363,9 @@ def test_two_classes_are_one_machine(over):
 
 
 @pytest.mark.parametrize("over", VALIDATED)
-def test_one_vs_one_with_a_validation_set_that_lacks_a_class(over):
+def test_a_validation_set_may_lack_a_class(over):
     X, y, V, v = classes()
-    model, _, _ = made(over, "classification", coding="one_vs_one")
+    model, _, _ = made(over, "classification")
     some = v != "yes"
     model.fit(X, y, V[some], v[some])
     assert error(model, V[some], v[some]) == pytest.approx(model.criterion_, rel=1e-6)

@@ -173,7 +173,7 @@ def test_an_offset_of_the_columns_costs_a_few_digits_only():
     assert_allclose(far.criterion_, plain.criterion_, rtol=1e-3)
 
 
-@pytest.mark.parametrize("coding", ["one_vs_rest", pytest.param("one_vs_one", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("coding", ["one_vs_rest", pytest.param("minimum_output", marks=pytest.mark.slow)])
 def test_classifiers_search_one_kernel_for_all_machines(coding):
     labels = np.digitize(WIDE[:, 0], [0.3, 0.6])
     model = LSSVMClassifierCV(RBF("each"), search="gradient", coding=coding, max_evaluations=20).fit(WIDE, labels)

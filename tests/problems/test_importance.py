@@ -59,7 +59,7 @@ def test_regressions_without_a_row_are_those_of_a_refit(data, make):
     assert found.score == "mean square error"
 
 
-@pytest.mark.parametrize("coding", ["one_vs_rest", "one_vs_one"])
+@pytest.mark.parametrize("coding", ["one_vs_rest", "minimum_output"])
 def test_classes_without_a_row_are_those_of_a_refit(data, coding):
     X, _, labels = data
 
@@ -238,7 +238,7 @@ def test_arrays_of_another_library_are_permuted_where_they_are(data, home):
     send, (X, y, labels) = sender(home), data
     for make, target in (
         (lambda: LSSVMRegressor(RBF(1.5), 5.0), y),
-        (lambda: LSSVMClassifier(RBF(1.5), 5.0, coding="one_vs_one"), np.searchsorted(["a", "b", "c"], labels)),
+        (lambda: LSSVMClassifier(RBF(1.5), 5.0, coding="ecoc"), np.searchsorted(["a", "b", "c"], labels)),
     ):
         there = make().fit(send(X), send(target)).left_out_importance(n_repeats=1)
         here = make().fit(X, target).left_out_importance(n_repeats=1)

@@ -164,9 +164,6 @@ def test_the_evidence_of_weights_of_classes_and_of_a_reduced_basis():
     for basis in (None, 12):
         model = problems.LSSVMClassifierCV(RBF(1.0), cv="evidence", basis=basis).fit(X, labels)
         assert model.criterion_lower_bound_ <= model.criterion_
-    three = np.arange(N) % 3
-    with pytest.raises(DeclarationError, match="coding='one_vs_one' has no evidence"):
-        problems.LSSVMClassifierCV(RBF(1.0), cv="evidence", coding="one_vs_one").fit(X, three)
 
 
 @pytest.mark.parametrize("name", ["dense", "weighted", "linear", "reduced", "reduced, weighted"])

@@ -183,7 +183,7 @@ def test_rows_of_weight_zero_are_absent_and_rows_of_weight_two_count_twice(loss)
     assert weighted.certify(X, target, counts.astype(float)).holds
 
 
-@pytest.mark.parametrize("coding", ["one_vs_rest", "one_vs_one"])
+@pytest.mark.parametrize("coding", ["one_vs_rest", "minimum_output"])
 @pytest.mark.parametrize("loss", [SquaredHinge(), Logistic()], ids=repr)
 def test_many_classes(loss, coding):
     classes = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]

@@ -154,7 +154,7 @@ def test_the_proof_steps_in_errors_and_coefficients_and_knows_the_answer_to_roun
     assert proof.accuracy <= 1e-12 * np.std(y), str(proof)  # the root of a gap of rounding size would be 1e-8
 
 
-@pytest.mark.parametrize("coding", ["one_vs_rest", "one_vs_one"])
+@pytest.mark.parametrize("coding", ["one_vs_rest", "minimum_output"])
 def test_classes_with_a_ridge(coding):
     X, y = data(20)
     labels = np.digitize(y, [0.0, 1.0])

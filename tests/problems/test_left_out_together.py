@@ -82,7 +82,7 @@ def test_several_outputs_classes_weights_and_linear_parts():
     assert_allclose(again.gamma_, 1e6 * weighted.gamma_, rtol=1e-3)
     labels = np.digitize(y, [-0.3, 0.3])
     groups = np.arange(50) // 5
-    for coding in ("one_vs_rest", "one_vs_one"):
+    for coding in ("one_vs_rest", "minimum_output"):
         model = LSSVMClassifierCV(RBF(0.2), coding=coding, cv="groups").fit(X, labels, groups=groups)
         assert model.certificate_.holds
     linear = LSSVMRegressorCV(RBF(0.2), cv="blocks", reach=2, linear_columns=[1])

@@ -1,6 +1,5 @@
 """The classifier: labels of any kind, codings against machines fitted one by one, weights, certificates, peers."""
 
-import itertools
 import os
 
 import numpy as np
@@ -10,7 +9,6 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import GridSearchCV
-from sklearn.multiclass import OneVsOneClassifier
 
 from problems import LSSVMClassifier, LSSVMRegressor
 from substrate.codings import CODINGS, code_book
@@ -21,7 +19,6 @@ from substrate.kernels import RBF, Linear, Precomputed
 
 KERNEL = RBF(1.2)
 over_codings = pytest.mark.parametrize("coding", CODINGS)
-DENSE = [coding for coding in CODINGS if coding != "one_vs_one"]
 
 
 def blobs(n_classes, n=None, seed=0):
@@ -120,16 +117,9 @@ def naive_outputs(X, k, book, gamma, weights, X_new):
 
 
 def naive_scores(outputs, book, coding):
-    n_classes = book.shape[0]
     if coding == "one_vs_rest":
         return outputs
-    if coding != "one_vs_one":
-        return np.array([[np.mean(f * code) for code in book] for f in outputs])
-    scores = np.zeros((len(outputs), n_classes))
-    for column, (i, j) in enumerate(itertools.combinations(range(n_classes), 2)):
-        for row, f in enumerate(outputs[:, column]):
-            scores[row, j if f > 0.0 else i] += 1.0
-    return scores
+    return np.array([[np.mean(f * code) for code in book] for f in outputs])
 
 
 @pytest.mark.parametrize("n_classes", [3, 4, 5, 9])
@@ -146,27 +136,13 @@ def test_several_classes_are_several_machines(coding, n_classes, weighted):
     scores = naive_scores(outputs, book, coding)
     found = model.decision_function(X_NEW)
     assert found.shape == (40, n_classes)
-    if coding == "one_vs_one":  # confidences break ties between votes and never outvote them
-        assert_allclose(found, scores, atol=0.5)
-        assert_array_equal(np.round(found), scores)
-        single = np.sort(scores, axis=1)[:, -1] > np.sort(scores, axis=1)[:, -2]
-        assert_array_equal(model.predict(X_NEW)[single], scores.argmax(axis=1)[single])
-    else:
-        assert_allclose(found, scores, atol=1e-9)
-        assert_array_equal(model.predict(X_NEW), scores.argmax(axis=1))
+    assert_allclose(found, scores, atol=1e-9)
+    assert_array_equal(model.predict(X_NEW), scores.argmax(axis=1))
     assert model.certificate_.holds
     assert model.certify(X, k, sample_weight=weights if weighted else None).holds
     # the machines themselves, from the attributes the documentation names
     expansion = KERNEL(X_NEW, X) @ (model.support_codes_ * model.support_values_) + model.bias_
     assert_allclose(expansion, outputs, atol=1e-9)
-
-
-def test_one_vs_one_is_scikit_learns(four):
-    X, k = four
-    ours = LSSVMClassifier(KERNEL, gamma=3.0, coding="one_vs_one").fit(X, k)
-    theirs = OneVsOneClassifier(LSSVMClassifier(KERNEL, gamma=3.0)).fit(X, k)
-    assert_allclose(ours.decision_function(X_NEW), theirs.decision_function(X_NEW), atol=1e-9)
-    assert_array_equal(ours.predict(X_NEW), theirs.predict(X_NEW))
 
 
 @pytest.fixture
@@ -182,18 +158,11 @@ def factored(monkeypatch):
     return orders
 
 
-@pytest.mark.parametrize("coding", DENSE)
-def test_dense_codings_share_one_factorisation(four, factored, coding):
+@over_codings
+def test_all_machines_share_one_factorisation(four, factored, coding):
     X, k = four
     LSSVMClassifier(KERNEL, coding=coding).fit(X, k)
     assert factored == [len(k)]
-
-
-def test_one_vs_one_factors_each_pairs_block(four, factored):
-    X, k = four
-    sizes = np.bincount(k)
-    LSSVMClassifier(KERNEL, coding="one_vs_one").fit(X, k)
-    assert factored == [sizes[i] + sizes[j] for i, j in itertools.combinations(range(4), 2)]
 
 
 @over_codings
@@ -480,7 +449,7 @@ def test_the_order_of_rows_does_not_matter(four, coding):
     assert_allclose(other.support_values_, one.support_values_[rows], atol=1e-10)
 
 
-@pytest.mark.parametrize("coding", ["one_vs_rest", "one_vs_one", "ecoc"])
+@pytest.mark.parametrize("coding", ["one_vs_rest", "ecoc"])
 def test_the_names_of_classes_do_not_matter(four, coding):
     """These codings treat all classes alike; the minimum-output code does not, and does not claim to."""
     X, k = four

@@ -235,7 +235,7 @@ LABELS = {
 }
 
 
-@pytest.mark.parametrize("coding", ["one_vs_rest", "one_vs_one", "minimum_output", "ecoc"])
+@pytest.mark.parametrize("coding", ["one_vs_rest", "minimum_output", "ecoc"])
 @pytest.mark.parametrize("labels", LABELS)
 @pytest.mark.some_cases(6)
 def test_labels_of_every_kind(tmp_path, labels, coding):

@@ -280,12 +280,10 @@ def test_bad_settings_are_refused(parameters, message):
         pruned(**parameters).fit(X, y)
 
 
-def test_more_rows_than_there_are_and_one_vs_one_are_refused():
+def test_more_rows_than_there_are_are_refused():
     X, y = data()
     with pytest.raises(DataError, match="n_support = 61 is more than the 60 rows"):
         pruned(n_support=61).fit(X, y)
-    with pytest.raises(DeclarationError, match=r"'one_vs_one' has other rows in every machine.*OneVsOneClassifier"):
-        PrunedLSSVMClassifier(coding="one_vs_one").fit(*three_classes())
 
 
 def test_validation_rows_that_cannot_be_used_are_refused():

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from problems import L1SubstrateClassifier, L1SubstrateRegressor
 from problems.reduced_l1_substrate import closed_form, declare
 from substrate.datasets import ripley
-from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
+from substrate.errors import DataError, IndefiniteKernelWarning
 from substrate.kernels import RBF, Linear, Precomputed
 from substrate.reduced import Basis
 
@@ -142,11 +142,6 @@ def test_two_classes_are_a_regression_on_labels():
     regression = L1SubstrateRegressor(RBF(0.5), 2.0, basis=np.arange(0, 250, 10)).fit(points, signs)
     assert_allclose(machine.decision_function(points), regression.predict(points), atol=1e-9)
     assert machine.score(points, labels) > 0.85
-
-
-def test_pairs_of_classes_have_no_sums_in_common():
-    with pytest.raises(DeclarationError, match="one_vs_one"):
-        L1SubstrateClassifier(coding="one_vs_one", basis=S).fit(X, Y > 0.0)
 
 
 def test_a_kernel_that_tells_nothing_apart_leaves_the_bias():

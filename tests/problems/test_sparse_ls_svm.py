@@ -254,11 +254,6 @@ def test_points_have_no_values_in_a_precomputed_matrix():
         LSSVMRegressor(Precomputed(), basis=X[:5]).fit(KERNEL(X), Y)
 
 
-def test_pairs_of_classes_have_no_statistic_in_common():
-    with pytest.raises(DeclarationError, match="OneVsOneClassifier"):
-        LSSVMClassifier(KERNEL, coding="one_vs_one", basis="feature_vectors").fit(X, LABELS)
-
-
 def test_memory_does_not_grow_with_the_rows():
     def peak(n):
         rows = RNG.normal(size=(n, 2))

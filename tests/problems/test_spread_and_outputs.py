@@ -206,7 +206,7 @@ def test_a_machine_without_a_bound_leaves_none_for_all():
     labels = np.repeat([0, 1, 2], 4)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = LSSVMClassifier("precomputed", 1.0, coding="one_vs_one").fit(K, labels)
+        model = LSSVMClassifier("precomputed", 1.0).fit(K, labels)
     assert model.certificate_.answer is None
     assert model.certificate_.accuracy == np.inf
     assert "no bound on the answer" in str(model.certificate_)

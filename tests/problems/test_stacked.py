@@ -210,5 +210,3 @@ def test_classes_have_one_weight_for_all_codes(n_classes, tmp_path):
     assert_array_equal(again.predict_proba(points), probabilities)
     found = LSSVMClassifierCV(kernels=KERNELS).fit(points, labels, sample_weight=weights)
     assert model.criterion_ <= found.criterion_ * (1.0 + 1e-9)
-    with pytest.raises(DeclarationError, match="coding 'one_vs_one' has other rows in every machine"):
-        StackedLSSVMClassifier(coding="one_vs_one").fit(points, labels)

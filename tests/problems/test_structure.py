@@ -428,7 +428,7 @@ def test_swapped_labels_are_the_mirrored_machine():
     assert_allclose(mirrored.maximal_variation_, plain.maximal_variation_, atol=1e-7)
 
 
-@pytest.mark.parametrize("coding", ["one_vs_rest", "one_vs_one", "minimum_output", "ecoc"])
+@pytest.mark.parametrize("coding", ["one_vs_rest", "minimum_output", "ecoc"])
 @pytest.mark.parametrize("parameters", [{}, {"expansion": "decoupled", "ridge": 0.5}, {"refit": True}], ids=str)
 @pytest.mark.some_cases(6)
 def test_every_coding_is_a_machine_a_column(coding, parameters):

@@ -263,7 +263,7 @@ def test_supports_left_out_and_of_folds():
     assert folds.certify(X, y).holds
 
 
-@pytest.mark.parametrize("coding", ["one_vs_rest", "one_vs_one"])
+@pytest.mark.parametrize("coding", ["one_vs_rest", "minimum_output"])
 @pytest.mark.some_cases(1)
 def test_every_machine_has_its_own_support(coding):
     X, y = data(14, 2)
@@ -278,7 +278,7 @@ def test_every_machine_has_its_own_support(coding):
 def test_calibration_uses_the_refitted_machine():
     X, y = data(30, 2)
     labels = np.digitize(y, np.quantile(y, [0.33, 0.66]))
-    for coding in ("one_vs_rest", "one_vs_one"):
+    for coding in ("one_vs_rest", "minimum_output"):
         model = FusedL1SubstrateClassifier(RBF(0.7), coding=coding, refit=True, random_state=0).fit(X, labels)
         assert_allclose(model.predict_proba(X[:2]).sum(axis=1), 1.0)
 

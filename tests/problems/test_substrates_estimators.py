@@ -162,7 +162,7 @@ def test_above_zeta_max_only_the_bias_is_left(kernel, tmp_path):
     assert L1SubstrateRegressor(kernel, zeta=0.999 * largest).fit(X, y).n_support_ >= 2
 
 
-@pytest.mark.parametrize("coding", ["one_vs_rest", "one_vs_one", "minimum_output", "ecoc"])
+@pytest.mark.parametrize("coding", ["one_vs_rest", "minimum_output", "ecoc"])
 def test_every_machine_of_the_classifier_is_the_declared_problem(coding, tmp_path):
     X, y = classes()
     model = L1SubstrateClassifier(KERNEL, zeta=0.5, coding=coding).fit(X, y)

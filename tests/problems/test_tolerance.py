@@ -111,7 +111,7 @@ def test_machines_of_their_own_rows_and_refitted_ones_are_judged_by_it():
     X, _ = data_of(LSSVMRegressor)
     y = np.arange(20) % 3
     for estimator in (LSSVMClassifier, problems.AdaPinvClassifier, problems.ALSSVMClassifier):
-        model = made(estimator, coding="one_vs_one", tol=3e-5).fit(X, y)
+        model = made(estimator, coding="minimum_output", tol=3e-5).fit(X, y)
         assert tolerances(model, X, y) == {3e-5}
     for rho in (1.0, 1e6):  # some components, and none
         model = MaximalVariationRegressor(RBF(1.5), rho, refit=True, tol=3e-5).fit(X, X[:, 0])

@@ -144,7 +144,7 @@ def _evaluate(kernel: Kernel, task: Task) -> EvaluatedKernel:
     if not kernel.trusted:
         gram.check_definite()
     with blas_threads(gram.n):  # once for all that follows: a limit takes as long as a product with a small matrix
-        criterion, _ = criterion_of(gram, task)
+        criterion = criterion_of(gram, task)
         criteria = criterion.criteria if isinstance(criterion, CriterionSum) else (criterion,)
         spectra = [
             criterion_of_fold.spectrum

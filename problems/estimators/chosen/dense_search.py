@@ -67,25 +67,20 @@ class DenseSearch(OverGamma):
         judged: list[EvaluatedKernel],
         best: EvaluatedKernel,
         given: Array | None,
-        whole: bool,
         blocks: LeftOutBlocks | None = None,
     ) -> SaddleFit:
-        """Fit the chosen machine on all rows (``whole``: in every column of Y), with the rows of the search."""
+        """Fit the chosen machine on all rows, with the rows of the search."""
         model = self.estimator
         gammas = tuple(float(gamma) for gamma in np.broadcast_to(best.search.gamma, Y.shape[1]))
         gram = Gram.of(best.kernel, X)
         weights = on_device_of(X, np.ones(X.shape[0])) if given is None else given
         method = Method.closed_form(model._tolerance())
-        if whole:
-            border = model._model.border(X, weights)
-            fit = fit_saddle(best.kernel, X, Y, gammas, weights, method, gram=gram, border=border)
-            points = centred_points(best.kernel, X)
-            searched = gram if points is X else Gram.of(best.kernel, points)
-            refitted = self.criterion in ("loo", "blocks")
-            extra = (_refitted_row(searched, Y, fit, best, weights, blocks),) if refitted else ()
-        else:
-            fit = model._model.solve(best.kernel, X, Y, gammas, weights, method)
-            extra = ()
+        border = model._model.border(X, weights)
+        fit = fit_saddle(best.kernel, X, Y, gammas, weights, method, gram=gram, border=border)
+        points = centred_points(best.kernel, X)
+        searched = gram if points is X else Gram.of(best.kernel, points)
+        refitted = self.criterion in ("loo", "blocks")
+        extra = (_refitted_row(searched, Y, fit, best, weights, blocks),) if refitted else ()
         rows, facts = self.search_rows(judged, best)
         return fit._replace(rows=(*fit.rows, *extra, *rows), facts=(*fit.facts, *facts))
 

@@ -277,7 +277,7 @@ class FusedL1SubstrateClassifier(ZetaChoice, Classifier):
         As for :class:`FusedL1SubstrateRegressor`.
     max_evaluations, refit, standard_errors
         As for :class:`FusedL1SubstrateRegressor`.
-    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
+    coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines; one zeta for all of them.
     calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
         As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.
@@ -310,7 +310,7 @@ class FusedMaximalVariationClassifier(RhoChoice, Classifier):
         As for :class:`FusedMaximalVariationRegressor`.
     cutoff, groups, rho_range, max_evaluations, refit, standard_errors
         As for :class:`FusedMaximalVariationRegressor`.
-    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
+    coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines; one rho, or one for each group, for all of them.
     calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
         As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.

@@ -97,11 +97,6 @@ class OverZeta(FusedSearch):
         if model.ridge_range is not None:
             checked_range(model.ridge_range, "ridge_range", positive=True)
         check_refit(model, (("ridge_range", model.ridge_range),))
-        if model.refit and getattr(model, "coding", None) == "one_vs_one":
-            raise DeclarationError(
-                "coding 'one_vs_one' has other rows in every machine, and a refitted support is shared by all; use "
-                "'one_vs_rest', 'minimum_output' or 'ecoc', or refit=False"
-            )
         super().check_rules()
 
     def each_fold(self, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Iterator[_FoldOfPath]:

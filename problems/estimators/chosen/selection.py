@@ -102,12 +102,7 @@ class GammaChoice:
         X, y, weights, kept = model._weighted(X, y, given)
         coded = model._encode(y)
         Y = coded.codes(y)
-        whole, one_output = coded.is_whole(Y), Y.shape[1] == 1
-        if not whole and search.criterion == "evidence":
-            raise DeclarationError(
-                "coding='one_vs_one' has no evidence, its machines having rows of their own; use cv='loo', or another "
-                "coding"
-            )
+        one_output = Y.shape[1] == 1
         kernels = search.candidates(X)
         task = Task(
             X=X,
@@ -123,7 +118,7 @@ class GammaChoice:
         )
         judged = search.search(kernels, task)
         best = winner(judged)
-        fit = search.fit_final(X, Y, judged, best, task.weights, whole, task.blocks)
+        fit = search.fit_final(X, Y, judged, best, task.weights, task.blocks)
         gammas = tuple(float(gamma) for gamma in np.broadcast_to(best.search.gamma, Y.shape[1]))
         search.keep_search(judged, best, pooled or one_output)
         model._model.keep_noise(Y, fit, gammas, one_output)
@@ -267,7 +262,7 @@ class LSSVMClassifierCV(GammaChoice, LSSVMClassifier):
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     basis
         As for :class:`LSSVMRegressorCV`.
-    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
+    coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`LSSVMClassifier`.
     calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
         As for :class:`~problems.LSSVMClassifier`.

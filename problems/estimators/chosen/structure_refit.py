@@ -23,13 +23,13 @@ e the errors of the best machine on the rows that judge. The bound is compared w
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from problems.estimators.chosen.fused import Choice, FusionRound
-from problems.estimators.chosen.tasks import CriterionShare, Task, criterion_of, validation_at
+from problems.estimators.chosen.tasks import validation_at
 from problems.estimators.full.ls_svm import LSSVMRegressor
 from substrate.arrays import Array, non_negative
 from substrate.certificates import WIDER, Row
@@ -37,7 +37,8 @@ from substrate.errors import DeclarationError
 from substrate.fits.selected_sets import SelectedSets
 from substrate.gram import Gram
 from substrate.kernels import Componentwise, Kernel, Linear
-from substrate.least_squares.spectrum import Spectrum
+from substrate.least_squares.criteria import Criterion, LeaveOneOut
+from substrate.least_squares.spectrum import Spectrum, centred_spectrum
 from substrate.least_squares.validation import CriterionSum
 from substrate.reduced.features import basis_features
 from substrate.search.gamma_result import GammaSearch
@@ -129,19 +130,15 @@ class SetJudge:
         """Return the judge of an estimator with one kernel."""
         return cls(kernel, rounds, bool(model._labels), model.refit == "loo", float(model.gap))
 
-    def shares(self, number: int, members: Members, gammas: Any = None) -> tuple[CriterionShare, ...]:
-        """Return the criterion of one round on the machines of some members, each counted by its rows."""
-        shares = list[CriterionShare]()
+    def criteria(self, number: int, members: Members) -> Iterator[tuple[Criterion, int]]:
+        """Yield the criterion of one round on the machines of some members, each with the number of its rows."""
         for machine in self.machines(number, members):
             X, Y, gram = machine.points, machine.y[:, None], Gram.of(machine.kernel, machine.points)
             if self.by_loo:
-                task = Task(X=X, Y=Y, criterion="loo", splits=(), gammas=gammas, gap=self.gap, pooled=False)
-                parts: Sequence[CriterionShare] = criterion_of(gram, task)[1]
+                spectrum = centred_spectrum(gram, machine.kernel.rounding(X))
+                yield LeaveOneOut.of(spectrum, Y), machine.y.size
             else:
-                parts = validation_at(gram, X, Y, machine.below, machine.y_check[:, None])
-            weight = float(machine.y.size if self.by_loo else machine.y_check.size)
-            shares += [replace(part, share=part.share * weight) for part in parts]
-        return tuple(shares)
+                yield validation_at(gram, X, Y, machine.below, machine.y_check[:, None]), machine.y_check.size
 
     @abstractmethod
     def every_member(self, number: int) -> Members:
@@ -161,14 +158,12 @@ class SetJudge:
 
     def search(self, sets: Sequence[Members], numbers: Iterable[int], gammas: Any = None) -> GammaSearch:
         """Return the best gamma of the rounds with these numbers, on their sets, with a lower bound."""
-        shares = [
-            share
-            for number, members in zip(numbers, sets, strict=True)
-            for share in self.shares(number, members, gammas)
-        ]
-        total = sum(share.share for share in shares)
-        criterion = CriterionSum.of([share.criterion for share in shares], [share.share / total for share in shares])
-        spectra = [share.criterion.spectrum for share in shares if isinstance(share.criterion.spectrum, Spectrum)]
+        criteria, counts = zip(
+            *(one for number, members in zip(numbers, sets, strict=True) for one in self.criteria(number, members)),
+            strict=True,
+        )
+        criterion = CriterionSum.of(criteria, [count / sum(counts) for count in counts])
+        spectra = [one.spectrum for one in criteria if isinstance(one.spectrum, Spectrum)]
         return search_spectra(criterion, spectra, gammas, self.gap)
 
 
@@ -369,8 +364,8 @@ def _judge_together(judge: SetJudge, distinct: list[tuple[Members, ...]]) -> dic
     numbers = range(len(judge.rounds))
     whole = judge.search([judge.every_member(number) for number in numbers], numbers)
     gammas = whole.gamma_range
-    weights = np.array([sum(share.share for share in judge.shares(number, ())) for number in numbers])
-    weights = weights / weights.sum()
+    counts = np.array([sum(count for _, count in judge.criteria(number, ())) for number in numbers])
+    weights = counts / counts.sum()
     alone: dict[tuple[int, Members], float] = {}
     for sets in distinct:
         for number, members in enumerate(sets):

@@ -51,16 +51,13 @@ from problems.estimators.shared.components import (
 )
 from problems.estimators.shared.encoding import read_robust
 from problems.estimators.shared.left_out import leave_one_out, left_out_importance
-from problems.estimators.shared.machine_rows import each_machine, in_columns
 from problems.estimators.shared.model import Model
 from problems.estimators.shared.probabilities import LeftOutCalibration
 from problems.estimators.shared.regressor import Regressor
-from substrate.arrays import Array, on_device_of, own_copy, positive, real_array, take_rows, to_numpy, whole_number
+from substrate.arrays import Array, on_device_of, own_copy, positive, real_array, to_numpy, whole_number
 from substrate.certificates import Certificate, roundoff, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
-from substrate.gram import Gram
 from substrate.kernels import RBF, Componentwise
-from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.reduced import Basis
 
 if TYPE_CHECKING:
@@ -181,7 +178,7 @@ class LSSVMModel(SaddleModel):
         method: Method,
         constants: Array | None = None,
     ) -> SaddleFit:
-        """Fit every column of targets less constants, or of codes; machines on all rows share one factorisation."""
+        """Fit every column of targets less constants, or of codes, with one factorisation."""
         model = self.estimator
         if getattr(model, "robust", None) is not None:
             return fit_reweighted(read_robust(model.robust), kernel, X, Y, gammas, weights, method, self.border)
@@ -191,35 +188,7 @@ class LSSVMModel(SaddleModel):
             )
             facts = (*fit.facts, ("constants", "closed form on y - c, in double precision"))
             return fit._replace(facts=facts, further={"constants_": constants})
-        border = self.border(X, weights)
-        if not model._labels or (to_numpy(Y) != 0.0).all():
-            return fit_saddle(kernel, X, Y, gammas, weights, method, border=border)
-        gram = None if method.solver == "cg" else Gram.of(kernel, X)
-        machines, fits = list(each_machine(Y, True)), []
-        for machine_rows, gamma in zip(machines, gammas, strict=True):
-            gram_of_machine = None if gram is None else gram.restrict(machine_rows.rows)
-            data = (
-                machine_rows.points(X, kernel.pairwise),
-                machine_rows.y[:, None],
-                (gamma,),
-                take_rows(weights, machine_rows.rows),
-            )
-            border_of_machine = border.take(machine_rows.rows, take_rows(weights, machine_rows.rows))
-            fits.append(fit_saddle(kernel, *data, method, gram=gram_of_machine, border=border_of_machine))
-        alpha = in_columns(machines, [to_numpy(fit.support_values[:, 0]) for fit in fits], Y.shape[0])
-        bias = np.array([float(fit.bias[0]) for fit in fits])
-        slopes = [fit.slopes for fit in fits if fit.slopes is not None]
-        return SaddleFit(
-            support_values=on_device_of(Y, alpha),
-            bias=on_device_of(Y, bias),
-            rows=worst_rows([fit.rows for fit in fits]),
-            facts=tuple(dict.fromkeys(fact for fit in fits for fact in fit.facts)),
-            iterations=max(fit.iterations for fit in fits),
-            reason=next((fit.reason for fit in fits if fit.reason), ""),
-            way=fits[0].way,
-            border=border,
-            slopes=np.concatenate(slopes, axis=1) if slopes else None,
-        )
+        return fit_saddle(kernel, X, Y, gammas, weights, method, border=self.border(X, weights))
 
     def keep(
         self,
@@ -495,11 +464,10 @@ class LSSVMClassifier(Classifier):
     kernel, gamma, tol, solver, max_iter
         As for :class:`LSSVMRegressor`, with one gamma.
     basis
-        As for :class:`LSSVMRegressor`; on a basis all machines are regressions on the codes, of one statistic, and
-        ``coding="one_vs_one"`` is refused.
-    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
-        How more than two classes become two-class machines, see :mod:`substrate.codings`. All but ``one_vs_one`` share
-        one factorisation; ``one_vs_one`` factors each pair's block.
+        As for :class:`LSSVMRegressor`; on a basis all machines are regressions on the codes, of one statistic.
+    coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
+        How more than two classes become two-class machines, see :mod:`substrate.codings`; they share one
+        factorisation.
     calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
         The map from decision values of left-out rows to the probabilities of :meth:`predict_proba`, made at its first
         call and without a refit; isotonic regression is better from about a thousand rows on. None: no probabilities.
@@ -517,7 +485,7 @@ class LSSVMClassifier(Classifier):
     support_values_ : array of shape (n_support,) or (n_support, n_machines)
         alpha, the multipliers of y f = 1 - e.
     support_codes_ : array of the same shape
-        The labels -1, +1 (0: not in this machine) by which alpha is multiplied in the expansion; absent with a basis.
+        The labels -1, +1 by which alpha is multiplied in the expansion; absent with a basis.
     bias_ : float or array of shape (n_machines,)
         The bias b.
     calibration_scores_ : CalibrationScores

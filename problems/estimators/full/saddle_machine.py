@@ -1,7 +1,6 @@
 """The common part of LS-SVMs on all rows, which one saddle system solves: every row left out, and new points."""
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -70,24 +69,25 @@ class SaddleModel(LeavesOut):
     """A machine whose support values solve one saddle system, and which keeps all its rows."""
 
     def leave_rows_out(self, X: Any, y: Any = None, sample_weight: Any = None, is_checked: bool = True) -> RowsLeftOut:
-        """Leave every row out of every machine that was fitted to it, in closed form."""
+        """Leave every row out of every machine, in closed form."""
         model = self.estimator
         self.check_room()
         gram = self.training_gram(X)
         alpha, ridge, codes = self.to_columns()
         products = to_numpy(gram.product(on_device_of(gram.diagonal, alpha)))
         fitted = products + self.unpenalised_columns(alpha)
-        errors = np.where(codes != 0.0, ridge * alpha, -fitted)
+        errors = ridge * alpha
         solved = fitted + errors  # what the stored support values solve, which iterations leave near the codes
         targets = codes if model._labels else solved
-        residuals, checks = np.full(alpha.shape, np.nan), list[Row]()
+        residuals, checks = np.empty(alpha.shape), list[Row]()
         freedom, gcv = np.empty(alpha.shape[1]), np.empty(alpha.shape[1])
-        for rows, columns, d, own, border in self.groups(gram):
-            place, B = np.ix_(rows, columns), to_numpy(projected_diagonal(own, on_device_of(own.diagonal, d), border))
-            residuals[place] = leave_one_out_residuals(alpha[place], B)
-            freedom[columns], gcv[columns] = rows.size - d @ B, gcv_of(errors[place], 1.0 - d * B, 1.0 / d)
+        for columns, d, border in self.groups():
+            B = to_numpy(projected_diagonal(gram, on_device_of(gram.diagonal, d), border))
+            residuals[:, columns] = leave_one_out_residuals(alpha[:, columns], B)
+            freedom[columns], gcv[columns] = d.size - d @ B, gcv_of(errors[:, columns], 1.0 - d * B, 1.0 / d)
             if is_checked:
-                checks.append(_refit(own, d, border, solved[place], residuals[place], int((d * B).argmin())))
+                row = int((d * B).argmin())
+                checks.append(_refit(gram, d, border, solved[:, columns], residuals[:, columns], row))
         worst = sorted(checks, key=lambda row: row.relative / row.tolerance)[-1:]
         points = None if model.kernel_.pairwise else model.support_vectors_
         weights = self.row_weights()
@@ -99,28 +99,25 @@ class SaddleModel(LeavesOut):
         gram = self.training_gram(rows[0] if isinstance(rows, tuple) else rows)
         alpha, _, _ = self.to_columns()
         machines: dict[int, LeftOutMachines] = {}
-        for members, columns, d, own, border in self.groups(gram):
-            kept = None if members.size == alpha.shape[0] else members
-            ridge = on_device_of(own.diagonal, d)
-            influence = kernel_influence(own, ridge, partial(self.kernel_rows, members=kept), border)
-            own.release()
-            residuals = leave_one_out_residuals(alpha[np.ix_(members, columns)], to_numpy(influence.diagonal))
+        for columns, d, border in self.groups():
+            ridge = on_device_of(gram.diagonal, d)
+            influence = kernel_influence(gram, ridge, self.kernel_rows, border)
+            residuals = leave_one_out_residuals(alpha[:, columns], to_numpy(influence.diagonal))
             for k, column in enumerate(columns.tolist()):
-                a, r = (on_device_of(ridge, np.ascontiguousarray(v)) for v in (alpha[members, column], residuals[:, k]))
-                machines[column] = LeftOutMachines(influence, a, r, ridge, kept)
+                a, r = (on_device_of(ridge, np.ascontiguousarray(v)) for v in (alpha[:, column], residuals[:, k]))
+                machines[column] = LeftOutMachines(influence, a, r, ridge)
+        gram.release()
         return tuple(machines[column] for column in range(alpha.shape[1]))
 
-    def groups(self, gram: Gram) -> "Iterator[tuple[Any, Any, Array, Gram, Border]]":
-        """Yield rows, columns, diagonal, matrix and border of the machines that share these, and so an inverse."""
-        alpha, ridge, codes = self.to_columns()
-        whole, shared = self.training_border(), dict[bytes, list[int]]()
+    def groups(self) -> "Iterator[tuple[Any, Array, Border]]":
+        """Yield columns, diagonal and border of the machines that share these, and so an inverse."""
+        alpha, ridge, _ = self.to_columns()
+        border, shared = self.training_border(), dict[bytes, list[int]]()
         for k in range(alpha.shape[1]):
-            shared.setdefault(ridge[:, k].tobytes() + (codes[:, k] != 0.0).tobytes(), []).append(k)
+            shared.setdefault(ridge[:, k].tobytes(), []).append(k)
         for columns in shared.values():
-            rows = np.flatnonzero(codes[:, columns[0]])
-            d = np.ascontiguousarray(ridge[rows, columns[0]])
-            own = gram if rows.size == gram.n else gram.restrict(rows)
-            yield rows, np.array(columns), d, own, whole.take(rows, 1.0 / d)
+            d = np.array(ridge[:, columns[0]])  # a copy: a device takes no read-only view
+            yield np.array(columns), d, border.take(np.arange(d.size), 1.0 / d)
 
     def effective_parameters(self) -> Any:
         """Return the trace of the hat matrix, one number or one per machine.
@@ -129,9 +126,9 @@ class SaddleModel(LeavesOut):
         """
         self.check_room()
         freedom = np.empty(self.to_columns()[0].shape[1])
-        for rows, columns, d, own, border in self.groups(self.training_gram(None)):
-            B = to_numpy(projected_diagonal(own, on_device_of(own.diagonal, d), border))
-            freedom[columns] = rows.size - d @ B
+        gram = self.training_gram(None)
+        for columns, d, border in self.groups():
+            freedom[columns] = d.size - d @ to_numpy(projected_diagonal(gram, on_device_of(gram.diagonal, d), border))
         return float(freedom[0]) if self.estimator.support_values_.ndim == 1 else freedom
 
     def spread(self, points: Any, diagonal: Array) -> Array:
@@ -170,21 +167,17 @@ class SaddleModel(LeavesOut):
         weights = self.row_weights()
         return bool((weights != weights[0]).any())
 
-    def kernel_rows(self, X: Any, members: Any = None) -> Array:
-        """Return the kernel values of points with the rows of the expansion, or with some of them, and the columns of
-        a linear part.
-        """
+    def kernel_rows(self, X: Any) -> Array:
+        """Return the kernel values of points with the rows of the expansion, and the columns of a linear part."""
         model = self.estimator
-        kernel, places = model.kernel_, model.support_ if members is None else model.support_[members]
-        new_points = take_columns(X, places) if kernel.pairwise else X
+        kernel = model.kernel_
+        new_points = take_columns(X, model.support_) if kernel.pairwise else X
         points = None if kernel.pairwise else model.support_vectors_
-        if points is not None and members is not None:
-            points = points_of(points, members, False)
         if is_device_array(X):
             xp = namespace_of(X)
             values = kernel.evaluate(new_points, new_points if points is None else points, xp.float64)
         else:
-            values = np.empty((X.shape[0], places.size))
+            values = np.empty((X.shape[0], model.support_.size))
             kernel.fill(new_points, points, values)
         return self.append_linear(values, X)
 

@@ -412,8 +412,8 @@ class L1SubstrateClassifier(WithBasis, Classifier):
     ----------
     kernel, zeta, tol, basis, ridge
         As for :class:`L1SubstrateRegressor`, with the same zeta in every machine.
-    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
-        How more than two classes become two-class machines, see :mod:`substrate.codings`; not "one_vs_one" on a basis.
+    coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
+        How more than two classes become two-class machines, see :mod:`substrate.codings`.
     calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
         As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.
 

@@ -297,7 +297,7 @@ class MaximalVariationClassifier(WithBasis, SelectorMixin, Classifier):
     ----------
     kernel, rho, tol, basis, relevance, expansion, ridge, cutoff, groups, refit, gamma
         As for :class:`MaximalVariationRegressor`.
-    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
+    coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
     calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
         As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.

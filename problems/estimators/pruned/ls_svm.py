@@ -428,11 +428,3 @@ class PrunedLSSVMClassifier(PrunedEstimator, Classifier):
     growth: float = 0.01
     coding: str = "one_vs_rest"
     calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
-
-    def _check_coding(self) -> None:
-        super()._check_coding()
-        if self.coding == "one_vs_one":
-            raise DeclarationError(
-                "coding 'one_vs_one' has other rows in every machine and cannot be pruned as one; use 'one_vs_rest', "
-                "'minimum_output' or 'ecoc', or scikit-learn's OneVsOneClassifier around this estimator"
-            )

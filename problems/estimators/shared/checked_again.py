@@ -12,14 +12,13 @@ recomputed. For the dense kernel least-squares machines (:class:`StoredSaddle`) 
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from problems.estimators.shared.checks import check_home
-from problems.estimators.shared.machine_rows import each_machine
-from substrate.arrays import Array, own_copy, take_rows, to_numpy
+from substrate.arrays import Array, own_copy, to_numpy
 from substrate.certificates import Certificate, Row, Tolerance
 from substrate.errors import DataError
 from substrate.gram import Gram
@@ -115,22 +114,22 @@ def recall_saddle(
         targets, v, bias = to_numpy(Y), to_numpy(weights), np.atleast_1d(to_numpy(model._model.bias()))
         border, slopes = model._model.border(X, v), model._model.linear_slopes()
         fitted = np.reshape(to_numpy(model._fitted_values(X)), targets.shape)
-        for machine, gamma in zip(each_machine(targets, model._labels), gammas, strict=True):
-            members, column = machine.rows, machine.column
+        points = to_numpy(X)
+        for column, gamma in zip(range(targets.shape[1]), gammas, strict=True):
             yield StoredSaddle(
                 kernel=model.kernel_,
-                points=machine.points(to_numpy(X), model.kernel_.pairwise),
-                gram=gram if machine.whole else partial(lambda rows: gram().restrict(rows), members),
-                y=machine.y,
+                points=points,
+                gram=gram,
+                y=targets[:, column],
                 gamma=gamma,
-                weights=v[members],
-                a=own_copy(take_rows(alpha[:, column], members)),
+                weights=v,
+                a=own_copy(alpha[:, column]),
                 b=float(bias[column]),
-                fitted=fitted[members, column],
+                fitted=fitted[:, column],
                 tolerance=model._tolerance(),
-                border=border if machine.whole else border.take(members, v[members]),
+                border=border,
                 slopes=None if slopes is None else slopes[:, column],
-                observed=None if observed is None else observed[members, column],
+                observed=None if observed is None else observed[:, column],
                 equations=equations,
             )
 

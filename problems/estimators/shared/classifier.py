@@ -14,7 +14,7 @@ from problems.estimators.shared.guarantees import Guarantee
 from problems.estimators.shared.probabilities import Calibration
 from substrate.arrays import Array, is_device_array, on_device_of, own_copy, same_home, take_rows, to_numpy
 from substrate.codings import code_book
-from substrate.errors import DataError, DeclarationError
+from substrate.errors import DataError
 from substrate.uncertainty.calibration import in_set
 from substrate.uncertainty.intervals import exact_level
 
@@ -165,11 +165,6 @@ class Classifier(ClassifierMixin, KernelEstimator):
     def _check_coding(self) -> None:
         """Refuse an unknown coding before any work."""
         code_book(self.coding, 2)
-        if self._regressed and self.coding == "one_vs_one":
-            raise DeclarationError(
-                "coding 'one_vs_one' has other rows in every machine and no statistic in common; use 'one_vs_rest', "
-                "'minimum_output' or 'ecoc', or scikit-learn's OneVsOneClassifier around this estimator"
-            )
 
     def _weighted(self, X: Any, y: Any, weights: Array) -> WeightedRows:
         """Multiply the class weights in, where there are some, and drop rows of weight zero."""

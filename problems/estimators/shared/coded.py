@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
+from sklearn.utils.multiclass import check_classification_targets
 
 from substrate.arrays import Array, is_device_array, namespace_of, on_device_of, take_rows, to_numpy
 from substrate.codings import code_book, correlation_scores
@@ -85,13 +85,9 @@ class Classes(NamedTuple):
         """The multipliers of y f = 1 - e, from those of y = f + e."""
         return Y * support_values
 
-    def is_whole(self, Y: Array) -> bool:
-        """Whether every row is in every machine."""
-        return bool((to_numpy(Y) != 0.0).all())
-
 
 class Numbers(NamedTuple):
-    """The targets of a regression: one column per output, and every row in all of them."""
+    """The targets of a regression, one column per output."""
 
     def codes(self, y: Any) -> Any:
         """The targets, one column per output."""
@@ -104,10 +100,6 @@ class Numbers(NamedTuple):
     def sign(self, Y: Array, support_values: Array) -> Array:
         """The multipliers of y = f + e."""
         return support_values
-
-    def is_whole(self, Y: Array) -> bool:
-        """Every row is in every machine."""
-        return True
 
 
 def numbers_of_codes(Y: Array, book: Array) -> Any:
@@ -124,8 +116,6 @@ def scores_of(outputs: Array, coding: str, book: Array) -> Array:
     if is_device_array(outputs):
         scores: Array = on_device_of(outputs, scores_of(to_numpy(outputs), coding, book))
         return scores
-    if coding == "one_vs_one":
-        return np.asarray(_ovr_decision_function(outputs > 0.0, outputs, book.shape[0]))
     return correlation_scores(outputs, book)
 
 

@@ -44,9 +44,9 @@ class LeftOut:
     Parameters
     ----------
     outputs
-        f(x_i) of the machine without row i; a machine that never used the row is unchanged.
+        f(x_i) of the machine without row i.
     residuals
-        y_i minus that, NaN where a machine never used the row.
+        y_i minus that.
     predictions
         The outputs in regression, the classes they decode to in classification.
     degrees_of_freedom
@@ -67,13 +67,10 @@ class LeftOut:
     misclassification: float | None
     certificate: Certificate
 
-    def _arrays_in_use(self) -> list[Array]:
+    def _each(self, criterion: Any) -> Any:
         residuals: Array = to_numpy(self.residuals)
         columns = residuals[:, None] if residuals.ndim == 1 else residuals
-        return [column[~np.isnan(column)] for column in columns.T]
-
-    def _each(self, criterion: Any) -> Any:
-        values = np.array([float(criterion(column)) for column in self._arrays_in_use()])
+        values = np.array([float(criterion(column)) for column in columns.T])
         return float(values[0]) if self.residuals.ndim == 1 else values
 
     @property
@@ -109,7 +106,7 @@ class RowsLeftOut(NamedTuple):
     X
         The rows; None of a matrix and of rows that are read in passes.
     targets, errors, residuals
-        Targets or codes, less fitted values, and less left-out outputs: NaN where a machine never used the row.
+        Targets or codes, less fitted values, and less left-out outputs.
     weights
         The weights of the rows; None where all are one.
     degrees_of_freedom, gcv
@@ -128,9 +125,10 @@ class RowsLeftOut(NamedTuple):
     rows: tuple[Row, ...]
     facts: tuple[tuple[str, str], ...] = ()
 
-    def outputs(self, residuals: Array) -> Array:
-        """Return the outputs of machines with these left-out residuals; where there are none, the fitted values."""
-        return np.asarray(self.targets - np.where(np.isnan(residuals), self.errors, residuals))
+    @property
+    def outputs(self) -> Array:
+        """Return the outputs of the machines without the row."""
+        return np.asarray(self.targets - self.residuals)
 
 
 def gcv_of(errors: Array, leverages: Array, weights: Array | None) -> Array:
@@ -172,7 +170,7 @@ class LeavesOut(Model):
         check_is_fitted(model)
         self.refuse_shape("leave_one_out")
         left_out = self.leave_rows_out(X, y, sample_weight)
-        outputs, residuals = left_out.outputs(left_out.residuals), left_out.residuals
+        outputs, residuals = left_out.outputs, left_out.residuals
         one, wrong, home = model.support_values_.ndim == 1, None, model.support_values_
         values, errors = (on_device_of(home, array[:, 0] if one else array) for array in (outputs, residuals))
         predictions = values
@@ -216,7 +214,7 @@ class LeavesOut(Model):
             self.left_out_machines((X, y, sample_weight)),
         )
         losses = Losses.of_model(model, left_out.targets, self.importance_weights(left_out, sample_weight))
-        outputs = left_out.outputs(left_out.residuals)
+        outputs = left_out.outputs
         how = n_repeats, random_state, groups
         return importance_of(machines, self.evaluate, left_out.X, outputs, losses, *how, self.rests_on())
 

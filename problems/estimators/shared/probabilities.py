@@ -203,6 +203,6 @@ class LeftOutCalibration(Calibration):
         if left_out.X is not None:
             groups = equal_rows(to_numpy(left_out.X), classes)
             residuals = leave_groups_out(left_out.errors, residuals, groups)
-        outputs = left_out.outputs(residuals)
+        outputs = left_out.targets - residuals
         scores = scores_of(outputs[:, 0] if outputs.shape[1] == 1 else outputs, model.coding, model.code_book_)
         return CalibrationScores.of(scores, classes, left_out.weights, "left out")

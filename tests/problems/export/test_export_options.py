@@ -31,7 +31,7 @@ def three_classes(n=60, seed=0):
     return X, np.digitize(X[:, 0] + 0.4 * rng.normal(size=n), [-0.5, 0.5])
 
 
-CODINGS = ["one_vs_rest", "one_vs_one", "minimum_output", "ecoc"]
+CODINGS = ["one_vs_rest", "minimum_output", "ecoc"]
 
 
 @pytest.mark.parametrize("calibration", ["sigmoid", "isotonic"])
