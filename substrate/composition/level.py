@@ -229,7 +229,8 @@ class Substrate(Term):
         """The errors: y - f, or 1 - y∘f in classification; of observations, y less what f has for them."""
         if self.observed is not None:
             if self._errors is None:
-                self._errors = cp.Constant(self.observed.targets, name="y") - self.observed.read(self)
+                # one expression that a sum keeps as it is, so that the losses of the errors can be read
+                self._errors = -(self.observed.read(self) - cp.Constant(self.observed.targets, name="y"))
             return self._errors
         if self.y is None:
             raise DeclarationError("the substrate has no targets, so f has no errors: write terms in s.f(), or give y")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array, is_sparse, real_array, real_points
-from substrate.composition.linear_operators import KernelAction, LinearOperator
+from substrate.composition.linear_operators import VALUE, Functional, KernelAction, LinearOperator
 from substrate.composition.measures import Measure, are_measures
 from substrate.composition.targets import without_single_column
 from substrate.errors import DataError, DeclarationError
@@ -86,6 +86,15 @@ class ObservedBlock:
         if self.kind == "integral":
             return reader.integral(self.at)
         return reader.apply(self.kind, self.at)
+
+    def functional(self, substrate: Any) -> tuple[Functional, Any]:
+        """Return what reads the observations of a substrate, and its rows."""
+        if self.has_values:
+            return VALUE, self.at
+        if self.kind == "integral":
+            functional, rows = substrate.resolve_integral(self.at)
+            return functional, rows
+        return substrate.resolve_operator(self.kind), self.at
 
 
 @dataclass(frozen=True, eq=False)

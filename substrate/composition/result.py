@@ -234,9 +234,8 @@ class Result:
         """Return the errors of the machine without each observation at that observation, of a machine of least squares.
 
         In closed form, for the parameters it was solved with: ``s.e`` of a machine of one substrate that minimises
-        ``s.squared_norm`` and ``cp.sum_squares(s.e)``, with weights. Squares that read f elsewhere than it was observed
-        may be added and stay in; any other machine is refused. Observations may be derivatives or integrals, see
-        ``observed`` of :class:`~substrate.Substrate`.
+        ``s.squared_norm`` and ``cp.sum_squares(s.e)``, with weights; any other machine is refused. Observations may be
+        derivatives or integrals, see ``observed`` of :class:`~substrate.Substrate`.
         """
         return self._squared_rows("leave_one_out").leave_one_out()
 
@@ -244,8 +243,7 @@ class Result:
         """Return lower and upper ends for new values at the rows of X, of a machine of least squares, without a refit.
 
         ``method`` is ``"conformal"`` or ``"jackknife+"``. The guarantees are those of :mod:`substrate.uncertainty`, for
-        exchangeable values of equal weight; observations of another kind, and squares that are none, are taken as
-        fixed.
+        exchangeable values of equal weight; observations of another kind are taken as fixed.
         """
         return self._squared_rows("predict_interval").predict_interval(self.predict(X), X, coverage, method)
 

@@ -2,13 +2,10 @@ r"""Losses that are sums over the rows of a machine, read from their cvxpy expre
 
 For every training row the part of the objective that depends on the value f there is a convex function of one number,
 
-.. math::
+.. math:: \ell(f) = \beta + \alpha f + \sum_k \ell_k(f) + \sum_k w_k \varphi_k(a_k f + c_k) ,
 
-    \ell(f) = \beta + \alpha f + \tfrac q2 f^2 + \sum_k \delta_k (f - \tau_k)_+
-    + \sum_k r_k \int_{m_k}^f (\min(\max(s, l_k), u_k) - m_k)\, ds + \sum_k w_k \varphi_k(a_k f + c_k) ,
-
-with kinks of height :math:`\delta_k \ge 0` at :math:`\tau_k`, ramps of its slope between :math:`l_k` and :math:`u_k`,
-and :math:`\varphi` the exponential or :math:`\log(1 + e^x)` (:mod:`substrate.losses`).
+with functions :math:`\ell_k` whose slopes are linear by pieces (:class:`substrate.losses.PieceLoss`): kinks, parabolas,
+and parabolas that end in straight lines; and :math:`\varphi` the exponential or :math:`\log(1 + e^x)`.
 """
 
 from collections.abc import Callable
@@ -26,72 +23,58 @@ from cvxpy.atoms.affine.unary_operators import NegExpression
 from numpy.typing import NDArray
 
 from substrate.arrays import Array
-from substrate.losses import Exponential, LogisticRows, PieceLoss, RowLoss
+from substrate.losses import Exponential, LogisticRows, PieceLoss, RowLoss, SmoothLoss
 
 __all__ = ["ReadLosses", "read_row_losses"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Ramp:
-    """The slope rises by ``rate`` between two ends, and is zero at the anchor."""
-
-    rate: Array
-    low: Array
-    high: Array
-    anchor: Array
-
-
-@dataclass(frozen=True, slots=True)
-class _Smooth:
-    """``weight`` times exp, or log(1 + exp), of ``factor`` f + ``constant``."""
-
-    is_logistic: bool
-    weight: Array
-    factor: Array
-    constant: Array
+def _pieces(places: list[Array], slopes: list[tuple[Any, Any]], curvature: list[Any], level: Any = 0.0) -> PieceLoss:
+    """Return functions by their breakpoints, the slopes on both sides of each, and the curvatures between them."""
+    n = places[0].size
+    below, above = (np.column_stack([np.broadcast_to(pair[k], n) for pair in slopes]) for k in (0, 1))
+    curved = np.column_stack([np.broadcast_to(values, n) for values in curvature])
+    levels = np.broadcast_to(np.asarray(level, dtype=np.float64), n)
+    return PieceLoss(np.column_stack(places), below, above, curved, np.zeros(n), levels)
 
 
 @dataclass(frozen=True)
 class _Entries:
     """Functions of single values, as the entries of an expression; ``rows`` says of which.
 
-    ``width`` is the size of the numbers that breakpoints are made of; ``vanishes`` that the function is zero between
-    its first and its last kink and positive elsewhere.
+    They are ``constant`` + ``slope`` f and the sum of the losses. ``width`` is the size of the numbers that breakpoints
+    are made of; ``vanishes`` that the function is zero between its breakpoints and positive elsewhere.
     """
 
     rows: NDArray[np.intp]
     constant: Array
     slope: Array
-    square: Array | None = None
-    kinks: tuple[tuple[Array, Array], ...] = ()
-    ramps: tuple[_Ramp, ...] = ()
-    smooth: tuple[_Smooth, ...] = ()
+    losses: tuple[PieceLoss, ...] = ()
+    smooth: tuple[SmoothLoss, ...] = ()
     width: Array = field(default_factory=lambda: np.zeros(1))
     vanishes: bool = False
 
     @property
     def is_affine(self) -> bool:
         """Return whether there is nothing but a constant and a slope."""
-        return self.is_linear_by_pieces and not self.kinks
+        return not self.losses and not self.smooth
 
-    @property
-    def is_linear_by_pieces(self) -> bool:
-        """Return whether there is no curvature."""
-        return self.square is None and not self.ramps and not self.smooth
+    def of_losses(
+        self, *losses: PieceLoss, constant: Any = 0.0, width: Any = 0.0, vanishes: bool = False
+    ) -> "_Entries":
+        """Return other functions of the same values."""
+        zero = np.zeros_like(self.slope)
+        return _Entries(self.rows, zero + constant, zero, losses, (), self.width + width, vanishes)
 
     def scale(self, factor: Any) -> "_Entries | None":
         """Return a multiple; None where that is not convex."""
-        factor = np.asarray(factor, dtype=np.float64)
-        if not self.is_affine and (factor < 0.0).any():
+        size = np.broadcast_to(np.asarray(factor, dtype=np.float64), self.rows.shape)
+        if not self.is_affine and (size < 0.0).any():
             return None
-        size = np.broadcast_to(factor, self.rows.shape)
         return replace(
             self,
             constant=self.constant * size,
             slope=self.slope * size,
-            square=None if self.square is None else self.square * size,
-            kinks=tuple((place, jump * size) for place, jump in self.kinks),
-            ramps=tuple(replace(ramp, rate=ramp.rate * size) for ramp in self.ramps),
+            losses=tuple(_multiply(loss, size) for loss in self.losses),
             smooth=tuple(replace(part, weight=part.weight * size) for part in self.smooth),
             vanishes=False,
         )
@@ -100,157 +83,105 @@ class _Entries:
         """Return a sum; None where the entries are of different rows."""
         if not np.array_equal(self.rows, other.rows):
             return None
-        squares = [entries.square for entries in (self, other) if entries.square is not None]
         return _Entries(
             rows=self.rows,
             constant=self.constant + other.constant,
             slope=self.slope + other.slope,
-            square=sum(squares[1:], squares[0]) if squares else None,
-            kinks=self.kinks + other.kinks,
-            ramps=self.ramps + other.ramps,
+            losses=self.losses + other.losses,
             smooth=self.smooth + other.smooth,
             width=np.maximum(self.width, other.width),
         )
 
-    def positive_part(self) -> "_Entries | None":
-        """Return max(0, .) of a function that is linear by pieces, with one kink at most."""
-        if not self.is_linear_by_pieces or len(self.kinks) > 1:
-            return None
-        if not self.kinks:
-            return self._positive_part_of_affine()
-        ((place, jump),) = self.kinks
-        lowest = self.slope * place + self.constant
-        last = self.slope + jump
-        if not ((self.slope < 0.0) & (last > 0.0)).all():
-            return None
-        if (lowest >= 0.0).all():
-            return self
-        if (lowest >= 0.0).any():
-            return None
-        left, right = place - lowest / self.slope, place - lowest / last
-        return _Entries(
-            rows=self.rows,
-            constant=-self.slope * left,
-            slope=self.slope,
-            kinks=((left, -self.slope), (right, last)),
-            width=self.width + np.abs(place) + np.abs(lowest) / np.minimum(-self.slope, last),
-            vanishes=True,
-        )
+    def _anchor(self) -> Array:
+        """Return where an affine function is zero, and zero where it is constant."""
+        return np.where(self.slope == 0.0, 0.0, -self.constant / np.where(self.slope == 0.0, 1.0, self.slope))
 
-    def _positive_part_of_affine(self) -> "_Entries":
-        flat = self.slope == 0.0
-        place = np.where(flat, 0.0, -self.constant / np.where(flat, 1.0, self.slope))
-        falls = self.slope < 0.0
-        constant = np.where(falls, self.constant, np.where(flat, np.maximum(self.constant, 0.0), 0.0))
-        return _Entries(
-            rows=self.rows,
-            constant=constant,
-            slope=np.where(falls, self.slope, 0.0),
-            kinks=((place, np.abs(self.slope)),),
-            width=self.width + np.abs(place),
-            vanishes=not flat.any(),
-        )
+    def positive_part(self) -> "_Entries | None":
+        """Return max(0, .) of an affine function, or of one with a single kink that falls and then rises."""
+        if self.is_affine:
+            flat, place = self.slope == 0.0, self._anchor()
+            kink = _pieces([place], [(np.minimum(self.slope, 0.0), np.maximum(self.slope, 0.0))], [0.0, 0.0])
+            constant = np.where(flat, np.maximum(self.constant, 0.0), 0.0)
+            return self.of_losses(kink, constant=constant, width=np.abs(place), vanishes=not flat.any())
+        if self.smooth or len(self.losses) > 1 or self.losses[0].places.shape[1] > 1 or self.losses[0].curvature.any():
+            return None
+        place, first, last = (values[:, 0] for values in (self._loss.places, self._loss.below, self._loss.above))
+        first, last = first + self.slope, last + self.slope
+        lowest = self._loss.level + self.constant + self.slope * place
+        if not ((first < 0.0) & (last > 0.0)).all() or (lowest >= 0.0).any():
+            return self if (lowest >= 0.0).all() else None
+        ends = [place - lowest / first, place - lowest / last]
+        width = np.abs(place) + np.abs(lowest) / np.minimum(-first, last)
+        return self.of_losses(_pieces(ends, [(first, 0.0), (0.0, last)], [0.0] * 3), width=width, vanishes=True)
+
+    @property
+    def _loss(self) -> PieceLoss:
+        (loss,) = self.losses
+        return loss
 
     def absolute_value(self) -> "_Entries | None":
         """Return the size of an affine function."""
         if not self.is_affine:
             return self if self.vanishes else None
-        part = self._positive_part_of_affine()
-        ((place, jump),) = part.kinks
-        return replace(
-            part,
-            constant=2.0 * part.constant - self.constant,
-            slope=2.0 * part.slope - self.slope,
-            kinks=((place, 2.0 * jump),),
-        )
+        place, steep = self._anchor(), np.abs(self.slope)
+        constant = np.where(self.slope == 0.0, np.abs(self.constant), 0.0)
+        return self.of_losses(_pieces([place], [(-steep, steep)], [0.0, 0.0]), constant=constant, width=np.abs(place))
 
     def squared(self) -> "_Entries | None":
-        """Return the square of an affine function, or of one that vanishes between its kinks."""
+        """Return the square of an affine function, or of one that vanishes between its breakpoints."""
         if self.is_affine:
-            return replace(
-                self,
-                constant=self.constant**2,
-                slope=2.0 * self.slope * self.constant,
-                square=2.0 * self.slope**2,
-                width=self.width + np.abs(self.constant),
-            )
-        if not self.is_linear_by_pieces or not self.vanishes:
+            place, curvature = self._anchor(), 2.0 * self.slope**2
+            constant = np.where(self.slope == 0.0, self.constant**2, 0.0)
+            parabola = _pieces([place], [(0.0, 0.0)], [curvature, curvature])
+            return self.of_losses(parabola, constant=constant, width=np.abs(place))
+        if not self.vanishes:
             return None
-        first, last = self.kinks[0][0], self.kinks[-1][0]
-        rise = self.slope + sum(jump for _, jump in self.kinks)
-        zero, far = np.zeros_like(self.slope), np.full_like(self.slope, np.inf)
-        return _Entries(
-            rows=self.rows,
-            constant=zero,
-            slope=zero,
-            ramps=(
-                _Ramp(2.0 * self.slope**2, -far, first, first),
-                _Ramp(2.0 * rise**2, last, far, last),
-            ),
-            width=self.width,
-        )
+        loss = self._loss
+        kinks, first, last = loss.places.shape[1], 2.0 * loss.below[:, 0] ** 2, 2.0 * loss.above[:, -1] ** 2
+        curvatures = [first, *[0.0] * (kinks - 1), last]
+        return self.of_losses(_pieces(list(loss.places.T), [(0.0, 0.0)] * kinks, curvatures))
 
     def huber(self, bound: float) -> "_Entries | None":
         """Return the Huber function of an affine function: x^2 up to a bound, 2 M |x| - M^2 beyond."""
         if not self.is_affine or (self.slope == 0.0).any():
             return None
-        anchor, half = -self.constant / self.slope, bound / np.abs(self.slope)
-        zero = np.zeros_like(self.slope)
-        return _Entries(
-            rows=self.rows,
-            constant=zero,
-            slope=zero,
-            ramps=(_Ramp(2.0 * self.slope**2, anchor - half, anchor + half, anchor),),
-            width=self.width + np.abs(anchor) + half,
+        place, half, steep = self._anchor(), bound / np.abs(self.slope), 2.0 * bound * np.abs(self.slope)
+        ends, slopes = [place - half, place + half], [(-steep, -steep), (steep, steep)]
+        return self.of_losses(
+            _pieces(ends, slopes, [0.0, 2.0 * self.slope**2, 0.0], bound**2), width=np.abs(place) + half
         )
 
-    def function(self, is_logistic: bool) -> "_Entries | None":
-        """Return the exponential of an affine function, or log(1 + exp)."""
+    def function(self, kind: type[SmoothLoss]) -> "_Entries | None":
+        """Return a function with a derivative of an affine function."""
         if not self.is_affine or (self.slope == 0.0).any():
             return None
-        part = _Smooth(is_logistic, np.ones_like(self.slope), self.slope, self.constant)
         zero = np.zeros_like(self.slope)
-        return _Entries(rows=self.rows, constant=zero, slope=zero, smooth=(part,))
+        return replace(self.of_losses(), smooth=(kind(zero + 1.0, self.slope, self.constant, zero),))
 
 
-def _affine(expression: Any, leaf: Any) -> _Entries | None:
-    if expression is leaf:
-        n = leaf.size
-        return _Entries(rows=np.arange(n), constant=np.zeros(n), slope=np.ones(n))
-    return None
+def _multiply(loss: PieceLoss, size: Array) -> PieceLoss:
+    below, above, curvature = (values * size[:, None] for values in (loss.below, loss.above, loss.curvature))
+    return replace(loss, below=below, above=above, curvature=curvature, level=loss.level * size)
 
 
-def _maximum(arguments: list[Any], leaf: Any) -> _Entries | None:
-    """Return the largest of several: all but one affine or constant."""
-    parts = [_constant_or_entries(argument, leaf) for argument in arguments]
+def _maximum(parts: list[Any]) -> _Entries | None:
+    """Return the largest of several: all but one affine, or numbers."""
     entries = [part for part in parts if isinstance(part, _Entries)]
     if not entries or any(part is None for part in parts):
         return None
     whole: _Entries | None = None
-    ordered = sorted(parts, key=lambda part: isinstance(part, _Entries) and bool(part.kinks), reverse=True)
-    for part in ordered:
-        if not isinstance(part, _Entries):  # a constant
-            n = entries[0].rows.size
-            part = replace(
-                entries[0],
-                constant=np.broadcast_to(part, (n,)).astype(np.float64),
-                slope=np.zeros(n),
-                square=None,
-                kinks=(),
-                ramps=(),
-                smooth=(),
-                vanishes=False,
-            )
+    for part in sorted(parts, key=lambda part: isinstance(part, _Entries) and not part.is_affine, reverse=True):
+        this = part if isinstance(part, _Entries) else entries[0].of_losses(constant=part)
         if whole is None:
-            whole = part
+            whole = this
             continue
-        if not part.is_affine:
-            return None
-        is_nought = not part.slope.any() and not part.constant.any()
-        negative = part.scale(-1.0)
-        difference = whole if is_nought or negative is None else whole.add(negative)
+        negative = this.scale(-1.0) if this.is_affine else None
+        difference = None if negative is None else whole.add(negative)
+        # a maximum with zero keeps what is known of where it vanishes
+        if difference is not None and not this.slope.any() and not this.constant.any():
+            difference = whole
         over = None if difference is None else difference.positive_part()
-        whole = over if is_nought or over is None else over.add(part)
+        whole = over if over is None or difference is whole else over.add(this)
         if whole is None:
             return None
     return whole
@@ -263,78 +194,69 @@ def _constant_or_entries(expression: Any, leaf: Any) -> Any:
 def _entries(expression: Any, leaf: Any) -> _Entries | None:
     """Return the entries of an elementwise convex function of single values; None where it is something else."""
     if expression is leaf:
-        return _affine(expression, leaf)
+        return _Entries(rows=np.arange(leaf.size), constant=np.zeros(leaf.size), slope=np.ones(leaf.size))
     if expression.ndim > 1:
         return None
     arguments = expression.args
     if isinstance(expression, AddExpression):
-        parts = [_constant_or_entries(argument, leaf) for argument in arguments]
-        whole: _Entries | None = None
-        constant: Any = 0.0
-        for part in parts:
-            if part is None:
-                return None
-            if not isinstance(part, _Entries):
-                constant = constant + part
-            else:
-                whole = part if whole is None else whole.add(part)
-                if whole is None:
-                    return None
-        if whole is None:
-            return None
-        plain = isinstance(constant, float)
-        return whole if plain else replace(whole, constant=whole.constant + constant, vanishes=False)
+        return _sum([_constant_or_entries(argument, leaf) for argument in arguments])
     if isinstance(expression, NegExpression):
-        negated = _entries(arguments[0], leaf)
-        return None if negated is None else negated.scale(-1.0)
+        return _change(arguments[0], leaf, lambda part: part.scale(-1.0))
     if isinstance(expression, (cp.multiply, DivExpression)):
         return _multiple(expression, leaf)
     if isinstance(expression, (index, special_index)):
-        return _select(expression, leaf)
+        return _change(arguments[0], leaf, lambda part: _select(expression, part))
     if isinstance(expression, cp.maximum):
-        return _maximum(arguments, leaf)
-    return _function(expression, leaf)
+        return _maximum([_constant_or_entries(argument, leaf) for argument in arguments])
+    if _is_square(expression):
+        return _change(arguments[0], leaf, _Entries.squared)
+    functions: dict[type, Callable[[_Entries], _Entries | None]] = {
+        cp.abs: _Entries.absolute_value,
+        cp.huber: lambda part: part.huber(float(expression.M.value)),
+        cp.exp: lambda part: part.function(Exponential),
+        cp.logistic: lambda part: part.function(LogisticRows),
+    }
+    known = functions.get(type(expression))
+    return None if known is None else _change(arguments[0], leaf, known)
+
+
+def _change(argument: Any, leaf: Any, change: Callable[[_Entries], _Entries | None]) -> _Entries | None:
+    """Return what a function makes of an argument; None where that is something else."""
+    entries = _entries(argument, leaf)
+    return None if entries is None else change(entries)
+
+
+def _sum(parts: list[Any]) -> _Entries | None:
+    """Return the sum of entries and of numbers."""
+    whole: _Entries | None = None
+    for part in (part for part in parts if part is None or isinstance(part, _Entries)):
+        whole = part if whole is None or part is None else whole.add(part)
+        if whole is None:
+            return None
+    constants = [part for part in parts if not isinstance(part, _Entries)]
+    if whole is None or not constants:
+        return whole
+    return replace(whole, constant=whole.constant + sum(constants), vanishes=False)
 
 
 def _multiple(expression: Any, leaf: Any) -> _Entries | None:
     left, right = expression.args
-    if isinstance(expression, DivExpression):
-        entries = _entries(left, leaf) if right.is_constant() else None
-        return None if entries is None else entries.scale(1.0 / np.asarray(right.value, dtype=np.float64).ravel())
-    constant, other = (left, right) if left.is_constant() else (right, left)
+    is_quotient = isinstance(expression, DivExpression)
+    constant, other = (right, left) if is_quotient or right.is_constant() else (left, right)
     if not constant.is_constant() or other.size != expression.size:
         return None
-    entries = _entries(other.args[0] if isinstance(other, Promote) else other, leaf)
-    return None if entries is None else entries.scale(np.asarray(constant.value, dtype=np.float64).ravel())
+    factor = np.asarray(constant.value, dtype=np.float64).ravel()
+    inner = other.args[0] if isinstance(other, Promote) else other
+    return _change(inner, leaf, lambda part: part.scale(1.0 / factor if is_quotient else factor))
 
 
-def _select(expression: Any, leaf: Any) -> _Entries | None:
-    entries = _entries(expression.args[0], leaf)
-    if entries is None or not entries.is_affine:
+def _select(expression: Any, entries: _Entries) -> _Entries | None:
+    if not entries.is_affine:
         return None
-    return replace(
-        entries,
-        rows=np.atleast_1d(expression.numeric([entries.rows])).astype(np.intp),
-        constant=np.atleast_1d(expression.numeric([entries.constant])),
-        slope=np.atleast_1d(expression.numeric([entries.slope])),
-        width=np.atleast_1d(expression.numeric([np.broadcast_to(entries.width, entries.rows.shape)])),
-    )
-
-
-def _function(expression: Any, leaf: Any) -> _Entries | None:
-    kinds: list[tuple[type, Callable[[_Entries], _Entries | None]]] = [
-        (cp.abs, _Entries.absolute_value),
-        (cp.huber, lambda part: part.huber(float(expression.M.value))),
-        (cp.exp, lambda part: part.function(is_logistic=False)),
-        (cp.logistic, lambda part: part.function(is_logistic=True)),
-    ]
-    if _is_square(expression):
-        kinds.append((type(expression), _Entries.squared))
-    for kind, change in kinds:
-        if isinstance(expression, kind):
-            entries = _entries(expression.args[0], leaf)  # type: ignore[attr-defined]
-            return None if entries is None else change(entries)
-    return None
+    rows, width = entries.rows, np.broadcast_to(entries.width, entries.rows.shape)
+    chosen = (np.atleast_1d(expression.numeric([part])) for part in (rows, entries.constant, entries.slope, width))
+    rows, constant, slope, width = chosen
+    return _Entries(rows.astype(np.intp), constant, slope, width=width)
 
 
 def _is_square(expression: Any) -> bool:
@@ -367,11 +289,12 @@ def _collect(term: Any, weight: float, leaf: Any, norm: Any, total: _Sum) -> boo
     if isinstance(term, NegExpression):
         return _collect(term.args[0], -weight, leaf, norm, total)
     if isinstance(term, (cp.multiply, MulExpression, DivExpression)) and all(a.is_scalar() for a in term.args):
-        left, right = term.args
-        if isinstance(term, DivExpression):
-            return right.is_constant() and _collect(left, weight / float(right.value), leaf, norm, total)
-        constant, other = (left, right) if left.is_constant() else (right, left)
-        return constant.is_constant() and _collect(other, weight * float(constant.value), leaf, norm, total)
+        is_quotient = isinstance(term, DivExpression)
+        constant, other = term.args if term.args[0].is_constant() and not is_quotient else term.args[::-1]
+        if not constant.is_constant():
+            return False
+        factor = 1.0 / float(constant.value) if is_quotient else float(constant.value)
+        return _collect(other, weight * factor, leaf, norm, total)
     entries = _sum_of_entries(term, leaf)
     entries = None if entries is None else entries.scale(weight)
     if entries is not None:
@@ -385,17 +308,14 @@ def _sum_of_entries(term: Any, leaf: Any) -> _Entries | None:
     if isinstance(term, Sum) and term.axis is None:
         return _entries(first, leaf)
     if isinstance(term, cp.norm1) and term.axis is None:
-        entries = _entries(first, leaf)
-        return None if entries is None else entries.absolute_value()
+        return _change(first, leaf, _Entries.absolute_value)
     if isinstance(term, cp.quad_over_lin) and term.axis is None and term.args[1].is_constant():
-        entries = _entries(first, leaf)
-        entries = None if entries is None else entries.squared()
-        return None if entries is None else entries.scale(1.0 / float(term.args[1].value))
+        squares = _change(first, leaf, _Entries.squared)
+        return None if squares is None else squares.scale(1.0 / float(term.args[1].value))
     if isinstance(term, MulExpression) and all(argument.ndim == 1 for argument in term.args):
-        left, right = term.args
-        constant, other = (left, right) if left.is_constant() else (right, left)
-        entries = _entries(other, leaf) if constant.is_constant() else None
-        return None if entries is None else entries.scale(np.asarray(constant.value, dtype=np.float64))
+        constant, other = term.args if term.args[0].is_constant() else term.args[::-1]
+        if constant.is_constant():
+            return _change(other, leaf, lambda part: part.scale(np.asarray(constant.value, dtype=np.float64)))
     return None
 
 
@@ -408,11 +328,11 @@ def read_row_losses(objective: Any, leaf: Any, norm: Any) -> "ReadLosses | None"
     with np.errstate(all="ignore"):
         if not _collect(objective, 1.0, leaf, norm, total) or not total.norm > 0.0:
             return None
-        losses = _Terms.of(leaf.size, total.terms)
+        losses = _total_loss(leaf.size, total.terms)
     if losses is None:
         return None
     constant = total.constant + sum(float(term.constant.sum()) for term in total.terms)
-    return ReadLosses(total.norm, losses.as_loss(), constant)
+    return ReadLosses(total.norm, losses, constant)
 
 
 class ReadLosses(NamedTuple):
@@ -423,86 +343,58 @@ class ReadLosses(NamedTuple):
     constant: float
 
 
-@dataclass(frozen=True)
-class _Terms:
-    """The sum of the terms of every row."""
-
-    slope: Array
-    square: Array
-    kinks: tuple[tuple[Array, Array], ...]
-    ramps: tuple[_Ramp, ...]
-    smooth: _Smooth | None
-    width: Array
-
-    @classmethod
-    def of(cls, n: int, terms: list[_Entries]) -> "_Terms | None":
-        """Return the sum of terms; None where it is more than a row loss has."""
-        slope, square, width = np.zeros(n), np.zeros(n), np.zeros(n)
-        kinks, ramps, smooth = [], [], []
-        for term in terms:
-            if np.unique(term.rows).size != term.rows.size:
-                return None
-            slope[term.rows] += term.slope
-            width[term.rows] += term.width
-            if term.square is not None:
-                square[term.rows] += term.square
-            kinks += [(_spread(n, term.rows, t), _spread(n, term.rows, jump)) for t, jump in term.kinks]
-            ramps += [
-                _Ramp(*(_spread(n, term.rows, values) for values in (ramp.rate, ramp.low, ramp.high, ramp.anchor)))
-                for ramp in term.ramps
-            ]
-            smooth += [(term.rows, part) for part in term.smooth]
-        if smooth and (len(smooth) > 1 or kinks or ramps or square.any() or smooth[0][0].size != n):
+def _total_loss(n: int, terms: list[_Entries]) -> RowLoss | None:
+    """Return the sum of the terms of every row; None where it is more than a row loss has."""
+    slope, width = np.zeros(n), np.zeros(n)
+    losses = list[PieceLoss]()
+    for term in terms:
+        if np.unique(term.rows).size != term.rows.size:
             return None
-        part = smooth[0][1] if smooth else None
-        if part is not None and (not np.array_equal(smooth[0][0], np.arange(n)) or (part.weight <= 0.0).any()):
-            return None
-        numbers = [slope, square, width, *(jump for _, jump in kinks), *(ramp.rate for ramp in ramps)]
-        if not all(np.isfinite(values).all() for values in numbers):
-            return None
-        return cls(slope, square, tuple(kinks), tuple(ramps), part, width)
-
-    def as_loss(self) -> RowLoss:
-        """Return the losses as functions with breakpoints, or as functions with a derivative."""
-        if self.smooth is not None:
-            kind = LogisticRows if self.smooth.is_logistic else Exponential
-            return kind(self.smooth.weight, self.smooth.factor, self.smooth.constant, self.slope)
-        columns = [place for place, _ in self.kinks]
-        columns += [end for ramp in self.ramps for end in (ramp.low, ramp.high) if np.isfinite(end).all()]
-        places = np.sort(np.column_stack(columns or [np.zeros(self.slope.size)]), axis=1)
-        below = np.column_stack([self._slopes(column, right=False) for column in places.T])
-        above = np.column_stack([self._slopes(column, right=True) for column in places.T])
-        ends = np.column_stack([np.full(len(places), -np.inf), places, np.full(len(places), np.inf)])
-        curvature = np.tile(self.square[:, None], (1, places.shape[1] + 1))
-        for ramp in self.ramps:
-            inside = (ends[:, :-1] >= ramp.low[:, None]) & (ends[:, 1:] <= ramp.high[:, None])
-            curvature += np.where(inside, ramp.rate[:, None], 0.0)
-        return PieceLoss.of(places, below, above, curvature, self._values(places[:, 0]), self.width)
-
-    def _values(self, f: Array) -> Array:
-        """Return the sum at values of the rows, without its constant."""
-        total = (self.slope + 0.5 * self.square * f) * f
-        for place, jump in self.kinks:
-            total += jump * np.maximum(f - place, 0.0)
-        for ramp in self.ramps:
-            inside = np.clip(f, ramp.low, ramp.high)
-            total += ramp.rate * (inside - ramp.anchor) * (0.5 * (inside - ramp.anchor) + (f - inside))
-        return np.asarray(total)
-
-    def _slopes(self, f: Array, right: bool) -> Array:
-        """Return the slope of the sum, at a kink the one on its right or on its left."""
-        total = self.slope + self.square * f
-        for place, jump in self.kinks:
-            total = total + np.where(f >= place if right else f > place, jump, 0.0)
-        for ramp in self.ramps:
-            total = total + ramp.rate * (np.clip(f, ramp.low, ramp.high) - ramp.anchor)
-        return np.asarray(total)
+        slope[term.rows] += term.slope
+        width[term.rows] += term.width
+        losses += [_spread(n, term.rows, loss) for loss in term.losses]
+    numbers = [slope, width, *(part for loss in losses for part in (loss.below, loss.above, loss.curvature))]
+    if not all(np.isfinite(values).all() for values in numbers):
+        return None
+    smooth = [(term.rows, part) for term in terms for part in term.smooth]
+    if smooth:
+        rows, part = smooth[0]
+        alone = len(smooth) == 1 and not losses and np.array_equal(rows, np.arange(n))
+        return replace(part, slope=slope) if alone and (part.weight > 0.0).all() else None
+    return _add(losses, slope, width)
 
 
-def _spread(n: int, rows: NDArray[np.intp], values: Array) -> Array:
-    """Return values of some rows as an array of all, zero elsewhere."""
-    if rows.size == n and np.array_equal(rows, np.arange(n)):
-        return np.broadcast_to(values, (n,))
-    whole = np.zeros(n)
-    whole[rows] = values
-    return whole
+def _spread(n: int, rows: NDArray[np.intp], loss: PieceLoss) -> PieceLoss:
+    """Return the losses of some rows as those of all, zero elsewhere."""
+    whole = _pieces(
+        [np.zeros(n)] * loss.places.shape[1], [(0.0, 0.0)] * loss.places.shape[1], [0.0] * loss.curvature.shape[1]
+    )
+    arrays = {}
+    for name in ("places", "below", "above", "curvature", "level"):
+        values = np.array(getattr(whole, name))
+        values[rows] = getattr(loss, name)
+        arrays[name] = values
+    return replace(whole, **arrays)
+
+
+def _add(losses: list[PieceLoss], slope: Array, width: Array) -> PieceLoss:
+    """Return the sum of losses and of a slope."""
+    n = slope.size
+    places = np.sort(np.column_stack([loss.places for loss in losses] or [np.zeros(n)]), axis=1)
+    changed = np.append(True, (np.diff(places, axis=1) > 0.0).any(axis=0))
+    places = places[:, changed]
+    below, above = (
+        np.column_stack([slope + sum(loss.slopes(place, right) for loss in losses) for place in places.T])
+        for right in (False, True)
+    )
+    # the curvature behind each breakpoint, and before the first
+    behind = [sum((_behind(loss, place) for loss in losses), np.zeros(n)) for place in places.T]
+    before = sum((loss.curvature[:, 0] for loss in losses), np.zeros(n))
+    first = places[:, 0]
+    level = slope * first + sum(loss.values(first) for loss in losses)
+    return PieceLoss.of(places, below, above, np.column_stack([before, *behind]), level, width)
+
+
+def _behind(loss: PieceLoss, place: Array) -> Array:
+    """Return the curvature just behind places."""
+    return np.asarray(loss.curvature[np.arange(loss.n), (loss.places <= place[:, None]).sum(axis=1)])

@@ -44,6 +44,8 @@ _FIRST, _FACTOR, _LEAST = 1e-1, 0.1, 1e-7
 _NEAR = 1e-5
 #: Relative gap at which the interior-point iteration ends, and the share of the way to the boundary of its steps.
 _CENTRAL, _SHARE = 1e-7, 0.99
+#: Share of the size of the values that counts as an error where all losses vanish at the optimum.
+_SHARE_OF_SIZE = 1e-6
 #: Rows from which the interior-point iteration is for a matrix of fewer columns, the share of the largest diagonal
 #: entry at which its factor ends, and the relative gap and the first weight behind it then.
 _MANY, _COARSE, _CENTRAL_COARSE, _NEAR_COARSE = 300, 1e-3, 1e-3, 1e-2
@@ -466,6 +468,8 @@ def _follow_centre(rows: _Iterate, losses: PieceLoss, spread: float, enough: flo
     share = 0.5 * jumps
     over, under = np.maximum(f - places, 0.0) + spread, np.maximum(places - f, 0.0) + spread
     count = 2.0 * float(has.sum())
+    # where all losses vanish at the optimum, what counts is the cost of values that miss it by a share of their size
+    least = _SHARE_OF_SIZE * spread * float(np.where(has, jumps, 0.0).sum())
 
     def slopes(f: Array, share: Array) -> Array:
         straight = losses.below[:, 0] + square * (f - losses.places[:, 0])
@@ -475,7 +479,7 @@ def _follow_centre(rows: _Iterate, losses: PieceLoss, spread: float, enough: flo
         room, g = jumps - share, slopes(f, share)
         products = np.where(has, over * room, 0.0), np.where(has, under * share, 0.0)
         gap = float(products[0].sum() + products[1].sum())
-        if gap <= enough * rows.cost(f):
+        if gap <= enough * max(rows.cost(f), least):
             break
         theta = over / room + under / share
         step = rows.factor(square + np.where(has, 1.0 / theta, 0.0).sum(axis=0))
