@@ -17,28 +17,27 @@ With :math:`g_k = 1/(s_k + \lambda)`, :math:`z = U^T y` and the notation of :mod
   :math:`\kappa_j = \sum_k c_{jk}^2 g_k`.
 - folds: a weighted sum of validation criteria, each with a spectrum of its own.
 
-The relative error q of the decomposition (:mod:`~substrate.least_squares.spectrum`) moves the root of a criterion
-from r to at least :math:`\phi\, r - w` (``shrink`` and ``shifts`` of :class:`Samples`). With B the computed inverse and
-:math:`B^\star` the exact one, :math:`B^\star - B = B^\star E B`, :math:`q = \|E\| \|B\|` and :math:`\|B^\star x\| \le
-\|B x\| / (1 - q)`:
+The decomposition is that of a matrix near the exact one (:mod:`~substrate.least_squares.spectrum`). With B the computed
+inverse and :math:`B^\star` the exact one, :math:`B^\star - B = -B^\star E B`, :math:`q = \|E\| \|B\|` and
+:math:`\|B^\star x\| \le \|B x\| / (1 - q)`. What that takes from the root of a criterion is, for q below 1/2,
 
 - blocks left out: with :math:`P_i = B_{\cdot S} B_{SS}^{-1} e_i` and the machine without the block,
   :math:`\alpha^{(-S)} = \alpha - B_{\cdot S}\, r_S`,
 
-  .. math:: r_i^\star - r_i = P_i^{\star T} E\, \alpha^{(-S)}, \qquad \|P_i^\star\| \le \frac{\|P_i\|}{1 - q}, \qquad
+  .. math:: r_i^\star - r_i = -P_i^{\star T} E\, \alpha^{(-S)}, \qquad \|P_i^\star\| \le \frac{\|P_i\|}{1 - q}, \qquad
             \|P_i\|^2 = e_i^T B_{SS}^{-1} (B^2)_{SS} B_{SS}^{-1} e_i = \frac{d}{d\lambda} (B_{SS}^{-1})_{ii},
 
-  so :math:`\phi = 1` and :math:`w^2 = (\|E\| / (1-q))^2 \cdot \frac1N \sum_i \|P_i\|^2\, \|\alpha^{(-S)}\|^2`, where
+  so it is at most :math:`\|E\| / (1-q)` times the root of :math:`\frac1N \sum_i \|P_i\|^2\, \|\alpha^{(-S)}\|^2`, where
   :math:`\|\alpha^{(-S)}\| \le \|\alpha\| + (\|B\|\, \alpha_S^T r_S)^{1/2}`;
+- validation: :math:`\|E\| \|\alpha\| / (1 - q)` times the root of :math:`\frac1n \sum_j \|B c_j\|^2`, c_j the centred
+  kernel row of a point, and the rounding of those rows;
 - generalised cross-validation: :math:`\|\alpha^\star\| \ge \|\alpha\| / (1 + q)` and, since
-  :math:`B^\star \preceq B / (1 - q)`, :math:`\sum_i v_i B^\star_{ii} \le \sum_i v_i B_{ii} / (1 - q)`, so
-  :math:`\phi = (1 - q)/(1 + q)`, :math:`w = 0`;
-- validation: :math:`\phi = 1` and, c_j the centred kernel row of a point,
-  :math:`w^2 = (\|E\| \|\alpha\| / (1 - q))^2 \cdot \frac1n \sum_j \|B c_j\|^2`, and the rounding of those rows.
+  :math:`B^\star \preceq B / (1 - q)`, :math:`\sum_i v_i B^\star_{ii} \le \sum_i v_i B_{ii} / (1 - q)`, so the root
+  keeps :math:`(1 - q)/(1 + q)` and loses at most 2 q of itself.
 
 All factors fall in lambda but :math:`(B_{SS}^{-1})_{ii}`, which rises, and is concave (a Schur complement of
 :math:`K + \lambda`), so that :math:`\|P_i\|^2` falls. :math:`\|\alpha^{(-S)}\|` falls as that of every machine. So
-between two points the left one bounds all that falls.
+between two points the left one bounds all that falls, and the right one what rises.
 
 Cauchy's bound holds term by term for complex lambda too (:mod:`~substrate.search.polynomial_minimum`), with
 :math:`\cos(\theta/2)^{-4}` for ratios and :math:`\cos(\theta/2)^{-2}` without. For blocks: turned by half of its angle,
@@ -72,7 +71,6 @@ from substrate.arrays import (
 from substrate.errors import SolverError
 from substrate.least_squares.coordinates import LeastSquares
 from substrate.least_squares.left_out_blocks import BlockBatch, LeftOutBlocks
-from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.spectrum import Spectrum, Targets
 from substrate.numbers import at_most, relative_rounding
 from substrate.threads import blas_threads
@@ -81,31 +79,27 @@ __all__ = [
     "Criterion",
     "LeaveOneOut",
     "LeftOutCriterion",
+    "LeftOutSums",
     "OfMachine",
     "Samples",
     "Spectral",
-    "between",
     "following",
-    "unknown_at",
+    "lost_by_moves",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Values of shape (intervals, points, outputs), and a ceiling of shape (intervals, outputs).
+    """Values, ceilings and losses of shape (intervals, points, outputs).
 
-    On an interval the exact criterion's root is at least ``shrink``, of the shape of the ceiling, times that of the
-    values, less ``shifts``, of the shape of the values, each of which holds from its point to the next. None where
-    nothing is subtracted.
-
+    A ceiling, and what errors take from the root of the exact criterion at most, hold from a point to the next.
     ``condition``, one number per interval, is by how much rounding errors of the sums can be larger in the residuals;
     None where they are not.
     """
 
     values: Array
-    ceiling: Array
-    shrink: Array | None = None
-    shifts: Array | None = None
+    ceilings: Array
+    lost: Array
     condition: Array | None = None
 
 
@@ -136,15 +130,8 @@ class Spectral(Protocol):
     def mass(self) -> float:
         """The weight of all rows."""
 
-    @property
-    def skew(self) -> float:
-        """How far eigenvectors are from orthonormal; zero where errors are bounded from the rows."""
-
-    def decomposition_error(self, lam: float) -> float:
-        """Return the relative error of what is computed at this lambda."""
-
-    def perturbations(self, lambdas: Array) -> tuple[Array, Array]:
-        """Return the norm of E, and q, at some lambdas; zero where errors are bounded from the rows instead."""
+    def decomposition_error(self, lam: Any) -> Any:
+        """Return the relative error of what is computed at these lambda."""
 
     def targets(self, Y: Any) -> Targets:
         """Return targets in the coordinates of the spectrum; those of its sums, where it has them."""
@@ -199,18 +186,20 @@ class Criterion(ABC):
     def sample(self, t: Array) -> Samples:
         """Evaluate at points t of shape (intervals, points), ascending in each interval."""
 
-    def _shrink_and_shift(self, q: Array, share: Array, sizes: Array, shrink: Array) -> tuple[Array, Array]:
-        """Shrink per interval and shifts from each point on, from their two factors; no bound is left from q = 1/2 on.
+    def _unknown(self, t: Array) -> Array:
+        """Return the relative error q at the points; a lift beyond that of the spectrum only makes B smaller."""
+        return np.asarray(self.spectrum.decomposition_error(np.exp(t) + self.spectrum.lift))
 
-        ``q`` and ``share`` have the shape of the points, ``sizes`` one axis more, the outputs.
-        """
-        lost = q[:, 0] >= 0.5
-        shifts = at_most(1.0) * share[:, :, None] * sizes
-        if self.pooled:
-            with np.errstate(over="ignore"):  # infinite where nothing is known
-                shifts = np.sqrt(np.mean(shifts**2, axis=2, keepdims=True))
-        shifts = np.where(lost[:, None, None], 0.0, shifts) * np.ones((*q.shape, self.outputs))
-        return np.where(lost, 0.0, shrink)[:, None] * np.ones((len(q), self.outputs)), shifts
+    def _lost(self, t: Array, ceilings: Array) -> Array:
+        """Return what errors take from the root from each point on: twice q of it, and all of it from q = 1/2 on."""
+        q = self._unknown(t)[:, :, None]
+        with np.errstate(over="ignore", invalid="ignore"):  # infinite where nothing is known
+            return np.asarray(np.where(q < 0.5, at_most(2.0) * q * np.sqrt(ceilings), np.inf))
+
+    def _pool(self, lost: Array) -> Array:
+        """Return losses by output, as one root mean square where outputs share a gamma."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.sqrt(np.square(lost).mean(axis=2, keepdims=True)) if self.pooled else lost
 
     def _inverses(self, t: Array) -> Array:
         values = self.spectrum.values + (self.lift - self.spectrum.lift)
@@ -223,17 +212,10 @@ class Criterion(ABC):
         return values.reshape(*t.shape, -1)
 
 
-def unknown_at(spectrum: Spectral, t: Array) -> tuple[Array, Array]:
-    """Return the norm of E, and q, at the points; lambda is counted from some lift on, which only makes B smaller."""
-    norms, q = spectrum.perturbations(Regularization.from_log_lambda(t, spectrum.lift).lam.ravel())
-    return norms.reshape(t.shape), q.reshape(t.shape)
-
-
-def between(falling: Array, rising: Array) -> Array:
-    """Return the largest of (falling at a point) x (rising at the next one): above their product in between."""
-    if falling.shape[1] == 1:
-        return np.asarray((falling * rising)[:, 0])
-    return np.asarray((falling[:, :-1] * rising[:, 1:]).max(axis=1))
+def following(sums: Array, t: Array) -> Array:
+    """Return sums at the next point of the interval, of shape (intervals, points, outputs); the last one has none."""
+    sums = sums.reshape(*t.shape, -1)
+    return np.concatenate([sums[:, 1:], sums[:, -1:]], axis=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,18 +253,33 @@ class LeftOutCriterion(OfMachine):
     """The mean square leave-one-out residual, from sums over the rows."""
 
     @abstractmethod
-    def _sample_left_out(self, g: Array, t: Array) -> tuple[Samples, Array]:
-        """Return the mean squares at the points, as samples without a ceiling but for rounding, and the sums of
-        1/B_ii.
-        """
+    def _sum_left_out(self, g: Array, roots: Array, t: Array) -> "LeftOutSums":
+        """Return sums over the rows at the points, ``roots`` those of Q, one column per output."""
 
     def sample(self, t: Array) -> Samples:
         """Sum over the rows, under the ceiling of Cauchy's inequality."""
         g, lambdas = self._at(t)
-        samples, reciprocal = self._sample_left_out(g, t)
-        falling = self._shape(self.machine.quadratic(g, lambdas), t)
-        rising = reciprocal.reshape(*t.shape, 1) / self.spectrum.n
-        return replace(samples, ceiling=np.maximum(between(falling, rising), samples.ceiling))
+        quadratic = self.machine.quadratic(g, lambdas)
+        sums = self._sum_left_out(g, np.sqrt(quadratic), t)
+        values = self._shape(sums.squares / self.spectrum.n, t)
+        ceilings = self._shape(quadratic, t) * following(sums.reciprocal / self.spectrum.n, t)
+        ceilings = np.maximum(ceilings, self._shape(sums.rounded * np.ones_like(quadratic), t))
+        return Samples(values, ceilings, sums.lost, sums.condition)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutSums:
+    """Sums over the rows that count, on the host, one row per point: r_i^2, one column per output, and (B_SS^-1)_ii.
+
+    ``rounded`` is a ceiling for which the slack of a search covers the rounding of the values; ``lost`` and
+    ``condition`` are those of :class:`Samples`.
+    """
+
+    squares: Array
+    reciprocal: Array
+    rounded: Array | float
+    lost: Array
+    condition: Array | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,49 +297,35 @@ class LeaveOneOut(LeftOutCriterion):
         single = cls.of(spectrum, Y, pooled=pooled)
         return single if blocks.largest == 1 else replace(single, blocks=blocks)
 
-    def _sample_left_out(self, g: Array, t: Array) -> tuple[Samples, Array]:
-        """Sample by products with the basis and with products of its rows, batch by batch."""
-        n, lambdas = self.spectrum.n, np.exp(t.ravel())
-        roots = np.sqrt(self.machine.quadratic(g, lambdas))
+    def _sum_left_out(self, g: Array, roots: Array, t: Array) -> LeftOutSums:
+        """Sum by products with the basis and with products of its rows, batch by batch."""
         basis, z = self.spectrum.basis, self.targets.coordinates
-        blocks = self.blocks
-        sums = _single_row_sums(basis, g, z) if blocks is None else _left_out_sums(basis, g, z, roots, blocks)
-        unknown, q = unknown_at(self.spectrum, t)
-        share = following(unknown, t) / np.maximum(1.0 - q, 0.5)
-        sizes = np.sqrt(sums.moves / n)
-        shrink, shifts = self._shrink_and_shift(q, share, sizes.reshape(*t.shape, -1), np.ones(t.shape[0]))
-        condition = None
-        if blocks is not None:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                grown = np.sqrt(sums.rounding / sums.reciprocal[:, None]) / roots
-            grown = np.where(roots > 0.0, grown, 1.0).max(axis=1)
-            condition = np.maximum(np.where(np.isnan(grown), np.inf, grown).reshape(t.shape).max(axis=1), 1.0)
-        nothing = np.zeros((t.shape[0], self.outputs))
-        values = self._shape(sums.squares / n, t)
-        return Samples(values, nothing, shrink, shifts, condition=condition), sums.reciprocal
+        if self.blocks is None:
+            squares, reciprocal, moves = sum_single_rows(basis, g, z)
+            return LeftOutSums(squares, reciprocal, 0.0, self._lost_by_moves(t, moves))
+        squares, reciprocal, moves, rounding = sum_blocks(basis, g, z, roots, self.blocks)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            grown = np.sqrt(rounding / reciprocal[:, None]) / roots
+        grown = np.where(roots > 0.0, grown, 1.0).max(axis=1)
+        condition = np.maximum(np.where(np.isnan(grown), np.inf, grown).reshape(t.shape).max(axis=1), 1.0)
+        return LeftOutSums(squares, reciprocal, 0.0, self._lost_by_moves(t, moves), condition)
+
+    def _lost_by_moves(self, t: Array, moves: Array) -> Array:
+        """Return what errors take from the root, from the sums of ||P_i||^2 ||alpha^(-S)||^2."""
+        return lost_by_moves(self.spectrum, t, self._shape(moves / self.spectrum.n, t))
 
 
-def following(sums: Array, t: Array) -> Array:
-    """Return sums at the next point of the interval; the last one has none."""
-    sums = sums.reshape(t.shape)
-    return np.asarray(np.concatenate([sums[:, 1:], sums[:, -1:]], axis=1))
+def lost_by_moves(spectrum: Spectrum, t: Array, moves: Array) -> Array:
+    """Return ||E||/(1 - q) times the root of ``moves`` from each point on, and infinity from q = 1/2 on."""
+    lam = np.exp(t) + spectrum.lift
+    q = spectrum.decomposition_error(lam)[:, :, None]
+    with np.errstate(over="ignore", invalid="ignore"):
+        lost = following(spectrum.perturbation(lam), t) / np.maximum(1.0 - q, 0.5) * np.sqrt(moves)
+        return np.asarray(np.where(q < 0.5, at_most(1.0) * lost, np.inf))
 
 
-@dataclass(frozen=True, slots=True)
-class _LeftOutSums:
-    """Sums over the rows that count, on the host, one row per point: r_i^2, one column per output; (B_SS^-1)_ii; and
-    ||P_i||^2 ||alpha^(-S)||^2 and the squares of the rounding of r_i over that of a sum, one column per output; the
-    last are zero of rows that are left out alone.
-    """
-
-    squares: Array
-    reciprocal: Array
-    moves: Array
-    rounding: Array
-
-
-def _single_row_sums(basis: Array, g: Array, z: Array) -> _LeftOutSums:
-    """Return the sums where every row is left out alone, all of them where the basis is.
+def sum_single_rows(basis: Array, g: Array, z: Array) -> tuple[Array, Array, Array]:
+    """Return the sums of r_i^2, of 1/B_ii and of ||P_i||^2 ||alpha^(-i)||^2, all of them where the basis is.
 
     B_ii is a sum of positive terms, and the rest are quotients: nothing is solved, and rounding is that of a sum.
     """
@@ -362,7 +345,7 @@ def _single_row_sums(basis: Array, g: Array, z: Array) -> _LeftOutSums:
                 squares[:, k] += paired_sums(residuals, residuals, 0)
                 without = lengths[k] + xp.sqrt(xp.clip(residuals * alpha[rows, :] * largest, min=0.0))
                 moves[:, k] += paired_sums(moved, without**2, 0)
-    return _LeftOutSums(to_numpy(squares), to_numpy(reciprocal), to_numpy(moves), np.zeros((points, outputs)))
+    return to_numpy(squares), to_numpy(reciprocal), to_numpy(moves)
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,15 +365,18 @@ class _SolvedBlocks:
 _ENTRIES, _PRODUCTS = 4_000_000, 8_000_000
 
 
-def _left_out_sums(basis: Array, g: Array, z: Array, roots: Array, blocks: LeftOutBlocks) -> _LeftOutSums:
-    """Return the sums; the products with the basis are where it is, all else is small and on the host.
+def sum_blocks(
+    basis: Array, g: Array, z: Array, roots: Array, blocks: LeftOutBlocks
+) -> tuple[Array, Array, Array, Array]:
+    """Return the sums of r_i^2, of (B_SS^-1)_ii and of ||P_i||^2 ||alpha^(-S)||^2, and the squares of the rounding of
+    r_i over that of a sum.
 
-    ``roots`` are those of Q, one column per output.
+    The products with the basis are where it is, all else is small and on the host. ``roots`` are those of Q, one column
+    per output.
     """
     n, points, outputs = int(basis.shape[0]), int(g.shape[1]), int(z.shape[1])
-    sums = _LeftOutSums(
-        np.zeros((points, outputs)), np.zeros(points), np.zeros((points, outputs)), np.zeros((points, outputs))
-    )
+    squares, moves, rounding = (np.zeros((points, outputs)) for _ in range(3))
+    reciprocal = np.zeros(points)
     with blas_threads(n), np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         alphas = [to_numpy(basis @ (g * z[:, k][:, None])) for k in range(outputs)]
         norms = [np.sqrt(np.square(alpha).sum(axis=0)) for alpha in alphas]
@@ -400,14 +386,14 @@ def _left_out_sums(basis: Array, g: Array, z: Array, roots: Array, blocks: LeftO
             solve = _solve_single_rows if batch.rows.shape[1] == 1 else _solve_blocks
             solved = solve(entries[:, :points], entries[:, points:], of_blocks, roots, batch, n)
             moved = solved.lengths.sum(axis=2)
-            np.add(sums.reciprocal, solved.diagonal.sum(axis=(0, 2)), out=sums.reciprocal)
+            reciprocal += solved.diagonal.sum(axis=(0, 2))
             for k, (alpha, residuals) in enumerate(zip(of_blocks, solved.residuals, strict=True)):
                 counted = np.take_along_axis(residuals, batch.counted[:, None, :], axis=2)
-                sums.squares[:, k] += np.einsum("bpc,bpc->p", counted, counted)
-                sums.rounding[:, k] += np.square(solved.roundings[k]).sum(axis=(0, 2))
+                squares[:, k] += np.einsum("bpc,bpc->p", counted, counted)
+                rounding[:, k] += np.square(solved.roundings[k]).sum(axis=(0, 2))
                 pulled = np.maximum(np.einsum("bpr,bpr->bp", alpha, residuals), 0.0)
-                sums.moves[:, k] += np.einsum("bp,bp->p", moved, np.square(norms[k] + np.sqrt(largest * pulled)))
-    return sums
+                moves[:, k] += np.einsum("bp,bp->p", moved, np.square(norms[k] + np.sqrt(largest * pulled)))
+    return squares, reciprocal, moves, rounding
 
 
 def _left_out_entries(basis: Array, g: Array, blocks: LeftOutBlocks) -> Iterator[tuple[BlockBatch, Array]]:

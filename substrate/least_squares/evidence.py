@@ -25,6 +25,7 @@ between :math:`(1 - q)` and :math:`(1 + q)` times the computed one, so :math:`F^
 eigenvectors that are orthonormal to :math:`\delta` change the product by at most :math:`1 + \delta`.
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -32,7 +33,7 @@ from typing import ClassVar
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.least_squares.criteria import LeaveOneOut, OfMachine, Samples, between, unknown_at
+from substrate.least_squares.criteria import LeaveOneOut, OfMachine, Samples, following
 from substrate.numbers import relative_rounding
 
 __all__ = [
@@ -40,7 +41,7 @@ __all__ = [
     "Evidence",
     "GeneralizedCrossValidation",
     "OfSums",
-    "ceiling_of_remainder",
+    "ceilings_of_remainder",
     "log_evidence",
     "log_rounding",
 ]
@@ -63,19 +64,26 @@ def log_rounding(size: int, mean_size: Array) -> Array:
 class OfSums(OfMachine):
     """A criterion that is known from the spectrum alone, without a row: a falling times a rising function of t."""
 
-    def _bound_product(self, t: Array, falling: Array, rising: Array, whole: Array | None, shrink: Array) -> Samples:
-        """Return the product, its ceiling, and what the root keeps of it.
+    @abstractmethod
+    def _factors(self, g: Array, lambdas: Array) -> tuple[Array, Array, Array]:
+        """Return a factor that falls, one column per output, and one that rises, one line per point.
 
-        ``falling`` has one line per point and one column per output, ``rising`` one number per point. Where the machine
-        has squares outside, which are a difference, ``whole`` is the falling factor of what they are a difference of.
+        The third is the falling factor of what the squares outside are a difference of, zero where there are none.
         """
-        falling, rising = self._shape(falling, t), rising.reshape(*t.shape, 1)
-        values, ceiling = falling * rising, between(falling, rising)
-        if whole is not None:
-            ceiling = np.maximum(ceiling, ceiling_of_remainder(values, self._shape(whole, t) * rising, self.size))
-        _, q = unknown_at(self.spectrum, t)
-        zeros = np.zeros((*t.shape, self.targets.outputs))
-        return Samples(values, ceiling, *self._shrink_and_shift(q, np.zeros(t.shape), zeros, shrink))
+
+    def sample(self, t: Array) -> Samples:
+        """Sample by sums over the spectrum only."""
+        falling, rising, whole = self._factors(*self._at(t))
+        rising, falling = rising.reshape(*t.shape, 1), self._shape(falling, t)
+        values = falling * rising
+        ceilings = falling * following(rising, t)
+        ceilings = np.maximum(ceilings, ceilings_of_remainder(values, self._shape(whole, t) * rising, self.size))
+        return Samples(values, ceilings, self._lost(t, ceilings))
+
+    @property
+    def _whole(self) -> Array:
+        """The squares that those outside are a difference of, one number per output; zeros where there are none."""
+        return np.zeros(self.targets.outputs) if self.machine.whole is None else self.machine.whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +98,8 @@ class GeneralizedCrossValidation(OfSums):
         g, lambdas = self._at(t)
         return np.asarray(lambdas * self.machine.trace(g, lambdas) / self.machine.rows).reshape(t.shape)
 
-    def sample(self, t: Array) -> Samples:
-        """Sample by sums over the spectrum only."""
-        g, lambdas = self._at(t)
-        whole = self.machine.whole
-        _, q = unknown_at(self.spectrum, t)
-        shrink = (1.0 - q[:, 0]) / (1.0 + q[:, 0])
-        whole_sum = None if whole is None else whole / np.square(lambdas)[:, None]
-        return self._bound_product(t, *self.machine.gcv(g, lambdas), whole_sum, shrink)
+    def _factors(self, g: Array, lambdas: Array) -> tuple[Array, Array, Array]:
+        return *self.machine.gcv(g, lambdas), self._whole / np.square(lambdas)[:, None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,25 +108,23 @@ class Evidence(OfSums):
 
     cone: ClassVar[int] = 1
 
-    def sample(self, t: Array) -> Samples:
-        """Sample by sums over the spectrum only."""
-        g, lambdas = self._at(t)
-        whole, logs = self.machine.whole, self.machine.mean_log_stretch(lambdas)
-        rounded = log_rounding(self.size, logs.reshape(t.shape)).max(axis=1)
-        _, q = unknown_at(self.spectrum, t)
-        exact = (1.0 - q[:, 0]) / ((1.0 + q[:, 0]) * (1.0 + self.spectrum.skew)) * (1.0 - rounded)
-        shrink = np.sqrt(np.maximum(exact, 0.0))
-        whole_sum = None if whole is None else whole / lambdas[:, None] / self.machine.free
-        return self._bound_product(t, *self.machine.evidence(g, lambdas, logs), whole_sum, shrink)
+    def _factors(self, g: Array, lambdas: Array) -> tuple[Array, Array, Array]:
+        logs = self.machine.mean_log_stretch(lambdas)
+        return *self.machine.evidence(g, lambdas, logs), self._whole / lambdas[:, None] / self.machine.free
+
+    def _unknown(self, t: Array) -> Array:
+        """Return q with half of what the product of the eigenvalues loses, which falls along an interval."""
+        logs = self.machine.mean_log_stretch(np.exp(t.ravel())).reshape(t.shape)
+        return np.asarray(OfSums._unknown(self, t) * 1.5 + 0.5 * log_rounding(self.size, logs))
 
 
-def ceiling_of_remainder(values: Array, whole: Array, size: int) -> Array:
-    """Return a ceiling for which the search's slack covers the rounding of ``whole``, of which values are the
+def ceilings_of_remainder(values: Array, whole: Array, size: int) -> Array:
+    """Return ceilings for which the slack of a search covers the rounding of ``whole``, of which values are the
     remainder.
     """
     floor = np.finfo(np.float64).tiny
     with np.errstate(over="ignore"):  # of a value that vanishes nothing is known
-        return np.asarray((np.square(whole / (size + 16.0)) / np.maximum(values, floor)).max(axis=1))
+        return np.asarray(np.square(whole / (size + 16.0)) / np.maximum(values, floor))
 
 
 #: The criteria of a dense spectrum, by name.

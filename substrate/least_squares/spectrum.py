@@ -244,18 +244,13 @@ class Spectrum:
             values = values + xp.tensordot(border.line(linear)[:, 1:], theta, axes=1)
         return values
 
-    def decomposition_error(self, lam: float) -> float:
-        """Return q, the relative error of what is computed at this lambda: the measured error over s_1 + lambda."""
-        return float(self.error / (float(self.values[0]) + lam - self.lift) + self.skew)
+    def decomposition_error(self, lam: Any) -> Any:
+        """Return q, the relative error of what is computed at these lambda: the measured error over s_1 + lambda."""
+        return self.error / (float(self.values[0]) + lam - self.lift) + self.skew
 
-    def unknown_below(self, q: float) -> float:
-        """Return the lambda, counted from ``lift`` on, below which the relative error may exceed q."""
-        return max(self.error / (q - self.skew) - float(self.values[0]), 0.0) if q > self.skew else self.norm
-
-    def perturbations(self, lambdas: Array) -> tuple[Array, Array]:
-        """Return the norm of E, and q, at some lambdas."""
-        q = self.error / (float(self.values[0]) + lambdas - self.lift) + self.skew
-        return self.error + self.skew * (lambdas - self.lift), q
+    def perturbation(self, lam: Any) -> Any:
+        """Return the norm of E at these lambda."""
+        return self.error + self.skew * (lam - self.lift)
 
 
 def _border_means(border: Border, root: Array | None, values: Array) -> Array:

@@ -11,8 +11,9 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.errors import DataError
-from substrate.least_squares.criteria import Criterion, Samples, following, unknown_at
+from substrate.least_squares.criteria import Criterion, Samples, lost_by_moves
 from substrate.least_squares.spectrum import Spectrum
+from substrate.numbers import at_most
 from substrate.threads import blas_threads
 
 __all__ = ["CriterionSum", "ValidationCriterion"]
@@ -81,26 +82,22 @@ class ValidationCriterion(Criterion):
         )
 
     def sample(self, t: Array) -> Samples:
-        """Compute one matrix product per output, and the ceiling from each interval's lowest lambda."""
-        z = self.targets.coordinates
-        g = self._inverses(t)
-        lowest = g.reshape(-1, *t.shape)[:, :, 0]
-        values, ceiling = np.empty((t.size, z.shape[1])), np.empty((t.shape[0], z.shape[1]))
-        unknown, q = unknown_at(self.spectrum, t)
+        """Compute three matrix products and one per output; what is in the ceilings falls along an interval."""
+        z, g = self.targets.coordinates, self._inverses(t)
+        values, ceilings = np.empty((t.size, z.shape[1])), np.empty((t.size, z.shape[1]))
         with blas_threads(self.spectrum.n):
             squared = np.square(self.directions)
-            kappa = squared @ lowest
-            lengths = np.sqrt(np.mean(squared @ np.square(g), axis=0)).reshape(t.shape)
+            kappa, lengths = squared @ g, np.mean(squared @ np.square(g), axis=0)
             for k in range(z.shape[1]):
                 errors = self.offsets[:, [k]] - self.directions @ (g * z[:, [k]])
                 values[:, k] = np.mean(errors**2, axis=0)
-                sizes = np.abs(self.offsets[:, [k]]) + np.sqrt(kappa * (z[:, k] ** 2 @ lowest))
-                ceiling[:, k] = np.mean(sizes**2, axis=0)
-        share = (following(unknown, t) * lengths + self.rounding) / np.maximum(1.0 - q, 1e-300)
-        alpha = np.sqrt(np.square(g).T @ z**2).reshape(*t.shape, -1)
-        shifts = self._shrink_and_shift(q, share, alpha, np.ones(len(t)))
-        top = ceiling.mean(axis=1, keepdims=True) if self.pooled else ceiling
-        return Samples(self._shape(values, t), top, *shifts)
+                sizes = np.abs(self.offsets[:, [k]]) + np.sqrt(kappa * (z[:, k] ** 2 @ g))
+                ceilings[:, k] = np.mean(sizes**2, axis=0)
+        top = self._shape(ceilings, t)
+        alpha = np.square(g).T @ z**2
+        lost = lost_by_moves(self.spectrum, t, self._shape(lengths[:, None] * alpha, t))
+        lost = lost + at_most(2.0) * self.rounding * np.sqrt(self._shape(alpha, t))  # 1/(1 - q) is two at most
+        return Samples(self._shape(values, t), top, lost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,18 +150,14 @@ class CriterionSum:
         return np.asarray(np.max(spreads, axis=0))
 
     def sample(self, t: Array) -> Samples:
-        """Return the sums of values and of ceilings."""
-        values, ceiling = np.zeros((*t.shape, self.outputs)), np.zeros((t.shape[0], self.outputs))
-        shrink, squares = np.ones_like(ceiling), np.zeros_like(values)
+        """Return the sums of values, of ceilings, and of squares of what is lost: all errors are one vector."""
+        values, ceilings, squares = (np.zeros((*t.shape, self.outputs)) for _ in range(3))
         condition: Array | None = None
         for criterion, weight in zip(self.criteria, self.weights, strict=True):
             scale, samples = weight * (criterion.unit / self.unit) ** 2, criterion.sample(t)
             values += scale * samples.values
-            ceiling += scale * samples.ceiling
-            if samples.shrink is not None:
-                shrink = np.minimum(shrink, samples.shrink)
-            if samples.shifts is not None:
-                squares += scale * samples.shifts**2  # the triangle inequality for all errors in one vector
+            ceilings += scale * samples.ceilings
+            squares += scale * samples.lost**2
             if samples.condition is not None:
                 condition = samples.condition if condition is None else np.maximum(condition, samples.condition)
-        return Samples(values, ceiling, shrink, np.sqrt(squares), condition=condition)
+        return Samples(values, ceilings, np.sqrt(squares), condition)

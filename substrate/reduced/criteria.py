@@ -26,20 +26,20 @@ those of :math:`H = Z^T Z + \lambda I` up to a share p of H,
 for sums right to :math:`\eta \ell_j \ell_k` and a decomposition right to d; they change a leverage by at most
 :math:`p / (1 - p)` and the errors by :math:`(\lambda Q)^{1/2} d / \lambda` and, with the weights u of the machine,
 :math:`\eta (\sum_k \ell_k^2 / (a_k + \lambda))^{1/2} (\|y\| + \sum_k \ell_k |u_k|)`, over :math:`1 - p`.
-The root of a criterion keeps a share of itself less a number
+All of this is what the root of a criterion loses
 (:class:`substrate.least_squares.criteria.Samples`).
 """
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from substrate.arrays import Array, namespace_of
 from substrate.least_squares.criteria import Criterion, OfMachine, Samples, following
-from substrate.least_squares.evidence import Evidence, GeneralizedCrossValidation, ceiling_of_remainder
+from substrate.least_squares.evidence import Evidence, GeneralizedCrossValidation, ceilings_of_remainder, log_rounding
 from substrate.numbers import at_most, eigenvalue_rounding, sum_rounding
 from substrate.reduced.moments import Moments
 from substrate.reduced.rows import KernelRows, KernelValues
@@ -56,7 +56,7 @@ __all__ = [
     "RowSizes",
     "SpectrumRadius",
     "criterion_of_sums",
-    "less_rounding",
+    "lost_to_rounding",
     "sizes_of_rows",
 ]
 
@@ -97,12 +97,6 @@ class Shares(NamedTuple):
     sizes: Array
     roots: Array
     summed: Array
-
-    @property
-    def errors(self) -> Array:
-        """Return the norm of the change of the errors of the rows."""
-        share = self.matrix / np.maximum(1.0 - self.matrix, 0.5)
-        return np.asarray(at_most(1.0) * (share[:, :, None] * self.roots + self.summed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +142,7 @@ class SpectrumRadius:
         each, decomposed = np.square(self.lengths) @ g, self.decomposed / lambdas
         p = at_most(1.0) * (self.sums * each + decomposed)
         quadratic = lambdas[:, None] * machine.quadratic(g, lambdas)  # rises with lambda
-        roots = np.sqrt(np.stack([following(column, t) for column in quadratic.T], axis=2))
+        roots = np.sqrt(following(quadratic, t))
         products = [self.lengths @ np.abs(g * column[:, None]) for column in criterion.targets.coordinates.T]
         sizes = np.sqrt(criterion.targets.squares) + np.stack(products, axis=1)
         summed = (self.sums * np.sqrt(each))[:, None] * sizes + decomposed[:, None] * roots.reshape(sizes.shape)
@@ -165,19 +159,19 @@ class SpectrumRadius:
         return np.sqrt(np.square(self.reach) @ explained) + across, moved
 
 
-def less_rounding(criterion: OfMachine, radius: SpectrumRadius, samples: Samples, t: Array, spare: Array) -> Samples:
-    """Return samples of a criterion of left-out errors less what rounding takes from its root.
+def lost_to_rounding(criterion: OfMachine, radius: SpectrumRadius, t: Array, spare: Array) -> Array:
+    r"""Return what rounding takes from the root of a criterion of left-out errors.
 
-    ``spare`` is the least 1 - h of all rows, or its mean where a criterion replaces all of them by that.
+    ``spare`` is the least 1 - h of all rows, or its mean where a criterion replaces all of them by that. The errors e
+    are of the norm :math:`(\lambda Q)^{1/2}` at most, and change by a share q of that, which 1 - h does as well.
     """
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         shares = radius.shares(criterion, criterion.machine, t)
         q, p = shares.matrix, shares.sums
-        lift = p[:, 0] / np.maximum(1.0 - p[:, 0], 0.5) / spare.min(axis=1)
-        share = 1.0 / (spare * math.sqrt(criterion.spectrum.n))
-        unknown = np.maximum(q, p)
-        kept, shifts = criterion._shrink_and_shift(unknown, share, shares.errors, (1.0 - q[:, 0]) / (1.0 + lift))
-    return replace(samples, shrink=kept, shifts=shifts)
+        share = at_most(2.0) * (2.0 * q + p / spare)[:, :, None]
+        lost = criterion._pool(at_most(1.0) * (share * shares.roots + shares.summed) / spare[:, :, None])
+        is_known = (np.maximum(q, p) < 0.5)[:, :, None]
+        return np.asarray(np.where(is_known, lost / math.sqrt(criterion.spectrum.n), np.inf))
 
 
 def criterion_of_sums(
@@ -195,10 +189,9 @@ class ReducedGcv(GeneralizedCrossValidation):
 
     radius: SpectrumRadius
 
-    def sample(self, t: Array) -> Samples:
-        """Sample by sums over the spectrum only, less their rounding."""
-        samples = GeneralizedCrossValidation.sample(self, t)
-        return less_rounding(self, self.radius, samples, t, self.spare(t))
+    def _lost(self, t: Array, ceilings: Array) -> Array:
+        """Return what the rounding of features and sums takes from the root."""
+        return lost_to_rounding(self, self.radius, t, self.spare(t))
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,19 +200,18 @@ class ReducedEvidence(Evidence):
 
     radius: SpectrumRadius
 
-    def sample(self, t: Array) -> Samples:
-        """Sample by sums over the spectrum only, less their rounding."""
-        samples, first, squares = Evidence.sample(self, t), np.exp(t[:, 0]), self.targets.squares
-        radius, machine, r = self.radius, self.machine, self.spectrum.values.size
+    def _unknown(self, t: Array) -> Array:
+        """Return q with half of what sums, decomposition and logarithms change in F: all fall along an interval."""
+        machine, squares, lambdas = self.machine, self.targets.squares, np.exp(t.ravel())
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            shares = radius.shares(self, machine, t)
-            q, p = shares.matrix[:, 0], shares.sums[:, 0]
-            least = first[:, None] * machine.quadratic(machine.inverses(first), first)
-            rounded = radius.sums * np.square(shares.sizes[:, 0])
-            lost = np.where(squares > 0.0, rounded / least, 0.0).max(axis=1)
-            kept = (1.0 - lost - radius.decomposed / first) * (1.0 - q) / (1.0 + q) * (1.0 - p) ** (r / machine.free)
-        share = np.sqrt(np.where((kept > 0.0) & (q < 0.5) & (p < 0.5), kept, 0.0))
-        return replace(samples, shrink=share[:, None] * samples.shrink)
+            shares = self.radius.shares(self, machine, t)
+            least = lambdas[:, None] * machine.quadratic(machine.inverses(lambdas), lambdas)
+            rounded = self.radius.sums * np.square(shares.sizes).reshape(least.shape)
+            summed = np.where(squares > 0.0, rounded / least, 0.0).max(axis=1) + self.radius.decomposed / lambdas
+            powers = max(self.spectrum.values.size / machine.free, 1.0) * shares.sums
+            logs = log_rounding(self.size, machine.mean_log_stretch(lambdas))
+            unknown = shares.matrix + 0.5 * ((summed + logs).reshape(t.shape) + powers)
+        return np.asarray(np.where(np.isnan(unknown), np.inf, unknown))
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,27 +258,24 @@ class ReducedFold(Criterion):
         )
 
     def sample(self, t: Array) -> Samples:
-        """Compute quadratic forms of the fold's sums, and the ceiling from each interval's lowest lambda."""
+        """Compute quadratic forms of the fold's sums; what is in the ceilings falls along an interval."""
         c, g = self.targets.coordinates, self._inverses(t)
-        lowest = np.ascontiguousarray(g.reshape(-1, *t.shape)[:, :, 0])
         outputs = c.shape[1]
-        values, ceiling = np.empty((t.size, outputs)), np.empty((t.shape[0], outputs))
-        spread = self.scatter.diagonal() @ lowest
+        values, ceilings = np.empty((t.size, outputs)), np.empty((t.size, outputs))
+        spread = self.scatter.diagonal() @ g
         with blas_threads(c.shape[0]):
             for k in range(outputs):
                 weights = g * c[:, [k]]
                 product = np.einsum("ij,ij->j", weights, self.scatter @ weights) - 2.0 * (self.cross[:, k] @ weights)
                 values[:, k] = np.maximum(self.squares[k] + product, 0.0) / self.mass
-                ceiling[:, k] = 2.0 * (self.squares[k] + (c[:, k] ** 2 @ lowest) * spread) / self.mass
-        shaped = self._shape(values, t)
-        top = ceiling.mean(axis=1, keepdims=True) if self.pooled else ceiling
-        whole = np.broadcast_to((self.squares.mean(keepdims=True) if self.pooled else self.squares), shaped.shape)
-        top = np.maximum(top, ceiling_of_remainder(shaped, whole / self.mass, self.size))
+                ceilings[:, k] = 2.0 * (self.squares[k] + (c[:, k] ** 2 @ g) * spread) / self.mass
+        shaped, whole = self._shape(values, t), self._shape(np.broadcast_to(self.squares / self.mass, values.shape), t)
+        top = np.maximum(self._shape(ceilings, t), ceilings_of_remainder(shaped, whole, self.size))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             shares = self.radius.shares(self, self.spectrum.machine(), t)
-            unknown, sizes = np.maximum(shares.matrix, shares.sums), self._change(shares, g, t)
-            share = np.full(t.shape, 1.0 / math.sqrt(self.mass))
-            return Samples(shaped, top, *self._shrink_and_shift(unknown, share, sizes, np.ones(t.shape[0])))
+            lost = self._pool(at_most(1.0) * self._change(shares, g, t)) / math.sqrt(self.mass)
+            is_known = (np.maximum(shares.matrix, shares.sums) < 0.5)[:, :, None]
+            return Samples(shaped, top, np.where(is_known, lost, np.inf))
 
     def _change(self, shares: Shares, g: Array, t: Array) -> Array:
         """Bound the norm of the change of the errors on the fold, from every point to the next, by output."""

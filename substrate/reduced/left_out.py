@@ -34,8 +34,8 @@ from substrate.arrays import (
     zeros_beside,
 )
 from substrate.errors import SolverError
-from substrate.least_squares.criteria import LeftOutCriterion, Samples
-from substrate.reduced.criteria import SpectrumRadius, less_rounding
+from substrate.least_squares.criteria import LeftOutCriterion, LeftOutSums
+from substrate.reduced.criteria import SpectrumRadius, lost_to_rounding
 from substrate.reduced.rows import KernelRows, KernelValues, RowValues
 from substrate.reduced.spectrum import ReducedSpectrum
 from substrate.streaming.passes import Tally
@@ -241,13 +241,12 @@ class ReducedLeaveOneOut(LeftOutCriterion):
             rows=rows,
         )
 
-    def _sample_left_out(self, g: Array, t: Array) -> tuple[Samples, Array]:
-        """Return a pass over the rows."""
-        spectrum, n = self.there, self.spectrum.n
-        sums: ResidualSums = self.rows.sums(sum_left_out, spectrum, g)
-        means, spare = self._shape(sums.squares / n, t), sums.smallest.reshape(t.shape)
+    def _sum_left_out(self, g: Array, roots: Array, t: Array) -> LeftOutSums:
+        """Sum in a pass over the rows."""
+        sums: ResidualSums = self.rows.sums(sum_left_out, self.there, g)
         # the relative error of 1 - h_ii is that of a sum of so many terms, divided by it
-        terms = spectrum.values.shape[0] / (self.size + 16.0)
+        terms = self.there.values.shape[0] / (self.size + 16.0)
         with np.errstate(over="ignore"):  # of a row that is the machine nothing is known
-            rounding = (means * np.square(terms / spare[:, :, None])).max(axis=1)
-        return less_rounding(self, self.radius, Samples(means, rounding), t, spare), np.exp(t.ravel()) * sums.reciprocal
+            rounded = sums.squares / self.spectrum.n * np.square(terms / sums.smallest)[:, None]
+        lost = lost_to_rounding(self, self.radius, t, sums.smallest.reshape(t.shape))
+        return LeftOutSums(sums.squares, np.exp(t.ravel()) * sums.reciprocal, rounded, lost)

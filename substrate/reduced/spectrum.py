@@ -111,11 +111,6 @@ class ReducedSpectrum:
         return 0.0
 
     @property
-    def skew(self) -> float:
-        """Errors are those of the rows: see :mod:`~substrate.reduced.criteria`."""
-        return 0.0
-
-    @property
     def trace(self) -> float:
         """The norm of the scatter."""
         return float(namespace_of(self.values).sum(self._take_penalised(self.values)))
@@ -204,10 +199,6 @@ class ReducedSpectrum:
         unit = self.origin.unit
         with np.errstate(over="ignore"):
             return np.asarray(self.machine().noise_variance(lam) * unit * unit)
-
-    def perturbations(self, lambdas: Array) -> tuple[Array, Array]:
-        """Return zeros: rounding is subtracted by :mod:`~substrate.reduced.criteria`."""
-        return np.zeros_like(lambdas), np.zeros_like(lambdas)
 
     def decomposition_error(self, lam: float) -> float:
         """Bound the relative effect of rounding in statistic and decomposition on the results."""

@@ -119,9 +119,8 @@ def _end_of_range(criterion: Criterion | CriterionSum, low: float, high: float) 
     with np.errstate(over="ignore", invalid="ignore"):
         samples = criterion.sample(Regularization.from_lambda(lambdas).log_lambda(criterion.lift)[:, None])
         values, floor = samples.values[:, 0, :], _negligible(criterion)
-        least = np.maximum(values - _rounding(criterion, values, samples.ceiling, samples.condition), 0.0)
-        roots = np.sqrt(least) if samples.shrink is None else samples.shrink * np.sqrt(least)
-        roots = roots if samples.shifts is None else roots - samples.shifts[:, 0, :]
+        least = np.maximum(values - _rounding(criterion, values, samples.ceilings[:, 0], samples.condition), 0.0)
+        roots = np.sqrt(least) - samples.lost[:, 0]
         is_known: Any = (values - np.square(np.maximum(roots, 0.0)) <= _KNOWN * values + floor).all(axis=1)
     is_known[:2] = True
     last = int(np.flatnonzero(np.logical_and.accumulate(is_known))[-1])
@@ -178,12 +177,10 @@ def search_gamma(
         for piece in pieces:
             above, below = piece.lower - piece.error, piece.below
             # halving helps as long as the bound suffers from the interpolant rather than from rounding, or from the
-            # decomposition's error at the far end of the interval
+            # rounding of blocks at the far end of the interval
             open_still = below < (1.0 - 0.5 * gap) * best.values
-            is_split = (1.0 - piece.shrink**2 > 0.25 * gap) & (piece.stop - piece.start > _SHORT)
-            if piece.is_conditioned:  # rounding falls along the interval, too
-                is_split |= (piece.rounding > 0.05 * gap * best.values) & (piece.stop - piece.start > _SHORT)
-            halve = open_still & ((piece.error > 2.0 * piece.rounding) | is_split)
+            is_split = (piece.rounding > 0.05 * gap * best.values) & (piece.stop - piece.start > _SHORT)
+            halve = open_still & ((piece.error > 2.0 * piece.rounding) | (is_split & piece.is_conditioned))
             if halve.any() and intervals + len(halves) + 2 <= most_intervals:
                 middle = 0.5 * (piece.start + piece.stop)
                 halves += [(piece.start, middle), (middle, piece.stop)]
@@ -212,7 +209,7 @@ def search_gamma(
 
 @dataclass(frozen=True, slots=True)
 class _GammaInterval:
-    """An interval with its interpolant's lower bound, error and rounding, and the decomposition's error.
+    """An interval with its interpolant's lower bound, error and rounding.
 
     ``below`` is the bound that all of these leave; ``is_conditioned`` whether samples have a condition.
     """
@@ -222,7 +219,6 @@ class _GammaInterval:
     lower: Array
     error: Array
     rounding: Array
-    shrink: Array
     below: Array
     is_conditioned: bool
 
@@ -254,8 +250,7 @@ class _Best:
         return pieces
 
     def _bound(self, start: float, stop: float, samples: Samples, number: int) -> tuple[_GammaInterval, list[float]]:
-        criterion, values, ceiling = self.criterion, samples.values[number], samples.ceiling[number]
-        shrink = np.ones(criterion.outputs) if samples.shrink is None else samples.shrink[number]
+        criterion, values, ceiling = self.criterion, samples.values[number], samples.ceilings[number].max(axis=0)
         largest = values.max(axis=0)
         condition = None if samples.condition is None else float(samples.condition[number])
         summed = _rounding(criterion, largest, ceiling, condition)
@@ -268,8 +263,7 @@ class _Best:
             minimum = minimum_of_polynomial(series[:, k], best_value, 0.1 * self.gap * best_value + float(rounding[k]))
             lower[k] = minimum.lower_bound
             # the decomposition's error falls along the interval: each cell of the interpolant has its own
-            shift = 0.0 if samples.shifts is None else largest_on_cells(samples.shifts[number, :, k])
-            roots = shrink[k] * np.sqrt(np.maximum(minimum.cells - error[k], 0.0)) - shift
+            roots = np.sqrt(np.maximum(minimum.cells - error[k], 0.0)) - largest_on_cells(samples.lost[number, :, k])
             below[k] = float(np.square(np.maximum(roots, 0.0)).min())
             if minimum.value < best_value * (1.0 + _TIE):
                 best_points.append(minimum.point)
@@ -279,7 +273,6 @@ class _Best:
             lower=lower,
             error=error,
             rounding=rounding,
-            shrink=shrink,
             below=below,
             is_conditioned=condition is not None,
         )
