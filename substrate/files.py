@@ -8,8 +8,8 @@ file, and functions are refused.
 Reading trusts nothing. Members are stored and not compressed, so that what they take is bounded by the size of the
 file; the list of members is counted by its size, and the header by its bytes, brackets, commas and colons, before
 either is parsed; sparse matrices and the number of features are counted by what they announce. Arrays of objects cannot
-occur, every array belongs to one value, and kernels whose values would take longer than those of any sensible one are
-refused before the first is evaluated. JSON is read strictly: no key occurs twice, and integers have at most 64 bits.
+occur, and every array belongs to one value. JSON is read strictly: no key occurs twice, and integers have at most 64
+bits.
 
 Writing goes to a temporary name and is renamed at the end, after the file has been read back: a file is whole or
 absent, and what cannot be loaded is not saved. The same contents give the same bytes. A digest tells a file as it was
@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 from substrate.arrays import is_sparse, to_numpy
 from substrate.certificates import Accuracy, Certificate, Distance, Row
 from substrate.errors import DataError, DeclarationError, ModelFileWarning, SubstrateError
-from substrate.kernels import Foreign, Kernel
+from substrate.kernels import Foreign
 from substrate.values import Named, Value
 from substrate.whole_file import writable_file, written_whole
 
@@ -72,9 +72,7 @@ _LONGEST = 500
 _SPARSE_PARTS = ("data", "indices", "indptr")
 #: Kernels that make sparse rows dense.
 _DENSE = {"Laplacian", "Matern", "PowerExponential"}
-#: Evaluations of kernels without parts that one value of a kernel may take: so many, and more for every column, up to a
-#: largest number.
-_COST, _COST_BY_COLUMN, _LARGEST_COST = 1024, 64, 100_000
+
 
 Arrays = dict[str, NDArray[Any]]
 #: From the name of an estimator to its class; None for a name that is unknown.
@@ -234,20 +232,9 @@ class _Reader:
                 if key in inside and not matches(inside[key], annotation):
                     raise DataError(f"{key} of a {kind.__name__} cannot be {_short(repr(inside[key]))}")
         made = kind(**inside)
-        if isinstance(made, Kernel):
-            self._refuse_slow(made)
         if isinstance(made, Certificate):
             made = self._own(made)
         return made.restore() if hasattr(made, "restore") else made
-
-    def _refuse_slow(self, kernel: Kernel) -> None:
-        """Refuse a kernel that takes longer than any sensible one: parts inside mirrored ones double the time."""
-        cost, most = kernel.cost(self.width), min(_COST + _COST_BY_COLUMN * self.width, _LARGEST_COST)
-        if cost > most:
-            raise DataError(
-                f"one value of the kernel {repr(kernel)[:200]} takes {cost:.3g} evaluations of its parts, and a model "
-                f"file may hold kernels that take {most}; use fewer parts, and no mirrored kernel inside another"
-            )
 
     def _own(self, certificate: Certificate) -> Certificate:
         """Return a certificate of printable words; that of a changed file fails, and states why."""

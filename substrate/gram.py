@@ -46,7 +46,7 @@ from substrate.errors import (
     user_level,
 )
 from substrate.kernels import Kernel
-from substrate.kernels.base import symmetric_matrix
+from substrate.kernels.kernel import symmetric_matrix
 from substrate.numbers import cholesky_rounding, eigenvalue_shift, lost_beside, rank_cutoff
 from substrate.operators import KernelOperator
 from substrate.threads import blas_threads

@@ -52,7 +52,6 @@ __all__ = [
     "GramFactor",
     "add_roundings",
     "at_most",
-    "bessel_rounding",
     "block_length",
     "cholesky_rounding",
     "dependence_cutoff",
@@ -147,15 +146,6 @@ def exponential_rounding(operations: float, after: float) -> float:
     place, and of what follows.
     """
     return sum_rounding(_LARGEST_DAMPED * operations + after)
-
-
-def bessel_rounding(order: float) -> float:
-    r"""Return the share that :math:`s^\nu K_\nu(s)` may be off by where logarithms and a Bessel function compute it.
-
-    No theorem: the library that computes :math:`K_\nu` states no bound. Against 40 digits the normalised product was
-    within :math:`4 \cdot 10^{-15} (1 + \nu)` for orders from 0.1 to 40; this is 250 times that.
-    """
-    return 1e-12 * (1.0 + order)
 
 
 def random_rounding(count: float) -> float:

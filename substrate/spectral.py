@@ -63,7 +63,6 @@ __all__ = [
     "orient",
     "pairs_certificate",
     "signs_of",
-    "spanning_rows",
     "state_components",
     "view_of",
 ]
@@ -346,20 +345,21 @@ class Features:
     r"""Coordinates z(x) of the projections of :math:`\varphi(x)` on the span of a basis.
 
     With :math:`K_{SS} = V \operatorname{diag}(s) V^T` they are :math:`z(x) = T^T k_S(x)`, :math:`T = V s^{-1/2}`, for
-    the eigenvalues that are not small; ``complete`` says whether all are kept. Where the basis spans all that a kernel
-    of finite rank has, they are the kernel's own features, which lose fewer digits, and ``transform`` is None.
+    the eigenvalues that are not small; ``complete`` says whether nothing but rounding is left out.
     """
 
     kernel: Kernel
     points: Any
-    transform: Array | None
+    transform: Array
     complete: bool
-    rank: int
+
+    @property
+    def rank(self) -> int:
+        """The number of features."""
+        return int(self.transform.shape[1])
 
     def rows(self, X: Any) -> Array:
         """Return the features of rows."""
-        if self.transform is None:
-            return np.asarray(self.kernel.features(to_numpy(X)))
         return np.asarray(to_numpy(self.kernel(X, self.points)) @ self.transform)
 
     def lengths(self) -> Array:
@@ -368,8 +368,6 @@ class Features:
 
     def coefficients(self, weights: Array) -> Array:
         """Return the coefficients of the points that stand for weights of the features."""
-        if self.transform is None:
-            return np.asarray(np.linalg.lstsq(self.rows(self.points).T, weights, rcond=None)[0])
         return np.asarray(self.transform @ weights)
 
     def weights(self, coefficients: Array, rounding: float) -> tuple[Array, float]:
@@ -377,22 +375,17 @@ class Features:
         lengths = self.lengths()
         relative = rounding + relative_rounding(2.0 * lengths.size + 4.0)
         error = relative * np.linalg.norm(lengths @ np.abs(coefficients))
-        if self.transform is not None:
-            error *= np.linalg.norm(self.transform) * np.linalg.norm(lengths)
+        error *= np.linalg.norm(self.transform) * np.linalg.norm(lengths)
         return np.asarray(self.rows(self.points).T @ coefficients), at_most(float(error))
 
     def row_error(self, rounding: float) -> float:
         """Bound the error of the features of a row, in units of the root of k(x, x)."""
-        if self.transform is None:
-            return self.kernel.feature_rounding() + relative_rounding(4.0)
         relative = rounding + relative_rounding(self.transform.shape[0] + 4.0)
         return relative * float(np.linalg.norm(self.transform) * np.linalg.norm(self.lengths()))
 
     def deviation(self, matrix: Array, rounding: float) -> float:
         """Bound the norm of T'K T - I times a matrix: how far the features are from orthonormal coordinates."""
         T = self.transform
-        if T is None:
-            return 0.0
         K = np.asarray(to_numpy(self.kernel(self.points)))
         measured = float(np.linalg.norm((T.T @ (K @ T) - np.eye(self.rank)) @ matrix))
         entries = rounding * float(np.square(self.lengths()).sum())
@@ -402,30 +395,10 @@ class Features:
 
 def features_of(kernel: Kernel, points: Any) -> Features:
     """Return the features of what a basis spans, but for directions that rounding would make inaccurate."""
-    m, columns = points.shape
-    rank = kernel.rank(columns)
-    if rank is not None and rank <= m:
-        own = np.linalg.svd(kernel.features(to_numpy(points)), compute_uv=False)
-        if own[-1] > rank_cutoff(m) * own[0]:
-            return Features(kernel, points, None, True, rank)
     values, vectors = np.linalg.eigh(np.asarray(to_numpy(kernel(points))))
     kept = values > _CUT * max(float(values[-1]), 0.0)
-    return Features(kernel, points, vectors[:, kept] / np.sqrt(values[kept]), bool(kept.all()), int(kept.sum()))
-
-
-def spanning_rows(kernel: Kernel, X: Any, most: int) -> Array | None:
-    """Return the numbers of rows whose features span all that a kernel of finite rank has; None where none do.
-
-    They are at most ``most``, as far from dependent as pivots find them.
-    """
-    from scipy.linalg import qr
-
-    rank = kernel.rank(X.shape[1])
-    if rank is None or rank > min(most, X.shape[0]):
-        return None
-    triangle, order = qr(kernel.features(to_numpy(X)).T, mode="r", pivoting=True)
-    pivots = np.abs(np.diagonal(triangle))
-    return np.sort(order[:rank]) if pivots[-1] > rank_cutoff(X.shape[0]) * pivots[0] else None
+    complete = bool(kept.all()) or int(kept.sum()) == kernel.rank(points.shape[1])
+    return Features(kernel, points, vectors[:, kept] / np.sqrt(values[kept]), complete)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Kernel
 from substrate.least_squares.kernel_products import expansion_values
 from substrate.reduced import Basis
-from substrate.reduced.choice import MOST, chosen_basis
+from substrate.reduced.choice import chosen_basis
 from substrate.spectral import (
     Centred,
     CodeBook,
@@ -51,7 +51,6 @@ from substrate.spectral import (
     find_components,
     orient,
     signs_of,
-    spanning_rows,
     state_components,
 )
 from substrate.streaming.rows import ArraySource, Source, source_of, streams, width_rows
@@ -345,13 +344,9 @@ class LSSVMKernelPCA(KernelComponents):
             raise DeclarationError("pre-images need all rows; leave basis or fit_inverse_transform out")
         choice = choice if choice.rule is not None else choice.with_params(rule="feature_vectors")
         source, weights, numbers = self._open(X, sample_weight)
-        sampled = width_rows(source.n_rows)
-        sample = source.take_rows(sampled)
-        kernel = self._resolved_kernel(sample)
+        kernel = self._resolved_kernel(source.take_rows(width_rows(source.n_rows)))
         if kernel.pairwise:
             raise DeclarationError("a basis needs points; with a precomputed kernel leave it out")
-        if isinstance(choice.rule, str) and (spanning := spanning_rows(kernel, sample, choice.n or MOST)) is not None:
-            choice = Basis.of(sampled[spanning])  # all features of a kernel of finite rank
         basis = chosen_basis(choice, kernel, source, 1.0)
         points = basis.points
         moments = add_moments(features_of(kernel, points), source, weights)
@@ -521,10 +516,9 @@ def _facts(kernel: Kernel, n: int) -> Facts:
 
 
 def _basis_facts(kernel: Kernel, moments: Moments, description: str) -> Facts:
-    spans = "all features of the kernel" if moments.features.transform is None else f"rank {moments.features.rank}"
     return (
         ("kernel", repr(kernel)),
-        ("basis", f"{description}; {spans}, sums over {moments.rows} rows"),
+        ("basis", f"{description}; rank {moments.features.rank}, sums over {moments.rows} rows"),
         (
             "all rows",
             f"no eigenvalue of the centred kernel matrix of all rows exceeds its own here by more than "

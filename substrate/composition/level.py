@@ -344,7 +344,7 @@ class Substrate(Term):
 
         ``s.integral([[0.0, 1.0], [0.0, 2.0]])`` is that over a rectangle, and ``s.integral(measure)`` that against a
         :class:`~substrate.Measure`, or against each of several: weights at points, lengths, products and sums of them.
-        Closed forms are known for RBF, Laplacian, polynomials, Matern with nu = 0.5, 1.5 and 2.5 in one column, and
+        Closed forms are known for RBF, Laplacian, polynomials, Matern in one column, and
         sums and products on different columns of these; other kernels are refused, and a measure on the points of a
         quadrature rule is a sum in the place of the integral.
         """

@@ -23,8 +23,15 @@ import numpy as np
 
 from substrate.arrays import Array, check_memory, whole_number
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels.algebra import Kernel, Polynomials, Product, Restricted, add_values, column_tuple
-from substrate.kernels.base import SumOfProducts
+from substrate.kernels.kernel import (
+    Kernel,
+    Polynomials,
+    Product,
+    Restricted,
+    SumOfProducts,
+    add_values,
+    column_tuple,
+)
 
 __all__ = ["Componentwise"]
 
@@ -108,14 +115,6 @@ class Componentwise(Polynomials):
         self._check_memory(len(self.parts(n_features)))
         return super().expand(n_features)
 
-    def cost(self, n_features: int) -> int:
-        """Return the sum of all kernels; a product of their values costs an eighth of one."""
-        if isinstance(self.kernel, Kernel):
-            count, single = n_features, n_features * self.kernel.cost(1)
-        else:
-            count, single = len(self.kernel), sum(component.cost(n_features) for component in self.kernel)
-        return single + (self.order - 1) * count // 8
-
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
         """Return all columns where one number is the width for every column; else what each component compares."""
         if isinstance(self.kernel, Kernel) and "median" in self.kernel.get_params().values():
@@ -145,10 +144,6 @@ class Componentwise(Polynomials):
             component._scale_gradient(X, Z, weights * by) for component, by in zip(kernels, multipliers, strict=True)
         ]
         return np.asarray(sum(gradients)) if isinstance(self.kernel, Kernel) else np.concatenate(gradients)
-
-    def feature_rounding(self) -> float:
-        """Return what a product of as many features as the order loses."""
-        return self.order * super().feature_rounding()
 
     def __repr__(self) -> str:
         order = f", order={self.order}" if self.order > 1 else ""

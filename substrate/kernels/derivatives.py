@@ -27,18 +27,16 @@ One of the inner product, :math:`k = p(x^T z)`, has, with a sum over :math:`m \l
 
 import math
 import operator
-from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array, is_device_array, is_sparse, real_points
-from substrate.errors import DataError, DeclarationError
+from substrate.arrays import Array
+from substrate.errors import DeclarationError
 
 __all__ = [
-    "Derivatives",
     "Dual",
     "Orders",
     "checked_column",
@@ -208,71 +206,3 @@ def differentiate_formula(
     for _ in places:
         value = value.slope if isinstance(value, Dual) else 0
     return value
-
-
-class Derivatives:
-    """The derivatives of a kernel: a smooth one has ``_derivative``."""
-
-    @property
-    @abstractmethod
-    def inside(self) -> tuple[Any, ...]:
-        """The kernels that this one is made of."""
-
-    @property
-    def not_smooth(self) -> str:
-        """Why there are no derivatives, and what to do instead; empty where there are."""
-        if not self.inside:
-            return (
-                "their formula is not known; take RBF, Linear, Polynomial or Matern(nu > 1), or differences of values"
-            )
-        return next((kernel.not_smooth for kernel in self.inside if kernel.not_smooth), "")
-
-    def largest_order(self, columns: Collection[int]) -> float:
-        """Return the largest order of a derivative in these inputs that is a bounded functional of w; infinity for
-        all.
-        """
-        if self.not_smooth:
-            return 0.0
-        orders = (kernel.largest_order([column]) for kernel in self.inside for column in columns)
-        return float(min(orders, default=math.inf))
-
-    def derivative(self, X: Any, Z: Any, left: Any, right: Any = None) -> Array:
-        """Return the derivatives of k(x_i, z_j), of orders ``left`` in the inputs of x_i and ``right`` in those of z_j.
-
-        Orders are mappings from columns: ``kernel.derivative(X, Z, {0: 2}, {1: 1})``.
-        """
-        self.refuse_derivatives()
-        if is_device_array(X) or is_device_array(Z):
-            raise DeclarationError("derivatives are computed by numpy; pass numpy arrays (X.cpu().numpy(), X.get())")
-        rows, columns = real_points(X, "X"), real_points(Z, "Z")
-        if rows.shape[1] != columns.shape[1]:
-            raise DataError(f"X has {rows.shape[1]} columns and Z has {columns.shape[1]}; they must agree")
-        a, b = (checked_orders(orders, rows.shape[1]) for orders in (left, {} if right is None else right))
-        for orders in (a, b):
-            self.refuse_orders(orders)
-        x, z = (points.toarray() if is_sparse(points) else points for points in (rows, columns))
-        return self._derivative(x, z, a, b)
-
-    def refuse_derivatives(self) -> None:
-        """Raise with the reason where there are none."""
-        if self.not_smooth:
-            raise DeclarationError(f"{self!r} has no derivatives: {self.not_smooth}")
-
-    def refuse_orders(self, orders: Orders) -> None:
-        """Raise with the reason where functions of the kernel have no derivatives of so high an order."""
-        if not orders:
-            return
-        self.refuse_derivatives()
-        order, largest = sum(orders.values()), self.largest_order(orders.keys())
-        if order > largest:
-            raise DeclarationError(
-                f"functions of {self!r} have derivatives up to order {largest:g} there, received order {order}; "
-                "take a smoother kernel (Matern with a larger nu, or RBF)"
-            )
-
-    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        """Return the same as :meth:`derivative`, of two checked dense point sets."""
-        raise DeclarationError(
-            f"{self!r} states that it is smooth and has no `_derivative`: write that method, or return from "
-            "`not_smooth` why it has no derivatives"
-        )

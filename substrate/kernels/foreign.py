@@ -11,14 +11,10 @@ import numpy as np
 
 from substrate.arrays import Array, diagonal_of, is_device_array, namespace_of, same_home, where_it_lives
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels.algebra import Kernel
-from substrate.kernels.base import paired_values
 from substrate.kernels.distances import to_dense
-from substrate.kernels.matern import Matern
-from substrate.kernels.of_distance import RBF, Laplacian
-from substrate.kernels.polynomial import Linear, Polynomial
+from substrate.kernels.kernel import Kernel, paired_values
 
-__all__ = ["Foreign", "Precomputed", "as_kernel"]
+__all__ = ["Foreign", "Precomputed"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,16 +49,6 @@ class Precomputed(Kernel):
         if X.shape[0] != X.shape[1]:
             raise DataError(f"a square kernel matrix is expected, received shape {X.shape}")
         return diagonal_of(X)
-
-
-_NAMED: dict[str, Callable[[], Kernel]] = {
-    "rbf": RBF,
-    "linear": Linear,
-    "polynomial": Polynomial,
-    "laplacian": Laplacian,
-    "matern": Matern,
-    "precomputed": Precomputed,
-}
 
 
 @dataclass(frozen=True, repr=False)
@@ -122,22 +108,3 @@ class Foreign(Kernel):
 
     def __repr__(self) -> str:
         return str(getattr(self.function, "__qualname__", None) or repr(self.function))
-
-
-def as_kernel(kernel: Any) -> Kernel:
-    """Return the kernel given as a Kernel, a name, a callable, or a scikit-learn kernel object."""
-    if isinstance(kernel, Kernel):
-        return kernel
-    if isinstance(kernel, str):
-        if kernel not in _NAMED:
-            raise DeclarationError(
-                f"unknown kernel name {kernel!r}; known are {sorted(_NAMED)}, or pass a Kernel object"
-            )
-        return _NAMED[kernel]()
-    if isinstance(kernel, type) and issubclass(kernel, Kernel):
-        raise DeclarationError(f"pass an instance of the kernel, {kernel.__name__}(...), not the class")
-    if callable(kernel):
-        return Foreign(kernel)
-    raise DeclarationError(
-        f"kernel must be a Kernel, one of {sorted(_NAMED)}, or a callable of two point sets; received {kernel!r}"
-    )

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from substrate.arrays import Array
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels.algebra import Kernel
 from substrate.kernels.derivatives import differentiate_formula
 from substrate.kernels.distances import to_dense
+from substrate.kernels.kernel import Kernel
 
 __all__ = [
     "Node",
@@ -228,7 +228,7 @@ def kernel_formula(
     except (AttributeError, TypeError, DataError, DeclarationError) as error:
         raise DeclarationError(
             f"{kernel!r} has no formula of exponentials, roots and powers, of which a graph of ONNX is made; fit "
-            "with RBF, Laplacian, Matern (nu = 0.5, 1.5 or 2.5), PowerExponential, Polynomial, Linear or Categorical "
+            "with RBF, Laplacian, Matern, PowerExponential, Polynomial, Linear or Categorical "
             "of substrate.kernels, or sums, products and Componentwise of them"
         ) from error
 

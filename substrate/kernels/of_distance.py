@@ -8,7 +8,7 @@ The formula f is written once, for arrays of any library and for numbers of an e
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -16,8 +16,6 @@ import numpy as np
 
 from substrate.arrays import Array, namespace_of, positive, zeros_beside
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels.algebra import Kernel
-from substrate.kernels.base import Formula, Number
 from substrate.kernels.derivatives import Orders, differentiate_distance
 from substrate.kernels.distances import (
     add_by_column,
@@ -26,10 +24,11 @@ from substrate.kernels.distances import (
     squares_error,
 )
 from substrate.kernels.integrals import integrate_differences
+from substrate.kernels.kernel import Formula, Kernel, Number
 from substrate.kernels.widths import Width, checked_width, distinct_rows, each_distance, median_distance
 from substrate.numbers import LEAST, Double, at_most, exponential_rounding, relative_rounding, sum_rounding
 
-__all__ = ["NUMPY", "RBF", "Categorical", "Functions", "KernelOfDistance", "Laplacian", "PowerExponential"]
+__all__ = ["RBF", "Categorical", "Functions", "KernelOfDistance", "Laplacian", "Matern", "PowerExponential"]
 
 #: In units of the width: exp(-50^2) is zero.
 _FAR = 50.0
@@ -49,6 +48,8 @@ class Functions(NamedTuple):
 #: The functions of numpy, and those of numbers with a radius.
 NUMPY = Functions(float, np.exp, np.sqrt)
 _ENCLOSED = Functions(Double.exact, Double.exp, Double.sqrt)
+#: The largest degree of the polynomial of a Matern kernel.
+_MOST_SMOOTH = 10
 #: Operations of a sum of powers of differences, beside one per column: units, differences, powers and their weights.
 _OPERATIONS = 16.0
 
@@ -69,35 +70,31 @@ class KernelOfDistance(Kernel, ABC):
         """Return f(s), which is exp(-s) unless a kernel defines another."""
         return functions.exp(-s)
 
-    @abstractmethod
     def rounding(self, X: Any, by_differences: bool = False) -> float:
-        """Return p such that a computed k(x, z) is within p of the true one, for all rows of X."""
+        """Return p such that a computed k(x, z) is within p of the true one, for all rows of X.
+
+        The sum is right to d + 4 roundings and s exp(-s) is at most 1/e, as s f'(s) is of every kernel here.
+        """
+        return exponential_rounding(X.shape[1] + 10.0, 4.0)
 
     def slope(self, s: Array, values: Array) -> Array:
         """Return -p f'(s), given f(s); any number where s is zero, since no width matters there."""
         return self.power * values
 
     @property
+    @abstractmethod
     def power(self) -> float:
         """The power p of the differences."""
-        return 2.0
 
     def _sums(self, X: Any, Z: Any, dtype: Any = np.float64) -> Any:
         return powers_of_distances(X, Z, self._unit(X.shape[1]), self.power, dtype, codes=self.codes)
 
     def enclose(self, X: Any, Z: Any) -> Double:
         """Return f of the sums, which are right to a few operations more than there are columns."""
-        if not self.is_elementary:
-            return super().enclose(X, Z)
         sums = self._sums(X, Z)
         radius = at_most(sum_rounding(X.shape[1] + _OPERATIONS)) * sums + LEAST
         values: Double = self.formula(Double(sums, radius), _ENCLOSED)
         return values
-
-    @property
-    def is_elementary(self) -> bool:
-        """Whether f is made of roots, exponentials and polynomials."""
-        return True
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """Return the kernel values as a new array in the namespace of the points."""
@@ -223,12 +220,9 @@ class RBF(KernelOfDistance):
     scikit-learn's ``gamma`` is 1/sigma^2.
     """
 
+    power: ClassVar[float] = 2.0
     not_smooth: ClassVar[str] = ""
     no_integral: ClassVar[str] = ""
-
-    def smooth_units(self, n_features: int) -> Array:
-        """Return the widths."""
-        return self._widths(n_features)
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """Return the kernel values as a new array, by one matrix product where nothing cancels in it."""
@@ -255,12 +249,9 @@ class RBF(KernelOfDistance):
         return np.asarray((-1.0) ** order * r**power * np.exp(-np.square(r)))
 
     def rounding(self, X: Any, by_differences: bool = False) -> float:
-        """Return the absolute error of the exponent, and that of the exponential.
-
-        Differences are right to a few units in the last place, and t exp(-t) is at most 1/e.
-        """
+        """Return the absolute error of the exponent, and that of the exponential."""
         if by_differences:
-            return exponential_rounding(X.shape[1] + 10.0, 3.0)
+            return super().rounding(X)
         return squares_error(X, self._inverse(X.shape[1])) + relative_rounding(X.shape[1] + 10.0)
 
 
@@ -276,11 +267,96 @@ class Laplacian(KernelOfDistance):
     not_smooth: ClassVar[str] = "it has a kink where x = z; take RBF or Matern(nu > 1)"
     no_integral: ClassVar[str] = ""
 
-    def rounding(self, X: Any, by_differences: bool = False) -> float:
-        """Bound the rounding: distances are right to d + 4 roundings, t exp(-t) is at most 1/e, and the exponential
-        to four.
+
+@dataclass(frozen=True, repr=False)
+class Matern(KernelOfDistance):
+    r"""Matérn kernel of width ``sigma`` and smoothness ``nu``: 0.5, 1.5, 2.5, ..., at most 10.5.
+
+    .. math:: k(x, z) = \frac{2^{1-\nu}}{\Gamma(\nu)} \, r^{\nu} K_\nu(r) = p_n(r) e^{-r}, \qquad
+              r = \frac{\sqrt{2\nu}\,\|x - z\|_2}{\sigma}, \quad n = \nu - \tfrac12,
+
+    with :math:`K_\nu` the modified Bessel function [Rasmussen2006]_ eq. (4.14) and the polynomials
+
+    .. math:: p_0 = 1, \quad p_1 = 1 + r, \quad p_m = p_{m-1} + \frac{r^2}{(2m - 1)(2m - 3)}\, p_{m-2} .
+
+    The limit of large nu is exp(-||x-z||^2/(2 sigma^2)), which is ``RBF(sigma * sqrt(2))``. With one width per column,
+    :math:`r^2 = 2 \nu \sum_c (x_c - z_c)^2 / \sigma_c^2`; the width may be taken from the data by ``"median"`` or
+    ``"each"``, as for the RBF kernel. Functions of the kernel have derivatives up to the order n.
+    """
+
+    nu: float = 1.5
+    power: ClassVar[float] = 2.0
+    no_integral: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        nu = positive(self.nu, "nu")
+        if nu - 0.5 not in range(_MOST_SMOOTH + 1):
+            raise DeclarationError(
+                f"nu must be 0.5, 1.5, 2.5, ... up to {_MOST_SMOOTH + 0.5}, where the kernel is a polynomial times an "
+                f"exponential, received {nu:g}; for a smoother one take its limit, RBF(sigma * sqrt(2))"
+            )
+        object.__setattr__(self, "nu", nu)
+
+    def _unit(self, n_features: int) -> Array:
+        """Return the widths, for r to be the distance in units of them."""
+        return self._widths(n_features) / math.sqrt(2.0 * self.nu)
+
+    def _exact_units(self, number: Number, n_features: int) -> list[Any]:
+        widths = super()._exact_units(number, n_features)
+        root = number(2.0 * self.nu).sqrt()
+        return [width / root for width in widths]
+
+    def formula(self, s: Any, functions: Functions) -> Any:
+        """Return p_n(r) exp(-r) of s = r^2."""
+        return self._polynomial(int(self.nu), s, functions)
+
+    def _polynomial(self, degree: int, s: Any, functions: Functions) -> Any:
+        """Return p_m(r) exp(-r), whose factors are multiplied first: far away the polynomial overflows."""
+        r = functions.sqrt(s)
+        before = functions.exp(-r)
+        value = (1 + r) * before if degree else before
+        for m in range(2, degree + 1):
+            before, value = value, value + s / ((2 * m - 1) * (2 * m - 3)) * before
+        return value
+
+    def slope(self, s: Array, values: Array) -> Array:
+        """Return -2 f'(s); at a distance of zero nothing changes."""
+        return -2.0 * self._profile(np.sqrt(s), 1, 0)
+
+    @property
+    def not_smooth(self) -> str:
+        """Empty for nu > 1."""
+        return "" if self.nu > 1.0 else "functions of a Matern kernel have some for nu > 1 only; take nu=1.5 or more"
+
+    def largest_order(self, columns: Collection[int]) -> float:
+        """Return the largest integer below nu."""
+        return float(int(self.nu))
+
+    def _profile(self, r: Array, order: int, power: int) -> Array:
+        r"""Return r^power times the derivative of this order in s = r^2.
+
+        It is that of :math:`r^\nu K_\nu(r)`, whose derivative is :math:`-\tfrac12 r^{\nu-1} K_{\nu-1}(r)`, and
+        :math:`K_{-\mu} = K_\mu`.
         """
-        return exponential_rounding(X.shape[1] + 6.0, 4.0)
+        index = self.nu - order
+        degree, exponent = int(abs(index)), power + min(2.0 * index, 0.0)
+        at_zero, own = (math.prod(range(2 * m - 1, 0, -2)) for m in (degree, int(self.nu)))
+        factor = (-0.5) ** order * at_zero / own
+        lengths = np.where((r > 0.0) | (exponent >= 0.0), r, np.inf) ** exponent
+        return np.asarray(factor * lengths * self._polynomial(degree, np.square(r), NUMPY))
+
+    def refuse_boxes(self, n_features: int) -> None:
+        """Refuse boxes of several columns."""
+        if n_features > 1:
+            raise DeclarationError(
+                f"{self!r} has integrals over intervals of one column, not over boxes of {n_features}; take RBF, or "
+                "Componentwise with this kernel"
+            )
+
+    def rounding(self, X: Any, by_differences: bool = False) -> float:
+        """Bound the rounding as for the other kernels, with that of the polynomial."""
+        return super().rounding(X) + relative_rounding(4.0 * self.nu)
 
 
 @dataclass(frozen=True, repr=False)
@@ -328,10 +404,9 @@ class PowerExponential(KernelOfDistance):
         exponents = self._exponent(s, NUMPY)
         return np.asarray(self.q * np.divide(exponents, s, out=np.zeros_like(s), where=s > 0.0) * values)
 
-    @property
-    def is_elementary(self) -> bool:
-        """False: powers that are no whole numbers have no radius."""
-        return False
+    def enclose(self, X: Any, Z: Any) -> Double:
+        """Return the values by their rounding: powers that are no whole numbers have no radius."""
+        return Kernel.enclose(self, X, Z)
 
     def rounding(self, X: Any, by_differences: bool = False) -> float:
         """Bound the rounding: s is right to the operations of its ratios, powers (each to four units of the last place)
@@ -379,7 +454,3 @@ class Categorical(KernelOfDistance):
         counts = counts[np.triu_indices(rows.shape[0], 1)]
         typical = float(np.median(counts)) if counts.size else 1.0
         return replace(self, sigma=(typical,) * rows.shape[1] if self.sigma == "each" else typical)
-
-    def rounding(self, X: Any, by_differences: bool = False) -> float:
-        """Bound the rounding: d inverse widths, right to one rounding each, are added; t exp(-t) is at most 1/e."""
-        return exponential_rounding(X.shape[1] + 6.0, 4.0)

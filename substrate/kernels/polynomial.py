@@ -5,22 +5,17 @@ The linear kernel is that of degree one without an offset.
 
 import math
 import operator
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from itertools import combinations_with_replacement
 from typing import Any, ClassVar
 
 import numpy as np
 
 from substrate.arrays import Array, is_sparse, namespace_of, non_negative, paired_sums
 from substrate.errors import DeclarationError
-from substrate.kernels.algebra import Kernel
-from substrate.kernels.base import Formula, Number, refuse_overflow
 from substrate.kernels.derivatives import Orders, differentiate_inner_product
 from substrate.kernels.distances import to_dense
 from substrate.kernels.integrals import integrate_by_rule
+from substrate.kernels.kernel import Formula, Kernel, Number, refuse_overflow
 from substrate.numbers import Double, relative_rounding, sum_rounding
 
 __all__ = ["Linear", "Polynomial"]
@@ -73,13 +68,8 @@ class _OfInnerProduct(Kernel):
         return np.asarray(refuse_overflow(differentiate_inner_product(X, Z, left, right, profile), self))
 
     def _integral(self, boxes: Array, others: Array, orders: Orders) -> Array:
-        """Integrate by a rule of Gauss; points are not repeated."""
-        units = self.smooth_units(boxes.shape[1])
-        return integrate_by_rule(self, self.degree // 2 + 1, units, boxes, others, orders)
-
-    def smooth_units(self, n_features: int) -> Array:
-        """Return infinite distances: one rule of Gauss is exact on any interval."""
-        return np.full(n_features, np.inf)
+        """Integrate by a rule of Gauss."""
+        return integrate_by_rule(self, self.degree // 2 + 1, boxes, others, orders)
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """Return p u^(p-1) offset, in the logarithm of the offset where it is not zero."""
@@ -90,16 +80,6 @@ class _OfInnerProduct(Kernel):
     def rank(self, n_features: int) -> int | None:
         """Count the monomials of at most this degree (of exactly this degree without an offset)."""
         return math.comb(n_features + self.degree - (self.offset == 0.0), self.degree)
-
-    def exact_features(self, number: Number, x: Sequence[Any]) -> Iterable[Any]:
-        """Return the monomials, each times the root of its multinomial coefficient."""
-        columns = [*x, number(self.offset).sqrt()] if self.offset > 0.0 else list(x)
-        factorial = cache(math.factorial)
-        for powers in _exponents(len(columns), self.degree):
-            value = number(factorial(self.degree) // math.prod(map(factorial, powers.values()))).sqrt()
-            for column, power in powers.items():
-                value = value * columns[column] ** power
-            yield value
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
         """Return the power of the inner product."""
@@ -145,25 +125,3 @@ class Polynomial(_OfInnerProduct):
             )
         object.__setattr__(self, "degree", degree)
         object.__setattr__(self, "offset", non_negative(self.offset, "offset"))
-
-
-def _exponents(count: int, degree: int) -> Iterator[Mapping[int, int]]:
-    """Yield the positive powers of every monomial by column, those of the first columns first.
-
-    A long product of few columns is written by its powers, since listing its factors takes ``degree`` steps each.
-    """
-    if count > degree:
-        yield from map(Counter, combinations_with_replacement(range(count), degree))
-    else:
-        for powers in _compositions(count, degree):
-            yield {column: power for column, power in enumerate(powers) if power}
-
-
-def _compositions(count: int, total: int) -> Iterator[tuple[int, ...]]:
-    """Yield all ``count`` numbers that sum to ``total``, the largest first number first."""
-    if count == 1:
-        yield (total,)
-        return
-    for number in range(total, -1, -1):
-        for composition in _compositions(count - 1, total - number):
-            yield number, *composition

@@ -36,9 +36,8 @@ import numpy as np
 
 from substrate.arrays import Array, is_device_array, is_sparse, real_array, real_points, strips
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels.algebra import Kernel, Nested
-from substrate.kernels.base import BaseKernel, Formula, Number, SumOfProducts
 from substrate.kernels.derivatives import Orders, differentiate_formula
+from substrate.kernels.kernel import Formula, Kernel, Nested, Number, SumOfProducts
 from substrate.numbers import Double, relative_rounding
 
 __all__ = ["CurlFree", "DivergenceFree", "OnDirections", "Separable", "component_rows"]
@@ -102,7 +101,7 @@ class OnDirections(Nested):
 
     def enclose(self, X: Any, Z: Any) -> Double:
         """Return all values by their rounding."""
-        return BaseKernel.enclose(self, X, Z)
+        return Kernel.enclose(self, X, Z)
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """Return u'K(x, z) v; arrays of other libraries are refused."""
@@ -246,11 +245,6 @@ class _VectorField(OnDirections):
     def largest_order(self, columns: Collection[int]) -> float:
         """Return one less than the order of the kernel inside."""
         return 0.0 if self.not_smooth else self.kernel.largest_order(columns) - 1.0
-
-    def cost(self, n_features: int) -> int:
-        """Return the cost of the kernel inside for every pair of inputs."""
-        d = self.split(n_features)
-        return d * d * self.kernel.cost(d)
 
     def refuse_scale_gradient(self) -> None:
         """Raise: the derivatives of second derivatives in widths are not known."""

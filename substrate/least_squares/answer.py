@@ -36,7 +36,7 @@ from substrate.arrays import Array, is_device_array, strips, to_numpy
 from substrate.certificates import NO_BOUND, Accuracy, Row, Tolerance, accuracy_of_outputs
 from substrate.gram import Gram
 from substrate.kernels import Kernel
-from substrate.kernels.base import LEAST_DIAGONAL
+from substrate.kernels.kernel import LEAST_DIAGONAL
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.kernel_products import expansion_values
 from substrate.numbers import LEAST, Double, sum_rounding

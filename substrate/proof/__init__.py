@@ -14,7 +14,7 @@ from substrate.arrays import Array
 from substrate.balls import above, ball, balls, below, flint, precision
 from substrate.certificates import ACCURATE, Accuracy, Tolerance, ratio_of
 from substrate.kernels import Kernel
-from substrate.kernels.base import Formula
+from substrate.kernels.kernel import Formula
 from substrate.numbers import target_rounding
 
 __all__ = [

@@ -7,8 +7,7 @@ balls are far narrower than any double.
 import flint
 import numpy as np
 
-from substrate.kernels import RBF, Laplacian, Linear, Matern, Polynomial, Precomputed
-from substrate.kernels.algebra import Product, Scaled, Sum
+from substrate.kernels import RBF, Laplacian, Linear, Matern, Polynomial, Precomputed, Product, Scaled, Sum
 
 __all__ = ["exact_distance"]
 

@@ -2,18 +2,16 @@
 
 from kernel_examples import EXAMPLES
 
-from substrate.kernels import CurlFree, DivergenceFree, Foreign, Matern, Precomputed
+from substrate.kernels import CurlFree, DivergenceFree, Foreign, Precomputed
 from substrate.kernels.nodes import Output, Points, Program, inputs, kernel_formula, total
 
-#: The kernels without a formula, beside those of a Bessel function: given by values, and of vector fields.
+#: The kernels without a formula: given by values, and of vector fields.
 WITHOUT = (Precomputed, Foreign, CurlFree, DivergenceFree)
 
 
 def has_formula(kernel):
     inner = getattr(kernel, "kernel", None)
-    if isinstance(kernel, WITHOUT) or isinstance(inner, WITHOUT):
-        return False
-    return not isinstance(kernel, Matern) or kernel.nu in (0.5, 1.5, 2.5)
+    return not (isinstance(kernel, WITHOUT) or isinstance(inner, WITHOUT))
 
 
 EVERY = [example for examples in EXAMPLES.values() for example in examples]

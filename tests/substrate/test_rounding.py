@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 
 from substrate import numbers
-from substrate.kernels import Matern
 from substrate.numbers import (
     add_roundings,
-    bessel_rounding,
     cholesky_rounding,
     dependence_cutoff,
     eigenvalue_rounding,
@@ -86,18 +84,6 @@ def test_an_exponential_damps_the_error_of_its_argument():
         theta = operations * 2.0**-53
         moved = np.abs(np.expm1(-t * theta)) * np.exp(-t)
         assert moved.max() <= exponential_rounding(operations, 0.0)
-
-
-def test_general_matern_values_are_as_accurate_as_stated():
-    mpmath = pytest.importorskip("mpmath")
-    distances = np.geomspace(1e-5, 8.0, 12)
-    with mpmath.workdps(40):
-        for nu in (0.1, 0.7, 3.3, 40.0):
-            found = Matern(1.0, nu)(np.zeros((1, 1)), distances[:, None])[0]
-            for distance, value in zip(distances, found, strict=True):
-                order, s = mpmath.mpf(nu), mpmath.sqrt(2 * mpmath.mpf(nu)) * mpmath.mpf(float(distance))
-                true = 2 ** (1 - order) / mpmath.gamma(order) * s**order * mpmath.besselk(order, s)
-                assert abs(float(value) - true) <= bessel_rounding(nu)
 
 
 def test_a_cholesky_factorisation_that_succeeds_leaves_this_open():

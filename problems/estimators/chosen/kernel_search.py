@@ -50,7 +50,7 @@ from problems.estimators.chosen.tasks import Task, centred_points
 from substrate.arrays import Array, is_device_array, is_sparse
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Kernel, Laplacian, Matern, PowerExponential
-from substrate.kernels.base import symmetric_matrix
+from substrate.kernels.kernel import symmetric_matrix
 from substrate.least_squares.factored_criteria import FactoredCriterion
 from substrate.least_squares.left_out_blocks import LeftOutBlocks
 from substrate.numbers import ROUNDED_ONCE

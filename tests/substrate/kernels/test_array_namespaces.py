@@ -6,14 +6,11 @@ from array_homes import HOMES, assert_close, sender
 from kernel_examples import ALL
 
 from substrate.arrays import namespace_of, to_numpy
-from substrate.errors import DataError, DeclarationError
+from substrate.errors import DataError
 from substrate.kernels import RBF, Foreign, Laplacian, Matern
 from substrate.kernels.vector_valued import OnDirections
 
-BESSEL = [example for example in ALL if isinstance(example.kernel, Matern) and example.kernel.nu not in (0.5, 1.5, 2.5)]
-FORMULAS = [
-    example for example in ALL if example not in BESSEL and not isinstance(example.kernel, (Foreign, OnDirections))
-]
+FORMULAS = [example for example in ALL if not isinstance(example.kernel, (Foreign, OnDirections))]
 
 every = pytest.mark.parametrize("example", FORMULAS, ids=str)
 everywhere = pytest.mark.parametrize("home", HOMES)
@@ -81,13 +78,6 @@ def test_the_median_width_is_that_of_numpy(home):
     X = np.random.default_rng(3).normal(size=(40, 3))
     for kernel in (RBF(), Laplacian().on(0, 2), 2.0 * RBF() + Matern()):
         assert kernel.resolved(sender(home)(X)) == kernel.resolved(X)
-
-
-@everywhere
-@pytest.mark.parametrize("example", BESSEL, ids=str)
-def test_a_kernel_without_a_formula_says_so(example, home):
-    with pytest.raises(DeclarationError, match=r"nu = 0\.5, 1\.5 or 2\.5"):
-        example.kernel(sender(home)(example.points(4)))
 
 
 def test_a_function_must_stay_where_its_points_are():

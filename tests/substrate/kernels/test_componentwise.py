@@ -135,13 +135,6 @@ def test_a_width_from_the_data_is_that_of_the_column_in_all_its_products():
     assert_allclose(resolved(spread), Componentwise(RBF(), order=2).resolved(X)(X), rtol=1e-9)
 
 
-def test_features_of_products_give_the_kernel():
-    kernel = Componentwise(Linear(), order=2)
-    assert kernel.rank(3) == 6
-    assert_allclose(kernel.features(X) @ kernel.features(X).T, kernel(X), atol=1e-13)
-    assert kernel.feature_rounding() > Componentwise(Linear()).feature_rounding()
-
-
 @pytest.mark.parametrize("order", [0, -1, True, 2.0, "2", None], ids=repr)
 def test_an_order_is_a_positive_integer(order):
     with pytest.raises(DeclarationError, match="order must be an integer >= 1"):

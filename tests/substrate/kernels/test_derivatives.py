@@ -21,13 +21,12 @@ from substrate.kernels import (
     Precomputed,
     Symmetric,
 )
-from substrate.kernels.derivatives import Derivatives
 
 flint = pytest.importorskip("flint")
 
 SMOOTH = [example for example in ALL if not example.kernel.not_smooth]
 ROUGH = [example for example in ALL if example.kernel.not_smooth]
-MORE = (Matern(1.2, nu=1.05), Matern(0.8, nu=1.9), Matern(0.8, nu=2.0), Matern(2.0, nu=30.0), Matern(1.5, 1.5).on(0, 2))
+MORE = (Matern(0.8, nu=3.5), Matern(2.0, nu=10.5), Matern(1.5, 1.5).on(0, 2))
 
 
 @pytest.fixture(autouse=True)
@@ -89,19 +88,11 @@ def test_the_same_point_has_the_limit():
     """-2 k'(0) is the squared length of the derivative: 2/sigma^2, and nu/(nu - 1)/sigma^2."""
     x = np.array([[0.3, -0.2]])
     assert_allclose(RBF(0.5).derivative(x, x, {0: 1}, {0: 1}), 8.0)
-    for nu in (1.2, 1.5, 2.5, 4.0):
+    for nu in (1.5, 2.5, 4.5):
         kernel = Matern(0.5, nu)
         assert_allclose(kernel.derivative(x, x, {1: 1}, {1: 1}), 4.0 * nu / (nu - 1.0))
         assert_array_equal(kernel.derivative(x, x, {1: 1}), 0.0)
         assert_array_equal(kernel.derivative(x, x, {0: 1}, {1: 1}), 0.0)
-
-
-def test_smooth_matern_kernels_approach_the_rbf():
-    rng = np.random.default_rng(2)
-    X, Z = rng.normal(size=(4, 2)), rng.normal(size=(5, 2))
-    rough, smooth = Matern(1.0, nu=40.0), RBF(np.sqrt(2.0))
-    assert_allclose(rough.derivative(X, Z, {0: 1}), smooth.derivative(X, Z, {0: 1}), atol=2e-2)
-    assert_allclose(rough.derivative(X, Z, {0: 1}, {1: 1}), smooth.derivative(X, Z, {0: 1}, {1: 1}), atol=4e-2)
 
 
 def test_sparse_points_have_the_same_derivatives():
@@ -124,9 +115,8 @@ def test_what_has_no_derivatives_says_why(example):
     ("kernel", "why"),
     [
         (Laplacian(1.0), "a kink where x = z; take RBF"),
-        (RBF(1.0) * Matern(1.0, 0.5), "not for nu = 0.5; take nu=1.5"),
-        (Matern(1.0, 400.0), r"overflows for such a large nu; take RBF"),
-        (Componentwise([RBF(1.0), Matern(1.0, 1.0), RBF(1.0)]), "not for nu = 1"),
+        (RBF(1.0) * Matern(1.0, 0.5), "nu > 1 only; take nu=1.5"),
+        (Componentwise([RBF(1.0), Matern(1.0, 0.5), RBF(1.0)]), "nu > 1 only"),
         (Symmetric(Laplacian(1.0)), "kink"),
         (2.0 * Precomputed(), "no inputs"),
         (Foreign(np.dot), "only its values are known"),
@@ -169,7 +159,7 @@ def test_points_must_agree_and_be_finite():
 class _Smooth(RBF):
     """A kernel that states derivatives and leaves their formulas out."""
 
-    _derivative = Derivatives._derivative
+    _derivative = Kernel._derivative
 
 
 def test_a_kernel_that_states_derivatives_without_formulas_is_refused_by_name():
@@ -200,8 +190,6 @@ HIGHER = (
     RBF((0.5, 1.0, 2.0)),
     Matern(0.8, nu=2.5),
     Matern(1.3, nu=3.5),
-    Matern(1.1, nu=4.2),
-    Matern(1.0, nu=3.0),
     Linear(),
     Polynomial(4, 0.5),
     Polynomial(2, 0.0),
@@ -257,7 +245,7 @@ def test_values_of_order_zero_and_the_symmetry_of_both_arguments():
     ("kernel", "orders", "largest"),
     [
         (Matern(1.0, nu=1.5), {0: 2}, 1),
-        (Matern(1.0, nu=2.0), {0: 1, 1: 1}, 1),
+        (Matern(1.0, nu=1.5), {0: 1, 1: 1}, 1),
         (Matern(1.0, nu=2.5), {0: 3}, 2),
         (RBF(1.0) + Matern(1.0, nu=2.5), {0: 3}, 2),
         (RBF(1.0) * Matern(1.0, nu=2.5), {0: 2, 2: 1}, 2),

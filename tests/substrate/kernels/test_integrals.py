@@ -172,24 +172,6 @@ def test_composed_kernels_have_the_integrals_of_their_parts(kernel):
     assert_allclose(kernel.double_integral(BOXES[0], BOXES[3])[0, 0], expected, rtol=2e-3)
 
 
-def test_a_product_of_rbf_and_polynomial_has_integrals_by_high_precision():
-    kernel = RBF(1.25) * Polynomial(3, 1.0)
-    x, ends, others = 0.4, (-1.5, 2.0), (0.25, 6.0)
-    with mpmath.workdps(18):
-        k = lambda s, t: mpmath.exp(-(((s - t) / mpmath.mpf(1.25)) ** 2)) * (s * t + 1) ** 3  # noqa: E731
-        single = mpmath.quad(lambda t: k(mpmath.mpf(x), t), mpmath.linspace(*ends, 5))
-        slope = mpmath.quad(lambda t: mpmath.diff(lambda s: k(s, t), mpmath.mpf(x)), mpmath.linspace(*ends, 5))
-        double = mpmath.quad(k, mpmath.linspace(*ends, 3), mpmath.linspace(*others, 4))
-    box, other = ([[list(each)]] for each in (ends, others))
-    assert_allclose(kernel.integral([[x]], box)[0, 0], float(single), rtol=1e-13)
-    assert_allclose(kernel.integral([[x]], box, {0: 1})[0, 0], float(slope), rtol=1e-12)
-    assert_allclose(kernel.double_integral(box, other)[0, 0], float(double), rtol=1e-13)
-    plane = RBF((1.0, 2.0)).on(0, 1) * Polynomial(2, 1.0)
-    parts = np.array([[[0.0, 0.5], [-1.0, 1.0]], [[0.5, 2.0], [-1.0, 1.0]]])
-    whole = plane.double_integral([[[0.0, 2.0], [-1.0, 1.0]]], BOXES)
-    assert_allclose(plane.double_integral(parts, BOXES).sum(axis=0, keepdims=True), whole, rtol=1e-12)
-
-
 def test_representers_of_integrals_are_inner_products():
     kernel = RBF(0.9) + Componentwise(Matern(1.0, 1.5))
     G = np.block(
@@ -200,7 +182,7 @@ def test_representers_of_integrals_are_inner_products():
 
 
 def test_what_has_no_integral_is_refused_with_the_reason():
-    for kernel in (Symmetric(RBF(1.0), "even"), Laplacian(1.0) * Linear(), Matern(1.0, 2.0)):
+    for kernel in (Symmetric(RBF(1.0), "even"), Laplacian(1.0) * Linear(), RBF(1.0) * Linear()):
         with pytest.raises(DeclarationError, match="has no integrals over boxes in closed form: "):
             kernel.integral(X, BOXES)
     with pytest.raises(DeclarationError, match="intervals of one column, not over boxes of 2"):

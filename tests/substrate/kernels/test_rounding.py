@@ -17,7 +17,7 @@ KERNELS = {
     "Laplacian": lambda width: Laplacian(width),
     "Matern": lambda width: Matern(width),
     "Matern 5/2": lambda width: Matern(width, 2.5),
-    "Matern 0.8": lambda width: Matern(width, 0.8),
+    "Matern 21/2": lambda width: Matern(width, 10.5),
     "PowerExponential": lambda width: PowerExponential(width, 1.5, 0.5),
     "Linear": lambda width: Linear(),
     "Polynomial": lambda width: Polynomial(3),
@@ -93,18 +93,3 @@ def test_a_constant_column_of_another_world_costs_no_digits():
         enclosed = kernel.enclose(far, far)
         np.testing.assert_allclose(enclosed.middle, kernel(X), rtol=0.0, atol=1e-14)
         assert np.max(enclosed.radius) < 1e-14
-
-
-@pytest.mark.parametrize("nu", [0.01, 100.0])
-def test_nothing_is_claimed_of_smoothness_beyond_the_formula(nu):
-    assert math.isinf(Matern(1.0, nu).rounding(np.zeros((2, 1))))
-
-
-@pytest.mark.parametrize("kernel", [Linear(), Polynomial(3), Polynomial(4, 0.0), 2.0 * Linear() + Polynomial(2, 0.3)])
-def test_features_are_as_near_as_the_kernel_says(kernel):
-    X = 10.0 ** np.random.default_rng(0).uniform(-3, 3, size=(5, 3))
-    features, u = kernel.features(X), kernel.feature_rounding()
-    with precision(300):
-        for i, row in enumerate(X):
-            for value, true in zip(features[i], kernel.exact_features(flint.arb, balls(row)), strict=True):
-                assert abs(flint.arb(value) - true) <= flint.arb(u) * abs(true)

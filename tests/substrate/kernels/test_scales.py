@@ -23,7 +23,6 @@ from substrate.kernels import (
     Precomputed,
     Symmetric,
 )
-from substrate.kernels.scales import Scales
 
 flint = pytest.importorskip("flint")
 
@@ -34,14 +33,12 @@ BY_COLUMN = [
     Matern(EACH, 0.5),
     Matern(EACH),
     Matern(EACH, 2.5),
-    Matern(EACH, 0.8),
+    Matern(EACH, 3.5),
     PowerExponential(EACH, 1.3, 0.7),
 ]
 MORE = [
     *BY_COLUMN[2:],
-    Matern(EACH, 1.0),
-    Matern(1.2, 0.05),
-    Matern(EACH, 40.0),
+    Matern(EACH, 10.5),
     RBF(EACH) * Laplacian(EACH) + 0.5 * Matern(1.5),
     Symmetric(RBF(EACH) + Laplacian(1.0), "odd"),
     Componentwise([RBF((1.2,)), 2.0 * Laplacian(0.4), Matern(0.7)]),
@@ -99,9 +96,9 @@ def some_points(seed=0):
 
 
 def test_every_kernel_class_has_derivatives_in_its_scales_or_a_reason():
-    without = {cls for cls in concrete_kernels() if cls._scale_gradient is Scales._scale_gradient}
+    without = {cls for cls in concrete_kernels() if cls._scale_gradient is Kernel._scale_gradient}
     assert without == {CurlFree, DivergenceFree}
-    refusing = {cls for cls in concrete_kernels() if cls.refuse_scale_gradient is not Scales.refuse_scale_gradient}
+    refusing = {cls for cls in concrete_kernels() if cls.refuse_scale_gradient is not Kernel.refuse_scale_gradient}
     assert refusing == {Foreign, Precomputed, CurlFree, DivergenceFree}
     assert refusing.isdisjoint(type(kernel) for kernel in KNOWN)
     assert {type(kernel) for kernel in KNOWN} | refusing == set(EXAMPLES)
@@ -165,7 +162,9 @@ def test_equal_widths_are_one_width(kernel):
     X, Z, W = some_points(1)
     one, each = kernel.with_params(sigma=0.8), kernel.with_params(sigma=(0.8,) * 3)
     assert_allclose(each(X, Z), one(X, Z), rtol=1e-14)
-    assert_allclose(each.scale_gradient(X, Z, W).sum(keepdims=True), one.scale_gradient(X, Z, W), rtol=1e-12)
+    assert_allclose(
+        each.scale_gradient(X, Z, W).sum(keepdims=True), one.scale_gradient(X, Z, W), rtol=1e-12, atol=1e-14
+    )
 
 
 @pytest.mark.parametrize("kernel", BY_COLUMN, ids=repr)
@@ -256,7 +255,6 @@ def test_sparse_points_and_other_forms_have_the_same_derivatives():
     [
         (Foreign(cauchy), "only its values are known; write it as a Kernel .* `_scale_gradient`, or search without"),
         (Precomputed(), "a precomputed matrix has no inputs; pass X and the kernel itself"),
-        (Matern(1.0, 50.0), r"overflows for such a large nu; take RBF\(sigma \* sqrt\(2\)\)"),
     ],
     ids=repr,
 )

@@ -153,8 +153,7 @@ def test_what_makes_no_field_is_refused():
     with pytest.raises(DeclarationError, match="n_components"):
         component_rows([[1.0]], 0)
     flint = pytest.importorskip("flint")
-    for nu in (2.2, 2.5):  # a Bessel function, and a root that has no derivative where x = z
-        with pytest.raises(DataError, match="no formula in ball arithmetic"):
-            CurlFree(Matern(1.0, nu)).exact_formula(flint.arb, 4)
+    with pytest.raises(DataError, match="no formula in ball arithmetic"):  # a root has no derivative where x = z
+        CurlFree(Matern(1.0, 2.5)).exact_formula(flint.arb, 4)
     assert DivergenceFree(RBF("median")).resolved(np.random.default_rng(0).normal(size=(9, 4))).kernel.sigma > 0.0
     assert np.linalg.eigvalsh(CurlFree(Linear())(np.random.default_rng(0).normal(size=(9, 4))))[0] > -1e-12

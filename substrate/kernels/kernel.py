@@ -1,0 +1,930 @@
+r"""Kernels as frozen values, and the operations that keep them positive semi-definite.
+
+Sums, products, non-negative multiples, the restriction to columns, and the even or the odd part are nodes:
+``k1 * k2 + k3`` is evaluated and printed as it was written. A node has one formula, ``combine``, for values in whatever
+arithmetic: arrays of any library, balls, nodes of a graph.
+
+The scales of a kernel are its positive parameters by name. A search over them needs the slope of a criterion
+:math:`c(\Omega)` of the kernel matrix,
+
+.. math:: \frac{\partial c}{\partial \log s} = \sum_{ij} W_{ij} \, \frac{\partial k(x_i, z_j)}{\partial \log s},
+          \qquad W_{ij} = \frac{\partial c}{\partial \Omega_{ij}},
+
+for all of them at once.
+"""
+
+import math
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import reduce
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from substrate.arrays import (
+    Array,
+    blocks_beside,
+    device_blocks,
+    diagonal_set,
+    is_device_array,
+    is_sparse,
+    namespace_of,
+    non_negative,
+    positive,
+    real_array,
+    real_points,
+    room_on_device,
+    same_home,
+    strips,
+    take_columns,
+    to_numpy,
+    zeros_beside,
+)
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels.derivatives import Orders, checked_orders, split_orders
+from substrate.kernels.distances import to_dense
+from substrate.kernels.integrals import checked_boxes, volumes
+from substrate.numbers import ROUNDED_ONCE, Double, add_roundings, relative_rounding
+from substrate.values import Value
+
+__all__ = [
+    "LEAST_DIAGONAL",
+    "Composite",
+    "Formula",
+    "Kernel",
+    "Nested",
+    "Number",
+    "Polynomials",
+    "Product",
+    "Restricted",
+    "Scaled",
+    "Sum",
+    "SumOfProducts",
+    "Symmetric",
+    "add_values",
+    "column_tuple",
+    "paired_values",
+    "refuse_overflow",
+    "symmetric_matrix",
+]
+
+#: Makes a number of an exact arithmetic from a plain one; such numbers have ``exp`` and ``sqrt`` besides the operators.
+Number = Callable[[float], Any]
+#: A kernel as a function of two points, each a sequence of such numbers.
+Formula = Callable[[Sequence[Any], Sequence[Any]], Any]
+#: Rows of a strip of a symmetric matrix: the squares on its diagonal, computed twice, stay small (measured).
+_STRIP = 128
+#: Below this k(x, x) may have lost digits to underflow; as a floor it keeps bounds valid at no cost.
+LEAST_DIAGONAL = 1e-290
+#: k(x, x) below the first may have lost digits to underflow; a factor above the second would reveal it.
+_SMALL, _LARGE = 1e-290, 1e10
+#: Factors beyond which values may overflow, also in single precision.
+_HUGE = 1e30
+#: Parameters that select a formula rather than a scale.
+_FIXED = ("center", "degree", "matrix", "mixing", "nu", "p", "q")
+#: Rows of a block of slopes in the scales: small enough for its entries to stay in a core's cache.
+_ROWS = 128
+
+
+@dataclass(frozen=True)
+class SumOfProducts:
+    r"""A kernel as :math:`\sum_t f_t \prod_m k_{tm}`, with the operators of its formula.
+
+    ``products`` are the factors and the kernels of its terms. Evaluated as it was written, a value has gone through at
+    most so many ``operations``.
+    """
+
+    products: tuple[tuple[float, tuple[Any, ...]], ...]
+    operations: int = 0
+
+    def __add__(self, other: "SumOfProducts") -> "SumOfProducts":
+        return SumOfProducts(self.products + other.products, self.operations + other.operations + 1)
+
+    def __mul__(self, other: "SumOfProducts") -> "SumOfProducts":
+        pairs = tuple((f * g, k + m) for f, k in self.products for g, m in other.products)
+        return SumOfProducts(pairs, self.operations + other.operations + 1)
+
+    def __rmul__(self, factor: float) -> "SumOfProducts":
+        return SumOfProducts(tuple((factor * f, kernels) for f, kernels in self.products), self.operations + 1)
+
+
+@dataclass(frozen=True)
+class Kernel(Value, ABC):
+    """A positive semi-definite kernel k(x, z), with its operators.
+
+    ``kernel(X, Z)`` is the matrix of all k(x_i, z_j), ``kernel(X)`` the symmetric one, ``kernel.diag(X)`` its
+    diagonal without the rest. ``k1 + k2``, ``k1 * k2`` and ``2.0 * k`` are kernels again; ``k.on(0, 2)`` uses columns 0
+    and 2 only. What is not defined by a kernel that is made of others follows from them.
+    """
+
+    #: Precedence of the printed formula: 1 for a sum, 2 for a product, 3 for a name.
+    binding: ClassVar[int] = 3
+
+    # numpy must defer ``np.float64(2) * kernel`` to this class instead of making an array of kernels
+    __array_ufunc__ = None
+
+    @abstractmethod
+    def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
+        """Return a new array of all k(x_i, z_j) of two checked point sets, in their namespace and this precision.
+
+        The points themselves are float64. The second may be None where the first has the rows of a precomputed matrix.
+        """
+
+    @abstractmethod
+    def diag(self, X: Any) -> Any:
+        """Return the values k(x_i, x_i)."""
+
+    def __call__(self, X: Any, Z: Any = None) -> Any:
+        """Return the matrix of all k(x_i, z_j); with X alone, the symmetric matrix of all k(x_i, x_j).
+
+        Tensors of torch and arrays of CuPy stay on their device, and the matrix is of the same library.
+        """
+        X = real_points(X, "X")
+        if Z is None:
+            return symmetric_matrix(self, X)
+        Z = real_points(Z, "Z")
+        same_home(X=X, Z=Z)
+        if X.shape[1] != Z.shape[1] and not self.pairwise:
+            raise DataError(f"X has {X.shape[1]} columns and Z has {Z.shape[1]}; they must agree")
+        out = _new_matrix(X, Z.shape[0])
+        for rows in blocks_beside(X, *out.shape):
+            out[rows, :] = self.evaluate(X[rows, :], Z, out.dtype)
+        return out
+
+    def rounding(self, X: Any, by_differences: bool = False) -> float:
+        """Return p such that a computed k(x, z) is within p sqrt(k(x, x) k(z, z)) of the true one, for all rows of X.
+
+        Zero where the kernel is defined by its values: a precomputed matrix or a user's function. The midpoints of
+        :meth:`enclose` are computed ``by_differences``, which may lose fewer digits.
+        """
+        return 0.0
+
+    def values(self, X: Any, Z: Any) -> Array:
+        """Return all k(x_i, z_j) of two checked point sets in numpy, in double precision."""
+        return np.asarray(self.evaluate(X, Z, np.float64))
+
+    def fill(self, X: Any, Z: Any, out: Array) -> None:
+        """Write the values into ``out``."""
+        out[...] = self.values(X, Z)
+
+    def expand(self, n_features: int) -> SumOfProducts:
+        """Return the kernel as a sum of products of kernels that are neither, for points with so many columns."""
+        return SumOfProducts(((1.0, (self,)),))
+
+    def enclose(self, X: Any, Z: Any) -> Double:
+        """Return all k(x_i, z_j) of rows of one point set, each with a radius; the values of a user are exact."""
+        roots = [np.sqrt(np.maximum(to_numpy(self.envelope.diag(points)), LEAST_DIAGONAL)) for points in (X, Z)]
+        share = (1.0 if self.envelope is self else 2.0) * max(self.envelope.rounding(X), self.envelope.rounding(Z))
+        return Double(self.values(X, Z), share * np.multiply.outer(*roots) if share else 0.0)
+
+    @property
+    def inside(self) -> tuple[Any, ...]:
+        """The kernels that this one is made of."""
+        found: list[Any] = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            found.extend(value if isinstance(value, tuple) else (value,))
+        return tuple(value for value in found if isinstance(value, Kernel))
+
+    @property
+    def envelope(self) -> "Kernel":
+        """A kernel that is nowhere smaller on the diagonal, and of which twice the rounding bounds that of this one.
+
+        Another kernel than this one where this one is what cancellation leaves, and may be all but zero.
+        """
+        return self
+
+    def rank(self, n_features: int) -> int | None:
+        """Return the dimension of the space of its functions; None where it is not finite, or not known."""
+        return None
+
+    def exact_formula(self, number: Number, n_features: int) -> Formula:
+        """Return the kernel as a function of two points in an exact arithmetic, for proofs."""
+        raise DataError(
+            f"{self!r} has no formula in ball arithmetic; proofs need kernels of this package, in double precision"
+        )
+
+    def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
+        """Return groups of columns that are measured by one width, so that their scales should agree."""
+        groups = (group for kernel in self.inside for group in kernel.compared_columns(n_features))
+        return tuple(dict.fromkeys(groups))
+
+    @property
+    def pairwise(self) -> bool:
+        """Whether "points" are rows of a precomputed kernel matrix."""
+        return any(kernel.pairwise for kernel in self.inside)
+
+    @property
+    def trusted(self) -> bool:
+        """Whether positive semi-definiteness is known from the formula, not merely claimed by the user."""
+        return all(kernel.trusted for kernel in self.inside)
+
+    @property
+    def decays(self) -> bool:
+        """Whether the kernel falls from one to zero with the distance, at a rate that a width sets."""
+        return bool(self.inside) and all(kernel.decays for kernel in self.inside)
+
+    def mirrors(self, X: Any) -> bool:
+        """Return whether k(-x, -z) = k(x, z): by the formula, or for a function from elsewhere on some points."""
+        if self.trusted:
+            return True
+        sample = X[:: -(-X.shape[0] // 500), :]
+        K, mirrored = to_numpy(self(sample)), to_numpy(self(-sample))
+        return bool(np.abs(K - mirrored).max() <= 1e-8 * np.abs(K).max())
+
+    def resolved(self, X: Any) -> Self:
+        """Return the same kernel with every data-dependent width replaced by its number for X."""
+        return self._resolve(X if is_device_array(X) else real_points(X))
+
+    def _resolve(self, X: Any) -> Self:
+        return self
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in fields(self))
+        return f"{type(self).__name__}({inside})"
+
+    def _bracket(self, binding: int) -> str:
+        return repr(self) if self.binding >= binding else f"({self!r})"
+
+    @property
+    def not_smooth(self) -> str:
+        """Why there are no derivatives, and what to do instead; empty where there are."""
+        if not self.inside:
+            return (
+                "their formula is not known; take RBF, Linear, Polynomial or Matern(nu > 1), or differences of values"
+            )
+        return next((kernel.not_smooth for kernel in self.inside if kernel.not_smooth), "")
+
+    def largest_order(self, columns: Collection[int]) -> float:
+        """Return the largest order of a derivative in these inputs that is a bounded functional of w; infinity for
+        all.
+        """
+        if self.not_smooth:
+            return 0.0
+        orders = (kernel.largest_order([column]) for kernel in self.inside for column in columns)
+        return float(min(orders, default=math.inf))
+
+    def derivative(self, X: Any, Z: Any, left: Any, right: Any = None) -> Array:
+        """Return the derivatives of k(x_i, z_j), of orders ``left`` in the inputs of x_i and ``right`` in those of z_j.
+
+        Orders are mappings from columns: ``kernel.derivative(X, Z, {0: 2}, {1: 1})``.
+        """
+        self.refuse_derivatives()
+        if is_device_array(X) or is_device_array(Z):
+            raise DeclarationError("derivatives are computed by numpy; pass numpy arrays (X.cpu().numpy(), X.get())")
+        rows, columns = real_points(X, "X"), real_points(Z, "Z")
+        if rows.shape[1] != columns.shape[1]:
+            raise DataError(f"X has {rows.shape[1]} columns and Z has {columns.shape[1]}; they must agree")
+        a, b = (checked_orders(orders, rows.shape[1]) for orders in (left, {} if right is None else right))
+        for orders in (a, b):
+            self.refuse_orders(orders)
+        x, z = (points.toarray() if is_sparse(points) else points for points in (rows, columns))
+        return self._derivative(x, z, a, b)
+
+    def refuse_derivatives(self) -> None:
+        """Raise with the reason where there are none."""
+        if self.not_smooth:
+            raise DeclarationError(f"{self!r} has no derivatives: {self.not_smooth}")
+
+    def refuse_orders(self, orders: Orders) -> None:
+        """Raise with the reason where functions of the kernel have no derivatives of so high an order."""
+        if not orders:
+            return
+        self.refuse_derivatives()
+        order, largest = sum(orders.values()), self.largest_order(orders.keys())
+        if order > largest:
+            raise DeclarationError(
+                f"functions of {self!r} have derivatives up to order {largest:g} there, received order {order}; "
+                "take a smoother kernel (Matern with a larger nu, or RBF)"
+            )
+
+    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
+        """Return the same as :meth:`derivative`, of two checked dense point sets."""
+        raise DeclarationError(
+            f"{self!r} states that it is smooth and has no `_derivative`: write that method, or return from "
+            "`not_smooth` why it has no derivatives"
+        )
+
+    @property
+    def no_integral(self) -> str:
+        """Why there are no integrals, and what to do instead; empty where there are."""
+        return (
+            "no closed form is known; take RBF, Laplacian, a polynomial, Matern on one "
+            "column each (Componentwise), or sum values with the weights of a quadrature rule"
+        )
+
+    def refuse_integrals(self) -> None:
+        """Raise with the reason where there are none."""
+        if self.no_integral:
+            raise DeclarationError(f"{self!r} has no integrals over boxes in closed form: {self.no_integral}")
+
+    def integral(self, X: Any, boxes: Any, orders: Mapping[Any, int] | None = None) -> Array:
+        """Return the integrals of k(x_i, z) over z in each box; ``orders`` are those of a derivative in x, by column.
+
+        A column of a box whose two ends are the same is taken at that point.
+        """
+        self.refuse_integrals()
+        points = real_points(X, "X")
+        points = np.asarray(points.toarray() if is_sparse(points) else points)
+        checked = checked_orders(orders or {}, points.shape[1])
+        flat = np.stack([points, points], axis=-1)
+        return self._integral(flat, checked_boxes(boxes, points.shape[1], flat=True), checked)
+
+    def double_integral(self, boxes: Any, others: Any) -> Array:
+        """Return the integrals of k(x, z) over all x in one box and all z in another, for all pairs of boxes."""
+        self.refuse_integrals()
+        n_features = np.asarray(boxes).shape[-2]
+        left, right = (checked_boxes(each, n_features, flat=True) for each in (boxes, others))
+        return self._integral(left, right, {})
+
+    def _integral(self, boxes: Array, others: Array, orders: Orders) -> Array:
+        """Return the integrals over x in one box and z in another; ``orders`` belong to boxes that are points."""
+        raise DeclarationError(f"{self!r} states that it has integrals and has no `_integral`: write that method")
+
+    def scales(self) -> dict[str, float]:
+        """Return the positive parameters that set a scale, by the names of :meth:`get_params`.
+
+        One width per column gives ``sigma[0]``, ``sigma[1]``, ..., a list of components ``kernel[0]__kernel__sigma``.
+        Parameters that are zero, and those that select a formula (``degree``, ``nu``, ``p``, ``q``), are none.
+        """
+        by_name: dict[str, float] = {}
+        self._map_scales(by_name.setdefault, "")
+        return by_name
+
+    def with_scales(self, values: Mapping[str, float]) -> Self:
+        """Return the same kernel with some of its :meth:`scales` replaced."""
+        present = self.scales()
+        for name in values:
+            if name not in present:
+                raise DeclarationError(f"{self!r} has no scale {name!r}; it has {list(present)}")
+        checked = {name: positive(value, name) for name, value in values.items()}
+        return self._map_scales(lambda name, scale: checked.get(name, scale), "")
+
+    def _map_scales(self, change: Callable[[str, float], float], start: str) -> Self:
+        """Return the kernel with every scale changed, a function of its name after ``start`` and of its value."""
+
+        def changed(name: str, value: Any) -> Any:
+            if isinstance(value, Kernel):
+                return value._map_scales(change, f"{name}__")
+            if isinstance(value, tuple):
+                return tuple(changed(f"{name}[{number}]", entry) for number, entry in enumerate(value))
+            if isinstance(value, str) and value in ("median", "each"):
+                raise DeclarationError(f"{self!r} depends on data; call kernel.resolved(X) first (estimators do)")
+            return change(name, value) if isinstance(value, float) and value > 0.0 else value
+
+        names = [field.name for field in fields(self) if field.name not in _FIXED]
+        new = {name: changed(f"{start}{name}", getattr(self, name)) for name in names}
+        is_same = all(value == getattr(self, name) for name, value in new.items())
+        return self if is_same else replace(self, **new)
+
+    def scale_gradient(self, X: Any, Z: Any, weights: Any) -> Array:
+        """Return the sums of ``weights[i, j]`` times the derivative of k(x_i, z_j) in the logarithm of each scale.
+
+        Parameters
+        ----------
+        X, Z
+            Points, n x d and m x d.
+        weights
+            One number per pair, n x m; with the same array for X and Z, half of the pairs are evaluated.
+
+        Returns
+        -------
+        array
+            One number per entry of :meth:`scales`, in that order.
+        """
+        if any(is_device_array(array) for array in (X, Z, weights)):
+            raise DeclarationError("derivatives are computed by numpy; pass numpy arrays (X.cpu().numpy(), X.get())")
+        left = _dense(X, "X")
+        right = left if Z is X else _dense(Z, "Z")
+        if left.shape[1] != right.shape[1]:
+            raise DataError(f"X has {left.shape[1]} columns and Z has {right.shape[1]}; they must agree")
+        W = real_array(weights, "weights", ndim=2)
+        if W.shape != (left.shape[0], right.shape[0]):
+            raise DataError(
+                f"weights must have one number per pair of points, {left.shape[0]} x {right.shape[0]}, "
+                f"received shape {W.shape}"
+            )
+        self.refuse_scale_gradient()
+        total = np.zeros(len(self.scales()))
+        symmetric = right is left and self.trusted  # of two pairs (i, j) and (j, i), one suffices
+        for start in range(0, left.shape[0], _ROWS):
+            rows = slice(start, min(start + _ROWS, left.shape[0]))
+            if symmetric:
+                beyond = np.hstack([W[rows, rows], W[rows, rows.stop :] + W[rows.stop :, rows].T])
+                total += self._scale_gradient(left[rows], left[start:], beyond)
+            else:
+                total += self._scale_gradient(left[rows], right, W[rows])
+        return total
+
+    def refuse_scale_gradient(self) -> None:
+        """Raise with the reason where nothing is known of the scales."""
+
+    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
+        """Return the same as :meth:`scale_gradient`, of two checked dense point sets."""
+        raise DeclarationError(
+            f"{self!r} has no derivatives in its scales: their formula is not known; take a kernel of this package, "
+            "give its class a `_scale_gradient`, or search without derivatives"
+        )
+
+    def on(self, *columns: int) -> "Kernel":
+        """Return this kernel restricted to the given columns of its input."""
+        return Restricted(self, columns)
+
+    def __add__(self, right: Any) -> "Kernel":
+        return Sum(self, right) if isinstance(right, Kernel) else NotImplemented
+
+    def __mul__(self, right: Any) -> "Kernel":
+        return Product(self, right) if isinstance(right, Kernel) else self.__rmul__(right)
+
+    def __rmul__(self, left: Any) -> "Kernel":
+        return Scaled(left, self)
+
+
+def _dense(points: Any, name: str) -> Array:
+    checked = real_points(points, name)
+    return np.asarray(checked.toarray() if is_sparse(checked) else checked)
+
+
+def refuse_overflow(values: Any, kernel: Kernel) -> Any:
+    """Return the values; refuse them unless all are finite."""
+    xp = namespace_of(values)
+    if not bool(xp.all(xp.isfinite(values))):
+        raise DataError(f"{kernel!r} overflows on these points; scale X first, for instance to unit variance")
+    return values
+
+
+def paired_values(kernel: Kernel, X: Any, Z: Any) -> Any:
+    """Return k(x_i, z_i), in blocks of few rows, for kernels that have no formula for it."""
+    xp = namespace_of(X)
+    blocks = (kernel.evaluate(X[rows, :], Z[rows, :], xp.float64) for rows in strips(X.shape[0], 64))
+    return xp.concat([xp.linalg.diagonal(block) for block in blocks])
+
+
+def symmetric_matrix(kernel: Kernel, X: Any) -> Any:
+    """Return all k(x_i, x_j) in one array: the upper blocks are computed, the lower ones mirrored."""
+    n, xp = X.shape[0], namespace_of(X)
+    if kernel.pairwise:
+        K, points = kernel.evaluate(X, X, xp.float64), to_dense(X)
+        # a product with another kernel may round differently on either side of the diagonal
+        return (K + K.T) / 2.0 if X.shape[0] == X.shape[1] and bool(xp.all(points == points.T)) else K
+    K = _new_matrix(X, n)
+    for rows in device_blocks(n, n) if is_device_array(X) else strips(n, _STRIP):
+        block = kernel.evaluate(X[rows, :], X[rows.start :, :], K.dtype)
+        size = rows.stop - rows.start
+        K[rows, rows.start :] = block
+        K[rows.stop :, rows] = block[:, size:].T
+        square = block[:, :size]  # each of its triangles has its own rounding
+        K[rows, rows] = xp.triu(square) + xp.triu(square, k=1).T
+    diagonal_set(K, kernel.diag(X))
+    return K
+
+
+def _new_matrix(X: Any, n_columns: int) -> Any:
+    """Return room for a kernel matrix beside its points, refused before anything is allocated."""
+    shape = (X.shape[0], n_columns)
+    if not is_device_array(X):
+        return np.empty(shape)
+    what = f"a {shape[0]} x {shape[1]} kernel matrix"
+    room_on_device(X, 8.0 * shape[0] * shape[1], what, "take a reduced set of rows.")
+    return zeros_beside(X, shape)
+
+
+class Composite(Kernel):
+    """A kernel made of others by a formula of their values."""
+
+    #: Fields that are kernels.
+    made_of: ClassVar[tuple[str, ...]] = ("kernel",)
+    #: Why no part can be a precomputed matrix, where it cannot.
+    no_matrix: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        for name in self.made_of:
+            if not isinstance(getattr(self, name), Kernel):
+                raise DeclarationError(
+                    f"{type(self).__name__} is made of other kernels, received {getattr(self, name)!r} as its {name}"
+                )
+        if self.no_matrix and self.pairwise:
+            raise DeclarationError(self.no_matrix)
+
+    @abstractmethod
+    def combine(self, values: Iterator[Any]) -> Any:
+        """Return the value made of those of all parts, in whatever arithmetic they are."""
+
+    def parts(self, n_features: int) -> Sequence[Kernel]:
+        """Return the kernels whose values are combined, for points with so many columns."""
+        return self.inside
+
+    def _points(self, X: Any) -> Any:
+        """Return the points of the parts."""
+        return X
+
+    def enclose(self, X: Any, Z: Any) -> Double:
+        """Return the combined values of the parts, each with a radius."""
+        values: Double = self._combined(X, Z, lambda part, x, z: part.enclose(x, z))
+        return values
+
+    def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
+        """Return the combined values as a new array."""
+        return self._combined(X, Z, lambda part, x, z: part.evaluate(x, z, dtype))
+
+    def _combined(self, X: Any, Z: Any, read: Callable[[Kernel, Any, Any], Any]) -> Any:
+        x, z = self._points(X), None if Z is None else self._points(Z)
+        return self.combine(read(part, x, z) for part in self.parts(X.shape[1]))
+
+    def diag(self, X: Any) -> Any:
+        """Return the combined diagonals."""
+        points = self._points(X)
+        return self.combine(part.diag(points) for part in self.parts(X.shape[1]))
+
+    def exact_formula(self, number: Number, n_features: int) -> Formula:
+        """Return the combined formulas of the parts."""
+        formulas = [part.exact_formula(number, n_features) for part in self.parts(n_features)]
+        return lambda x, z: self.combine(formula(x, z) for formula in formulas)
+
+    def _resolve(self, X: Any) -> Self:
+        points = self._points(X)
+        return replace(self, **{name: getattr(self, name).resolved(points) for name in self.made_of})
+
+
+class Polynomials(Composite):
+    """A kernel that is a polynomial of others: what is known of sums and of products is known of it."""
+
+    def expand(self, n_features: int) -> SumOfProducts:
+        """Return the combined sums of the parts."""
+        expanded: SumOfProducts = self.combine(part.expand(n_features) for part in self.parts(n_features))
+        return expanded
+
+    def rounding(self, X: Any, by_differences: bool = False) -> float:
+        """Return the largest of all products, whose roundings add up, and the rounding of the operations.
+
+        No bound is known where a value that underflows is enlarged by what it is multiplied with.
+        """
+        expanded = self.expand(X.shape[1])
+        kernels = dict.fromkeys(kernel for _, product in expanded.products for kernel in product)
+        lost = {kernel: kernel.rounding(X, by_differences) for kernel in kernels}
+        if any(factor > _LARGE or len(product) > 1 for factor, product in expanded.products):
+            ends = {kernel: _ends(kernel.diag(X)) for kernel in kernels}
+            if any(_is_enlarged([(f, f), *(ends[kernel] for kernel in product)]) for f, product in expanded.products):
+                return math.inf
+        shares = (reduce(add_roundings, (lost[kernel] for kernel in product)) for _, product in expanded.products)
+        return float(max(shares) + relative_rounding(expanded.operations))
+
+    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
+        """Return the sum over all products, each by the rule of Leibniz."""
+        total = np.zeros((X.shape[0], Z.shape[0]))
+        for factor, kernels in self.expand(X.shape[1]).products:
+            total += factor * _differentiate_product(kernels, X, Z, left, right)
+        return total
+
+    @property
+    def no_integral(self) -> str:
+        """Empty where all parts have integrals; whether those of a product are on different columns is seen later."""
+        return next((kernel.no_integral for kernel in self.inside if kernel.no_integral), "")
+
+    def _integral(self, boxes: Array, others: Array, orders: Orders) -> Array:
+        """Return the sum over all products, of kernels on different columns."""
+        total = np.zeros((boxes.shape[0], others.shape[0]))
+        for factor, kernels in self.expand(boxes.shape[1]).products:
+            total += factor * _integrate_product(kernels, boxes, others, orders)
+        return total
+
+    def rank(self, n_features: int) -> int | None:
+        """Count the features of all products."""
+        products = self.expand(n_features).products
+        ranks = [[kernel.rank(n_features) for kernel in kernels] for _, kernels in products]
+        if any(None in product for product in ranks):
+            return None
+        return int(sum(math.prod(rank for rank in product if rank is not None) for product in ranks))
+
+
+def _ends(values: Any) -> tuple[float, float]:
+    xp = namespace_of(values)
+    return float(xp.min(values)), float(xp.max(values))
+
+
+def _is_enlarged(ends: Sequence[tuple[float, float]]) -> bool:
+    """Return whether one of some numbers may have lost digits to underflow, and the product of the others is large."""
+    with np.errstate(over="ignore"):
+        largest = [math.prod(high for k, (_, high) in enumerate(ends) if k != number) for number in range(len(ends))]
+    return any(low < _SMALL and high > _LARGE for (low, _), high in zip(ends, largest, strict=True))
+
+
+def _differentiate_product(kernels: Sequence[Kernel], X: Array, Z: Array, left: Orders, right: Orders) -> Array:
+    """Differentiate a product by the rule of Leibniz in both arguments."""
+    first, *others = kernels
+    if not others:
+        return first._derivative(X, Z, left, right)
+    total = np.zeros((X.shape[0], Z.shape[0]))
+    for times_x, a, c in split_orders(left):
+        for times_z, b, d in split_orders(right):
+            values = first._derivative(X, Z, a, b)
+            total += times_x * times_z * (values * _differentiate_product(others, X, Z, c, d))
+    return total
+
+
+def _integrate_product(kernels: Sequence[Kernel], boxes: Array, others: Array, orders: Orders) -> Array:
+    """Return the product of the integrals of kernels on different columns: each is times the lengths of the columns of
+    the others, and of columns that no kernel depends on.
+    """
+    if len(kernels) == 1:
+        return kernels[0]._integral(boxes, others, orders)
+    columns = [set(getattr(kernel, "columns", ())) for kernel in kernels]
+    if not all(columns) or len(set.union(*columns)) < sum(map(len, columns)):
+        raise DeclarationError(
+            f"{reduce(operator.mul, kernels)!r} has no integrals over boxes in closed form: a product has them where "
+            "its sides are on different columns, as k.on(0) * m.on(1); sum values in the place of this one, as "
+            "s.integral(Measure.of_points(points, weights)) of a quadrature rule"
+        )
+    if not set(orders) <= set.union(*columns):
+        return np.zeros((boxes.shape[0], others.shape[0]))
+    own_orders = [{c: order for c, order in orders.items() if c in own} for own in columns]
+    integrals = [kernel._integral(boxes, others, own) for kernel, own in zip(kernels, own_orders, strict=True)]
+    lengths = np.multiply.outer(volumes(boxes), volumes(others))
+    return np.asarray(reduce(lambda total, values: total * values / lengths, integrals))
+
+
+@dataclass(frozen=True, repr=False)
+class Sum(Polynomials):
+    """k(x, z) = left(x, z) + right(x, z)."""
+
+    left: Kernel
+    right: Kernel
+    binding: ClassVar[int] = 1
+    made_of = ("left", "right")
+
+    def combine(self, values: Iterator[Any]) -> Any:
+        """Return the sum."""
+        return add_values(values)
+
+    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
+        """Return the derivatives of both."""
+        return np.concatenate([side._scale_gradient(X, Z, weights) for side in self.inside])
+
+    def __repr__(self) -> str:
+        return f"{self.left._bracket(1)} + {self.right._bracket(2)}"
+
+
+def add_values(values: Iterator[Any]) -> Any:
+    """Return the sum of values in any arithmetic; the first is not changed, which may be an array of the user's."""
+    total = next(values)
+    for number, value in enumerate(values):
+        if number:
+            total += value
+        else:
+            total = total + value
+    return total
+
+
+@dataclass(frozen=True, repr=False)
+class Product(Polynomials):
+    """k(x, z) = left(x, z) right(x, z), positive semi-definite by Schur's product theorem."""
+
+    left: Kernel
+    right: Kernel
+    binding: ClassVar[int] = 2
+    made_of = ("left", "right")
+
+    def combine(self, values: Iterator[Any]) -> Any:
+        """Return the product."""
+        left, right = values
+        return left * right
+
+    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
+        """Return the derivatives of both, each side weighted by the other's values."""
+        k, m = self.left, self.right
+        sides = (k._scale_gradient(X, Z, weights * m(X, Z)), m._scale_gradient(X, Z, weights * k(X, Z)))
+        return np.concatenate(sides)
+
+    def __repr__(self) -> str:
+        return f"{self.left._bracket(2)} * {self.right._bracket(3)}"
+
+
+@dataclass(frozen=True, repr=False)
+class Scaled(Polynomials):
+    """k(x, z) = factor kernel(x, z) with factor >= 0."""
+
+    factor: float
+    kernel: Kernel
+    binding: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        factor = non_negative(self.factor, "the factor of a kernel")
+        super().__post_init__()
+        object.__setattr__(self, "factor", factor)
+
+    @property
+    def decays(self) -> bool:
+        """Whether the kernel inside decays, and the factor is not zero."""
+        return self.factor > 0.0 and self.kernel.decays
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def combine(self, values: Iterator[Any]) -> Any:
+        """Return the multiple."""
+        multiple = self.factor * next(values)
+        return refuse_overflow(multiple, self) if self.factor > _HUGE and hasattr(multiple, "dtype") else multiple
+
+    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
+        """Return the value itself in the logarithm of the factor, and the multiple of the inner kernel's."""
+        inside = self.kernel._scale_gradient(X, Z, self.factor * weights)
+        return np.append(np.vdot(weights, self(X, Z)), inside) if self.factor > 0.0 else inside
+
+    def __repr__(self) -> str:
+        return f"{self.factor!r} * {self.kernel._bracket(3)}"
+
+
+class Nested(Composite):
+    """A kernel made of one other, ``kernel``, and linear in it."""
+
+    kernel: Kernel
+
+    def combine(self, values: Iterator[Any]) -> Any:
+        """Return the value of the kernel inside."""
+        return next(values)
+
+    def expand(self, n_features: int) -> SumOfProducts:
+        """Return the terms of the kernel inside, each inside this one."""
+        terms = ((f, reduce(operator.mul, kernels)) for f, kernels in self.kernel.expand(n_features).products)
+        return SumOfProducts(tuple((f, (replace(self, kernel=term),)) for f, term in terms))  # type: ignore[call-arg]
+
+    def rank(self, n_features: int) -> int | None:
+        """Count the features of the kernel inside."""
+        return self.kernel.rank(n_features)
+
+    @abstractmethod
+    def rounding(self, X: Any, by_differences: bool = False) -> float:
+        """Return the rounding of the kernel inside."""
+        return self.kernel.rounding(self._points(X), by_differences)
+
+
+def _has_mirrored_part(kernel: Kernel) -> bool:
+    return any(isinstance(part, Symmetric) or _has_mirrored_part(part) for part in kernel.inside)
+
+
+def column_tuple(columns: Any) -> tuple[int, ...]:
+    """Return column numbers as a tuple of distinct non-negative integers."""
+    columns_given = columns if isinstance(columns, Iterable) and not isinstance(columns, str) else (columns,)
+    try:
+        numbers = tuple(operator.index(column) for column in columns_given)
+    except TypeError as error:
+        raise DeclarationError(f"columns are integers, received {columns!r}") from error
+    if not numbers or min(numbers) < 0 or len(set(numbers)) != len(numbers):
+        raise DeclarationError(f"columns must be distinct and non-negative, at least one; received {columns!r}")
+    return numbers
+
+
+@dataclass(frozen=True, repr=False)
+class Restricted(Nested):
+    """The kernel ``kernel`` on the columns ``columns``; written ``kernel.on(0, 2)``."""
+
+    kernel: Kernel
+    columns: tuple[int, ...]
+    no_matrix = "a precomputed matrix has no input columns to be restricted to"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "columns", column_tuple(self.columns))
+
+    def _points(self, X: Any) -> Any:
+        """Return the columns."""
+        if max(self.columns) >= X.shape[1]:
+            raise DataError(f"{self!r} asks for column {max(self.columns)}, the points have {X.shape[1]} columns")
+        return take_columns(X, self.columns)
+
+    def _orders(self, orders: Orders) -> Orders | None:
+        """Return the orders in the columns of the kernel inside; None where one is in another column."""
+        if not set(orders) <= set(self.columns):
+            return None
+        return {self.columns.index(column): order for column, order in orders.items()}
+
+    def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
+        """Return the groups of the kernel inside, as columns of the whole input."""
+        inside = self.kernel.compared_columns(len(self.columns))
+        return tuple(tuple(self.columns[column] for column in group) for group in inside)
+
+    @property
+    def no_integral(self) -> str:
+        """Empty where the kernel inside has integrals."""
+        return self.kernel.no_integral
+
+    def _integral(self, boxes: Array, others: Array, orders: Orders) -> Array:
+        """Multiply by the lengths of all other columns; a derivative in those is zero."""
+        inside = self._orders(orders)
+        if inside is None:
+            return np.zeros((boxes.shape[0], others.shape[0]))
+        left, right = (each[:, list(self.columns)] for each in (boxes, others))
+        lengths = np.multiply.outer(volumes(boxes) / volumes(left), volumes(others) / volumes(right))
+        return np.asarray(self.kernel._integral(left, right, inside) * lengths)
+
+    def largest_order(self, columns: Collection[int]) -> float:
+        """Return the order of the kernel inside; derivatives in any other column are zero, and all of them exist."""
+        inside = self._orders(dict.fromkeys(columns, 1))
+        return math.inf if inside is None else self.kernel.largest_order(list(inside))
+
+    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
+        """Return the derivative of the kernel inside; zero in any other column."""
+        a, b = self._orders(left), self._orders(right)
+        if a is None or b is None:
+            return np.zeros((X.shape[0], Z.shape[0]))
+        return self.kernel._derivative(self._points(X), self._points(Z), a, b)
+
+    def expand(self, n_features: int) -> SumOfProducts:
+        """Return the sum of the kernel inside, each of its kernels on its columns of these."""
+        inside = self.kernel.expand(len(self.columns))
+        products = ((factor, tuple(map(self._restrict, kernels))) for factor, kernels in inside.products)
+        return SumOfProducts(tuple(products), inside.operations)
+
+    def _restrict(self, kernel: Kernel) -> "Restricted":
+        if isinstance(kernel, Restricted):
+            return Restricted(kernel.kernel, tuple(self.columns[column] for column in kernel.columns))
+        return Restricted(kernel, self.columns)
+
+    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
+        """Return the derivatives of the kernel inside, on its columns."""
+        return self.kernel._scale_gradient(self._points(X), self._points(Z), weights)
+
+    def rank(self, n_features: int) -> int | None:
+        """Count the features of the kernel inside, on its columns."""
+        return self.kernel.rank(len(self.columns))
+
+    def exact_formula(self, number: Number, n_features: int) -> Formula:
+        """Return the formula of the kernel inside, on its columns."""
+        inner = self.kernel.exact_formula(number, len(self.columns))
+        return lambda x, z: inner([x[k] for k in self.columns], [z[k] for k in self.columns])
+
+    def rounding(self, X: Any, by_differences: bool = False) -> float:
+        """Return the rounding of the kernel inside, on its columns."""
+        return super().rounding(X, by_differences)
+
+    def __repr__(self) -> str:
+        return f"{self.kernel._bracket(3)}.on({', '.join(map(str, self.columns))})"
+
+
+@dataclass(frozen=True, repr=False)
+class Symmetric(Nested):
+    r"""(kernel(x, z) + s kernel(-x, z)) / 2 with s = 1 for ``symmetry="even"`` and -1 for ``"odd"``.
+
+    Where :math:`k(-x, -z) = k(x, z)` it has the features :math:`\tfrac12 (\varphi(x) + s\, \varphi(-x))`, so it is
+    positive semi-definite, and every expansion in it is even or odd [Espinoza2005]_. All kernels of this package have
+    that property; of a function it is checked on the training points, and a precomputed matrix, which has no points to
+    mirror, is refused.
+    """
+
+    kernel: Kernel
+    symmetry: str = "even"
+    no_matrix = "a precomputed matrix has no mirrored points; pass X and the kernel itself"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.symmetry not in ("even", "odd"):
+            raise DeclarationError(f"symmetry must be 'even' or 'odd', received {self.symmetry!r}")
+        if _has_mirrored_part(self.kernel):
+            raise DeclarationError(f"{self.kernel!r} has a mirrored part already; mirror every part once")
+
+    @property
+    def envelope(self) -> Kernel:
+        """The envelope of the kernel inside, of whose values this one is the half sum or difference."""
+        return self.kernel.envelope
+
+    def _resolve(self, X: Any) -> Self:
+        if not self.kernel.mirrors(X):
+            raise DataError(f"{self.kernel!r} does not have k(-x, -z) = k(x, z) on X; take a kernel that has")
+        return super()._resolve(X)
+
+    def combine(self, values: Iterator[Any]) -> Any:
+        """Return the part, from a value and a mirrored one."""
+        value, mirrored = values
+        return 0.5 * (value + mirrored) if self.symmetry == "even" else 0.5 * (value - mirrored)
+
+    def _combined(self, X: Any, Z: Any, read: Callable[[Kernel, Any, Any], Any]) -> Any:
+        # a new array: a product of X with itself would round in another order than one with -X, and not cancel exactly
+        mirrored = -X
+        return self.combine(read(self.kernel, points, Z) for points in (-mirrored, mirrored))
+
+    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
+        """Return the part; every derivative in a mirrored point changes the sign."""
+        sign = -1.0 if sum(left.values()) % 2 else 1.0
+        pair = ((X, 1.0), (-X, sign))
+        return np.asarray(self.combine(by * self.kernel._derivative(points, Z, left, right) for points, by in pair))
+
+    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
+        """Return the part of both derivatives."""
+        return np.asarray(self.combine(self.kernel._scale_gradient(points, Z, weights) for points in (X, -X)))
+
+    def exact_formula(self, number: Number, n_features: int) -> Formula:
+        """Return the part of the formula."""
+        inner = self.kernel.exact_formula(number, n_features)
+        return lambda x, z: self.combine(inner(point, z) for point in (x, [-value for value in x]))
+
+    def rounding(self, X: Any, by_differences: bool = False) -> float:
+        """Return the rounding of the kernel inside over the least share that cancellation leaves of its diagonal."""
+        diagonal, whole = to_numpy(self.diag(X)), to_numpy(self.kernel.diag(X))
+        share = float(np.min(diagonal[whole > 0.0] / whole[whole > 0.0], initial=1.0))
+        share -= self.kernel.rounding(X) + ROUNDED_ONCE
+        return (self.kernel.rounding(X, by_differences) + ROUNDED_ONCE) / share if share > 0.0 else np.inf
+
+    def diag(self, X: Any) -> Any:
+        """Return the part of k(x, x), a squared length, which rounding must not leave below zero."""
+        part = self.combine(iter((self.kernel.diag(X), paired_values(self.kernel, -X, X))))
+        return namespace_of(part).where(part > 0.0, part, 0.0 * part)
