@@ -51,7 +51,7 @@ DEMONSTRATION = Demonstration(
             dataset="boston",
             kernel=Componentwise(RBF(sigma=4.0)),
             parameters={"gamma": 10.0},
-            every=10,
+            every=4,
             standardize=True,
         ),
     ),

@@ -63,7 +63,6 @@ DEMONSTRATION = Demonstration(
             dataset="ripley",
             kernel=RBF(sigma=0.5),
             parameters={},
-            every=2,
             build=half_validates,
         ),
     ),

@@ -54,7 +54,7 @@ DEMONSTRATION = Demonstration(
             dataset="motorcycle",
             kernel=RBF(sigma=10.0),
             parameters={"gamma": 20.0, "groups": 3},
-            every=6,
+            every=4,
         ),
         Case(
             label="neighbours",
@@ -62,7 +62,7 @@ DEMONSTRATION = Demonstration(
             dataset="motorcycle",
             kernel=RBF(sigma=10.0),
             parameters={"gamma": 20.0, "reach": 1},
-            every=12,
+            every=8,
         ),
     ),
 )

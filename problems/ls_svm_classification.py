@@ -58,14 +58,7 @@ __all__ = ["DEMONSTRATION", "closed_form", "declare", "prove"]
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (4)-(5); Carvalho2006 (1)-(5)",
     cases=tuple(
-        Case(
-            label=form,
-            choice={"form": form},
-            dataset="ripley",
-            kernel=RBF(sigma=0.5),
-            parameters={"gamma": 1.0},
-            every=4,
-        )
+        Case(label=form, choice={"form": form}, dataset="ripley", kernel=RBF(sigma=0.5), parameters={"gamma": 1.0})
         for form in ("primal", "dual")
     ),
 )

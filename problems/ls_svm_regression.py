@@ -54,12 +54,7 @@ DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (1)-(2); Suykens2002 (1)-(5), (9)",
     cases=tuple(
         Case(
-            label=form,
-            choice={"form": form},
-            dataset="motorcycle",
-            kernel=RBF(sigma=10.0),
-            parameters={"gamma": 20.0},
-            every=2,
+            label=form, choice={"form": form}, dataset="motorcycle", kernel=RBF(sigma=10.0), parameters={"gamma": 20.0}
         )
         for form in ("primal", "dual")
     ),

@@ -57,7 +57,6 @@ DEMONSTRATION = Demonstration(
             dataset="ripley",
             kernel=RBF(sigma=0.5),
             parameters={"c": -0.5},
-            every=4,
         ),
     ),
 )

@@ -63,7 +63,6 @@ DEMONSTRATION = Demonstration(
             kernel=RBF(2.0).on(*range(1, 25)),
             parameters={"gamma": 20.0},
             build=_build,
-            every=3,
         ),
     ),
 )

@@ -67,7 +67,7 @@ DEMONSTRATION = Demonstration(
             dataset="ripley",
             kernel=RBF(sigma=0.5),
             parameters=_GAP,
-            every=4,
+            every=2,
             build=half_validates,
         ),
     ),

@@ -32,29 +32,31 @@ A kernel matrix from elsewhere, which is known to be semi-definite up to roundin
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
-from substrate.arrays import Array
+from substrate.arrays import Array, strips
 from substrate.certificates import Accuracy, Row, Tolerance
 from substrate.fits.row_newton import balance_bias
 from substrate.gram import Gram
 from substrate.least_squares.border import ONES, Border
 from substrate.losses import RowLoss
-from substrate.numbers import Double, at_most, relative_rounding, root_mean_square
+from substrate.numbers import Double, at_most, root_mean_square
 
 __all__ = [
     "ABOUT_MEAN",
     "FORMULA",
+    "BasisPoint",
     "EnclosedFeatures",
     "EnclosedKernel",
     "ExpansionPoint",
+    "Point",
     "RowBound",
     "RowMachine",
-    "WeightPoint",
     "bound_declared",
     "bound_rows",
     "optimality_rows",
@@ -66,6 +68,8 @@ FORMULA = "duality gap, a sum over the rows, by curvature and ||K||; with roundi
 _FLAT = 1e-2
 #: The ridge of weights that relate a row to tied ones, in units of their own curvature.
 _RELATED = 16.0
+#: Tied rows that others are related to, at most, and numbers of a matrix of weights.
+_MOST_TIED, _WEIGHTS = 2000, 1 << 22
 
 
 @dataclass(frozen=True)
@@ -142,33 +146,30 @@ class EnclosedKernel:
 
 @dataclass(frozen=True)
 class EnclosedFeatures:
-    """The kernel matrix R R' of explicit features R, exact doubles."""
+    """The kernel matrix R R' of enclosed features R."""
 
-    features: Array
-    numbers: type[Any] = Double
+    features: Any
+
+    @property
+    def numbers(self) -> type[Any]:
+        """Return the class of the numbers."""
+        return type(self.features)
 
     def products(self, x: Any) -> Any:
         """Return R R'x."""
-        return self.numbers.exact(self.features) @ (self.numbers.exact(self.features.T) @ x)
+        return self.features @ (self.features.T @ x)
 
     def block(self, rows: Any, columns: Any) -> Any:
         """Return a part of the matrix."""
-        return self.numbers.exact(self.features[rows]) @ self.numbers.exact(self.features[columns].T)
+        return self.features.take(rows) @ self.features.take(columns).T
 
     def diagonal(self) -> Any:
         """Return the squares of the lengths of the features."""
-        rows = self.numbers.exact(self.features)
-        return (rows * rows) @ self.numbers.exact(np.ones(self.features.shape[1]))
+        return (self.features * self.features) @ self.numbers.exact(np.ones(self.features.midpoint.shape[1]))
 
     def bound_norm(self) -> float:
         """Bound the norm by that of R'R."""
-        lost = relative_rounding(float(sum(self.features.shape))) * float(np.linalg.norm(self.features)) ** 2
-        return at_most(float(np.linalg.norm(self.features.T @ self.features)) + lost)
-
-    def bound_length(self, d: Any) -> float:
-        """Bound it by the lengths of the features."""
-        sizes = np.broadcast_to(abs(d).upper_ends().midpoint, self.features.shape[:1])
-        return at_most(float(np.linalg.norm(self.features, axis=1) @ sizes))
+        return at_most(float(np.linalg.norm(abs(self.features.T @ self.features).upper_ends().midpoint)))
 
 
 EnclosedMatrix = EnclosedKernel | EnclosedFeatures
@@ -192,7 +193,7 @@ class Point(Protocol):
 class ExpansionPoint:
     """The function K a."""
 
-    kernel: EnclosedMatrix
+    kernel: EnclosedKernel
     a: Array
 
     def values(self) -> Any:
@@ -210,21 +211,54 @@ class ExpansionPoint:
 
 
 @dataclass(frozen=True)
-class WeightPoint:
-    """The function R w of explicit features."""
+class BasisPoint:
+    r"""The function :math:`\sum_j \beta_j k(x, s_j)` of the vectors of a basis, w in their span.
 
-    kernel: EnclosedFeatures
-    w: Array
+    With :math:`r = K_{SS} \beta + \tfrac1\lambda K_{XS}^T g`, P the projection on the span, and any T that makes
+    :math:`E = T^T K_{SS} T - I` smaller than one,
+
+    .. math:: \big\|w + \tfrac1\lambda P \Phi^T g\big\|^2 = r^T K_{SS}^{-1} r \le \frac{\|T^T r\|^2}{1 - \|E\|} ,
+
+    and distances of the :math:`P \varphi(x_i)` are those of the features :math:`K_{XS} T`, up to the same factor.
+
+    Parameters
+    ----------
+    rows, basis
+        :math:`K_{XS}` and :math:`K_{SS}` in enclosed numbers.
+    transform, beta
+        T, with lines of zeros for vectors that the machine leaves out, and the coefficients.
+    """
+
+    rows: Any
+    basis: Any
+    transform: Array
+    beta: Array
+
+    @cached_property
+    def stretch(self) -> float:
+        """Bound the root of 1/(1 - ||E||)."""
+        T = type(self.basis).exact(self.transform)
+        off = T.T @ (self.basis @ T) - np.eye(self.transform.shape[1])
+        deviation = at_most(float(np.linalg.norm(abs(off).upper_ends().midpoint)))
+        left_out = self.beta[~self.transform.any(axis=1)].any()
+        return math.inf if left_out or not deviation < 1.0 else at_most(1.0 / math.sqrt(1.0 - deviation))
+
+    @cached_property
+    def kernel(self) -> EnclosedFeatures:
+        """Return the kernel matrix of its rows, in features."""
+        features = self.rows @ type(self.rows).exact(self.transform)
+        return EnclosedFeatures(features * self.stretch if math.isfinite(self.stretch) else features)
 
     def values(self) -> Any:
-        """Return R w."""
-        return self.kernel.numbers.exact(self.kernel.features) @ self.kernel.numbers.exact(self.w)
+        """Return the values at the rows."""
+        return self.rows @ type(self.rows).exact(self.beta)
 
     def bound_residual(self, g: Any, lam: float, enough: float) -> float:
-        """Bound ||w + R'g/lam||."""
-        numbers = self.kernel.numbers
-        residual = numbers.exact(self.w) + numbers.exact(self.kernel.features.T) @ g / lam
-        return math.sqrt(self.w.size) * float(residual.bound_norm(np.ones(self.w.size)).upper())
+        """Bound ||w + P Phi'g/lam||."""
+        numbers, r = type(self.rows), self.transform.shape[1]
+        residual = self.basis @ numbers.exact(self.beta) + self.rows.T @ g / lam
+        turned = numbers.exact(self.transform.T) @ residual
+        return self.stretch * math.sqrt(r) * float(turned.bound_norm(np.ones(r)).upper())
 
 
 def optimality_rows(machine: RowMachine, a: Array, f: Array, gap: float, y: Array, tolerance: float) -> tuple[Row, ...]:
@@ -264,7 +298,8 @@ def bound_declared(R: Array, losses: RowLoss, w: Array, fitted: Array, tolerance
     spread = float(np.ptp(losses.centre - values)) or 1.0
     bias = balance_bias(losses, values, spread)
     machine = RowMachine(losses, 1.0, ONES, np.ones(losses.n), bias, fitted)
-    bound = bound_rows(machine, WeightPoint(EnclosedFeatures(R), w), losses.slopes(values + bias))
+    point = BasisPoint(Double(R), Double(np.eye(w.size)), np.eye(w.size), w)
+    bound = bound_rows(machine, point, losses.slopes(values + bias))
     return tolerance.row(bound.radius, FORMULA, bound.about)
 
 
@@ -414,22 +449,26 @@ def _bound_values(
         distances = _bound_distances(kernel, each.T.take(0).place(tied, n))
         bounds = np.where(curved, 0.0, np.minimum(bounds, moved + weight_step * distances))
     if total() > enough:
+        tied = tied[np.argsort(confined.radii[tied], kind="stable")[:_MOST_TIED]]
         system = np.zeros((tied.size + k, tied.size + k))
         inside = kernel.block(tied, tied)
         moduli = np.where(curved, confined.moduli, 2.0 * gap / np.maximum(confined.radii, 1e-300) ** 2)[tied]
         system[: tied.size, : tied.size] = inside.midpoint + np.diag(_RELATED * machine.lam / moduli)
         system[: tied.size, tied.size :] = Z.midpoint[tied]
         system[tied.size :, : tied.size] = Z.midpoint[tied].T
-        across = kernel.block(tied, rows)
-        try:
-            solved = np.linalg.solve(system, np.vstack([across.midpoint, Z.midpoint[rows].T]))[: tied.size]
-        except np.linalg.LinAlgError:
-            return total(), "fitted values"
-        r, ones = _exact_weights(Z, tied, rows, solved), type(Z).exact(np.ones(tied.size))
-        squares = kernel.diagonal().take(rows) - ones @ (r * across) * 2.0 + ones @ (r * (inside @ r))
-        moved = confined.bound_shift(tied, abs(r).upper_ends().midpoint, gap)
-        closer = at_most(1.0) * (moved + weight_step * np.asarray(squares.bound_root().upper_ends().midpoint))
-        bounds[rows] = np.fmin(bounds[rows], closer)
+        ones, diagonal = type(Z).exact(np.ones(tied.size)), kernel.diagonal()
+        for part in strips(rows.size, _WEIGHTS // tied.size):
+            some = rows[part]
+            across = kernel.block(tied, some)
+            try:
+                solved = np.linalg.solve(system, np.vstack([across.midpoint, Z.midpoint[some].T]))[: tied.size]
+            except np.linalg.LinAlgError:
+                return total(), "fitted values"
+            r = _exact_weights(Z, tied, some, solved)
+            squares = diagonal.take(some) - ones @ (r * across) * 2.0 + ones @ (r * (inside @ r))
+            moved = confined.bound_shift(tied, abs(r).upper_ends().midpoint, gap)
+            closer = at_most(1.0) * (moved + weight_step * np.asarray(squares.bound_root().upper_ends().midpoint))
+            bounds[some] = np.fmin(bounds[some], closer)
     radius = total()
     if machine.border.slopes or radius <= max(spectral, enough):
         return radius, "fitted values"

@@ -9,32 +9,54 @@ quantiles, expectiles, tubes, the hinge and the logistic loss are solved, bounde
 """
 
 import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Literal, NamedTuple, Self
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from problems.estimators.shared.checked_again import Added, StoredFit, definite_gram
+from problems.estimators.reduced.fit import CONDITIONAL, FitData, prepare
+from problems.estimators.reduced.weighed import Weighed
+from problems.estimators.shared.base import KernelEstimator
+from problems.estimators.shared.checked_again import Added, Facts, StoredFit, definite_gram
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.left_out import LeavesOut, RowsLeftOut, leave_one_out
-from problems.estimators.shared.machine_rows import MachineRows, each_machine, in_columns
+from problems.estimators.shared.model import Model
 from problems.estimators.shared.regressor import Regressor
 from substrate import losses as loss_values
-from substrate.arrays import Array, positive
-from substrate.bounds import FORMULA, EnclosedKernel, ExpansionPoint, RowMachine, bound_rows, optimality_rows
+from substrate.arrays import Array, check_memory, positive
+from substrate.balls import Balls
+from substrate.bounds import (
+    ABOUT_MEAN,
+    FORMULA,
+    BasisPoint,
+    EnclosedKernel,
+    ExpansionPoint,
+    Point,
+    RowBound,
+    RowMachine,
+    bound_rows,
+    optimality_rows,
+)
 from substrate.certificates import NO_BOUND, Certificate, Row, Tolerance, unpolished_tolerance, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
 from substrate.fits.row_left_out import leave_rows_out
-from substrate.fits.row_newton import GramRows, RowPoint, solve_rows
+from substrate.fits.row_newton import FeatureRows, GramRows, RowPoint, solve_rows
 from substrate.gram import Gram
 from substrate.ingredients.zero_sum import zero_sum_row
 from substrate.kernels import Kernel
 from substrate.least_squares.border import Border
 from substrate.least_squares.kernel_products import expansion_values
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.losses import Huber, Loss, RowLoss, SquaredHinge
+from substrate.numbers import Double
 from substrate.proof import Proof, precision, tolerance_in_balls
+from substrate.reduced import Basis
+from substrate.reduced.features import basis_features, independent_vectors
+from substrate.streaming.rows import ArraySource
 
 __all__ = ["KernelClassifier", "KernelRegressor"]
 
@@ -44,7 +66,7 @@ _UNKNOWN = (
     "or call prove(X, y)",
 )
 #: The losses that are taken unless others are given.
-_HUBER, _SQUARED_HINGE = Huber(), SquaredHinge()
+_HUBER, _SQUARED, _SQUARED_HINGE = Huber(), loss_values.Squared(), SquaredHinge()
 #: Smallest eigenvalues by which a matrix is lifted that is not positive semi-definite.
 _LIFT = 1.0 + 1e-6
 _INDEFINITE = "the kernel matrix is not positive semi-definite, so that the objective has no minimum"
@@ -54,29 +76,180 @@ _BITS = 160
 _CHECKED = 1e-6
 
 
-class _Fit(NamedTuple):
-    """One machine on its rows: coefficients, bias and slopes of the linear part, and the losses."""
+class Expansion(Protocol):
+    """The functions of a machine: expansions over its rows, or over the vectors of a basis."""
 
-    rows: MachineRows
-    losses: RowLoss
-    border: Border
-    space: GramRows
-    point: RowPoint
-    bias: float
-    slopes: Array | None
+    points: Any
+
+    @property
+    def refusal(self) -> str:
+        """Return why there is no bound; nothing where there may be one."""
+
+    @property
+    def largest(self) -> float:
+        """Return the largest value of the kernel on the diagonal."""
+
+    def space(self, Z: Array) -> GramRows | FeatureRows:
+        """Return the functions to minimise over, beside columns that are not penalised."""
+
+    def solution(self, losses: RowLoss, point: RowPoint) -> tuple[Array, Array]:
+        """Return the coefficients of a point, and the slopes of the losses."""
+
+    def enclose(self, coefficients: Array) -> Iterator[Point]:
+        """Yield the function in numbers with a radius, with less rounding each time."""
+
+    def enclose_in_balls(self, coefficients: Array) -> Point:
+        """Return the function in ball arithmetic."""
+
+    def facts(self) -> Facts:
+        """Return facts of a certificate."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRows:
-    """One machine as a model stores it, on its rows of positive weight."""
+@dataclass(frozen=True)
+class RowExpansion:
+    """Expansions over all rows of a machine; ``gram`` is their kernel matrix."""
 
     kernel: Kernel
     points: Any
     gram: Gram
+
+    @property
+    def refusal(self) -> str:
+        """Return that the matrix is indefinite, where it is."""
+        return "" if math.isfinite(self.gram.negative) else _INDEFINITE
+
+    @property
+    def largest(self) -> float:
+        """Return the largest entry of the diagonal."""
+        return float(np.abs(self.gram.diagonal).max())
+
+    def space(self, Z: Array) -> GramRows:
+        """Return the kernel matrix, lifted by its smallest eigenvalue where it is not positive semi-definite."""
+        K = np.asarray(self.gram.matrix)
+        if self.refusal:
+            K = K - _LIFT * float(np.linalg.eigvalsh(K)[0]) * np.eye(self.gram.n)
+        return GramRows(K, 1.0, Z)
+
+    def solution(self, losses: RowLoss, point: RowPoint) -> tuple[Array, Array]:
+        """Return the coefficients, which are minus the slopes, and the slopes."""
+        g = losses.limit_slopes(-point.u)
+        return -g, g
+
+    def enclose(self, coefficients: Array) -> Iterator[Point]:
+        """Yield K a with the matrix of the fit, and then with kernel values from differences."""
+        yield ExpansionPoint(EnclosedKernel.stored(self.gram, self.points), coefficients)
+        yield ExpansionPoint(EnclosedKernel.of(self.gram, self.points), coefficients)
+
+    def enclose_in_balls(self, coefficients: Array) -> Point:
+        """Return K a in balls."""
+        from substrate.proof.least_squares import ball_matrix  # for few, who have ball arithmetic
+
+        return ExpansionPoint(EnclosedKernel(ball_matrix(self.kernel, self.points)), coefficients)
+
+    def facts(self) -> Facts:
+        """Return what is known of the matrix, and by how much it was lifted for the bound."""
+        lifted = self.gram.negative if math.isfinite(self.gram.negative) else 0.0
+        return (*self.gram.record(), *((("lift", f"{lifted:.1e} added to the diagonal of K"),) if lifted else ()))
+
+
+@dataclass(frozen=True)
+class BasisExpansion:
+    """Expansions over the vectors of a basis; of a given matrix the rows are ``points``, and the vectors numbers.
+
+    ``transform`` makes features of kernel values, and ``numbers`` are those of the vectors among the rows given.
+    """
+
+    kernel: Kernel
+    points: Any
+    vectors: Any
+    transform: Array
+    numbers: Any = None
+
+    @property
+    def refusal(self) -> str:
+        """Return nothing: vectors that can be told apart have a positive definite matrix."""
+        return ""
+
+    @classmethod
+    def of(cls, kernel: Kernel, points: Any, vectors: Any, coefficients: Array) -> Self:
+        """Return the expansions over the vectors that can be told apart, and those that coefficients use."""
+        K = Gram.of(kernel, points).block(vectors, vectors) if kernel.pairwise else kernel(vectors)
+        kept = np.union1d(independent_vectors(K), np.flatnonzero(coefficients.any(axis=1)))
+        return cls(kernel, points, vectors, np.asarray(basis_features(K, kept).transform))
+
+    @cached_property
+    def _enclosed(self) -> tuple[Double, Double]:
+        """The kernel values of the rows with the vectors, and those of the vectors."""
+        if self.kernel.pairwise:
+            rows = Gram.of(self.kernel, self.points).matrix[:, self.vectors]
+            return Double(rows), Double(rows[self.vectors])
+        return self.kernel.enclose(self.points, self.vectors), self.kernel.enclose(self.vectors, self.vectors)
+
+    @property
+    def largest(self) -> float:
+        """Return the largest value of a vector with itself."""
+        return float(np.abs(np.diagonal(self._enclosed[1].midpoint)).max())
+
+    def space(self, Z: Array) -> FeatureRows:
+        """Return the features of the rows."""
+        return FeatureRows(self._enclosed[0].midpoint @ self.transform, 1.0, Z)
+
+    def solution(self, losses: RowLoss, point: RowPoint) -> tuple[Array, Array]:
+        """Return the coefficients of the vectors, from those of the features, and the slopes."""
+        return np.asarray(self.transform @ point.u), losses.limit_slopes(point.g)
+
+    def enclose(self, coefficients: Array) -> Iterator[Point]:
+        """Yield the function with kernel values from differences."""
+        yield BasisPoint(*self._enclosed, self.transform, coefficients)
+
+    def enclose_in_balls(self, coefficients: Array) -> Point:
+        """Return the function in balls."""
+        from substrate.proof.least_squares import ball_matrix  # for few, who have ball arithmetic
+
+        if self.kernel.pairwise:
+            rows, basis = (Balls.exact(values.midpoint) for values in self._enclosed)
+        else:
+            rows, basis = (ball_matrix(self.kernel, each, self.vectors) for each in (self.points, self.vectors))
+        return BasisPoint(rows, basis, self.transform, coefficients)
+
+    def facts(self) -> Facts:
+        """Return of which vectors the machine is."""
+        n, rank = self.transform.shape
+        vectors = f"all {n}" if rank == n else f"{rank} of {n}"
+        return ("kernel", repr(self.kernel)), ("accuracy", f"of the machine on {vectors} basis vectors")
+
+
+class _Fit(NamedTuple):
+    """One machine: its losses, functions and columns that are not penalised, and the solution."""
+
+    losses: RowLoss
+    border: Border
+    space: GramRows | FeatureRows
+    point: RowPoint
+    coefficients: Array
+    g: Array
+    bias: float
+    slopes: Array
+
+    def on_matrix(self) -> tuple[GramRows, RowPoint]:
+        """Return the same machine on the kernel matrix of its rows."""
+        if isinstance(self.space, GramRows):
+            return self.space, replace(self.point, u=self.coefficients)
+        features, n = self.space.features, self.g.size
+        check_memory(24.0 * n * n, f"the {n} x {n} matrix of the rows", "leave out rows of fewer in all.")
+        return GramRows(features @ features.T, 1.0, self.space.Z), replace(self.point, u=-self.g)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRows:
+    """One machine as a model stores it, on its rows of positive weight; ``g`` are slopes near those of its optimum."""
+
+    expansion: Expansion
     y: Array
     weights: Array
     machine: RowMachine
-    a: Array
+    coefficients: Array
+    g: Array
     tolerance: float
 
     @property
@@ -86,37 +259,31 @@ class StoredRows:
 
     def certify(self) -> Added:
         """Bound the answer, and check the conditions of optimality."""
-        record = self.gram.record()
-        if not math.isfinite(self.gram.negative):
-            return (), (*record, (NO_BOUND, _INDEFINITE))
+        facts = self.expansion.facts()
+        if self.expansion.refusal:
+            return (), (*facts, (NO_BOUND, self.expansion.refusal))
         tolerance = Tolerance.of_page(self.y, self.weights, self._share)
-        enough = tolerance.largest_radius
-        bound = bound_rows(
-            self.machine, ExpansionPoint(EnclosedKernel.stored(self.gram, self.points), self.a), -self.a, enough
-        )
-        if bound.radius > enough:
-            point = ExpansionPoint(EnclosedKernel.of(self.gram, self.points), self.a)
-            bound = min(bound, bound_rows(self.machine, point, -self.a, enough))
-        lift = f" with {self.gram.negative:.1e} added to the diagonal of K" if self.gram.negative else ""
+        enough, bound = tolerance.largest_radius, RowBound(math.inf, ABOUT_MEAN, math.inf)
+        for point in self.expansion.enclose(self.coefficients):
+            bound = min(bound, bound_rows(self.machine, point, self.g, enough))
+            if bound.radius <= enough:
+                break
+        lift = "".join(f" with {text}" for name, text in facts if name == "lift")
         row = tolerance.row(bound.radius, FORMULA, f"{bound.about}{lift}")
-        linear = np.asarray(self.machine.border.slope_values(self.machine.slopes))
-        f = self.gram.product(self.a) + self.machine.bias + linear
-        rows = optimality_rows(self.machine, self.a, f, bound.gap, self.y, _CHECKED)
-        unit = float(np.abs(self.y).max()) / (float(np.abs(self.gram.diagonal).max()) or 1.0)
-        balance = (zero_sum_row(self.a, _CHECKED, np.array([unit])), *self.machine.border.row(self.a, _CHECKED))
-        return (row, *rows, *balance), (*record, *(() if row.passes else (_UNKNOWN,)))
+        rows = optimality_rows(self.machine, -self.g, self.machine.fitted, bound.gap, self.y, _CHECKED)
+        unit = float(np.abs(self.y).max()) / (self.expansion.largest or 1.0)
+        balance = (zero_sum_row(self.g, _CHECKED, np.array([unit])), *self.machine.border.row(self.g, _CHECKED))
+        return (row, *rows, *balance), (*facts, *(() if row.passes else (_UNKNOWN,)))
 
     def prove(self) -> Proof:
         """Bound the answer in ball arithmetic."""
-        from substrate.proof.least_squares import ball_matrix  # for few, who have ball arithmetic
-
         permitted = Tolerance.of_page(self.y, self.weights, self._share)
         tolerance = tolerance_in_balls(self.y, self.weights, self._share)._replace(rounding=permitted.rounding)
-        if not math.isfinite(self.gram.negative):
-            return Proof.of(math.inf, tolerance, 0, _INDEFINITE)
+        if self.expansion.refusal:
+            return Proof.of(math.inf, tolerance, 0, self.expansion.refusal)
         with precision(_BITS):
-            point = ExpansionPoint(EnclosedKernel(ball_matrix(self.kernel, self.points)), self.a)
-            bound = bound_rows(self.machine, point, -self.a, tolerance.largest_radius)
+            point = self.expansion.enclose_in_balls(self.coefficients)
+            bound = bound_rows(self.machine, point, self.g, tolerance.largest_radius)
         return Proof.of(bound.radius, tolerance, _BITS, about=bound.about)
 
 
@@ -130,119 +297,117 @@ class RowLossModel(LeavesOut):
         model = self.estimator
         gamma, loss = positive(model.gamma, "gamma"), _loss_of(model)
         model._check_coding()
-        X, y, weights = model._check_data(X, y, sample_weight, numeric=not model._labels)
-        X, y, weights, numbers = model._weighted(X, y, weights)
-        coded = model._encode(y)
-        Y, kernel = coded.codes(y), model._resolved_kernel(X)
-        gram, parts = definite_gram(kernel, X), list(each_machine(Y, model._labels))
-
-        def solve(part: MachineRows, loss: Loss) -> _Fit:
-            matrix = gram if part.whole else gram.restrict(part.rows)
-            return self.fit_machine(part, part.points(X, kernel.pairwise), matrix, weights[part.rows], loss)
+        rows = _Rows.of(model, model._check_data(X, y, sample_weight, numeric=not model._labels))
+        coded = model._encode(rows.y)
+        Y = coded.codes(rows.y)
+        expansion, chosen = self.expand(model._resolved_kernel(rows.X), rows, Y)
 
         def least_squares_errors() -> Array:
-            return np.asarray(parts[0].y - solve(parts[0], loss_values.Squared()).point.f)
+            return np.asarray(Y[:, 0] - self.fit_machines(expansion, Y[:, :1], rows.weights, _SQUARED)[0].point.f)
 
-        loss = loss.resolve(least_squares_errors, weights)
-        fits = [solve(part, loss) for part in parts]
-        model.loss_ = loss
-        a = in_columns(parts, [fit.point.u for fit in fits], Y.shape[0])
-        used = self.keep_machines(X, numbers, kernel, fits, single=Y.shape[1] == 1)
-        model._keep_classes(coded, Y[used])
-        if model._labels:
-            model.support_values_ = model.support_codes_ * model.support_values_
+        model.loss_ = loss.resolve(least_squares_errors, rows.weights)
+        fits = self.fit_machines(expansion, Y, rows.weights, model.loss_)
+        a, g = (np.column_stack(columns) for columns in ([fit.coefficients for fit in fits], [fit.g for fit in fits]))
+        self.keep_machines(rows, expansion, a, fits, coded, Y)
         facts = (
+            *chosen,
             ("gamma", f"{gamma:g}"),
-            ("loss", repr(loss)),
+            ("loss", repr(model.loss_)),
             ("support", f"{model.n_support_} of {Y.shape[0]} rows"),
             ("solver", f"Newton's method, {sum(fit.point.steps for fit in fits)} systems"),
         )
-        rows, known = [], dict[str, str]()
-        for machine in self.recall_machines(X, Y, weights, a):
+        certificate_rows, known = [], dict[str, str]()
+        for machine in self.recall_machines(expansion, Y, rows.weights, a, g):
             machine_rows, more = machine.certify()
-            rows.append(machine_rows)
+            certificate_rows.append(machine_rows)
             known |= dict(more)
-        model.certificate_ = Certificate(model._title, worst_rows(rows), (*known.items(), *facts))
+        model.certificate_ = Certificate(model._title, worst_rows(certificate_rows), (*known.items(), *facts))
         warn_unless_holds(model.certificate_)
 
-    def fit_machine(self, part: MachineRows, X: Any, gram: Gram, weights: Array, loss: Loss) -> _Fit:
-        """Solve one machine on its rows; ``gram`` is their kernel matrix."""
-        border = self.border(X, weights)
-        losses = loss.of_rows(part.y, positive(self.estimator.gamma, "gamma") * weights)
-        space = GramRows(_definite_matrix(gram), 1.0, border.matrix(part.y[:, None]))
-        spread = float(np.ptp(part.y)) or float(np.abs(part.y).max()) or 1.0
-        point = solve_rows(space, losses, spread)
-        point = replace(point, u=-losses.limit_slopes(-point.u))
-        bias, slopes = border.split(point.c[:, None])
-        return _Fit(part, losses, border, space, point, float(bias[0]), slopes[:, 0] if border.slopes else None)
+    def expand(self, kernel: Kernel, rows: "_Rows", Y: Array) -> tuple[Any, Facts]:
+        """Return the functions of a fit to rows and targets, and facts about how they were chosen."""
+        return RowExpansion(kernel, rows.X, definite_gram(kernel, rows.X)), ()
 
-    def keep_machines(self, X: Any, numbers: Any, kernel: Kernel, fits: list[_Fit], *, single: bool) -> Array:
-        """Keep what predicts, and return the rows that have a coefficient."""
-        model = self.estimator
-        a = in_columns([fit.rows for fit in fits], [fit.point.u for fit in fits], int(X.shape[0]))
-        used = _used_rows(a)
-        bias = np.array([fit.bias for fit in fits])
-        each_slope = [fit.slopes for fit in fits if fit.slopes is not None]
-        slopes = np.column_stack(each_slope) if each_slope else None
-        bias = self.keep_linear(slopes, fits[0].border.center, bias, single, X)
-        coefficients = np.ascontiguousarray(a[used, 0] if single else a[used])
-        points = X if kernel.pairwise else X[used]
-        model.n_support_ = int(used.size)
-        model._keep_expansion(points, numbers[used], kernel, coefficients, float(bias[0]) if single else bias)
-        return np.asarray(used)
+    def fit_machines(self, expansion: Expansion, Y: Array, weights: Array, loss: Loss) -> list[_Fit]:
+        """Solve one machine for every column of the targets."""
+        border, fits = self.border(expansion.points, weights), []
+        space = expansion.space(border.matrix(Y))
+        for y in np.ascontiguousarray(Y.T):
+            losses = loss.of_rows(y, positive(self.estimator.gamma, "gamma") * weights)
+            point = solve_rows(space, losses, float(np.ptp(y)) or float(np.abs(y).max()) or 1.0)
+            bias, slopes = border.split(point.c[:, None])
+            solution = expansion.solution(losses, point)
+            fits.append(_Fit(losses, border, space, point, *solution, float(bias[0]), slopes))
+        return fits
+
+    def keep_machines(self, rows: "_Rows", expansion: Any, a: Array, fits: list[_Fit], coded: Any, Y: Array) -> None:
+        """Keep what predicts: the rows that have a coefficient."""
+        model, kernel, used = self.estimator, expansion.kernel, _used_rows(a)
+        points = rows.X if kernel.pairwise else rows.X[used]
+        self.keep_expansion(points, rows.numbers[used], kernel, a[used], fits, rows.X)
+        model._keep_classes(coded, Y[used])
+        if model._labels:
+            model.support_values_ = model.support_codes_ * model.support_values_
+
+    def keep_expansion(self, points: Any, numbers: Any, kernel: Kernel, a: Array, fits: list[_Fit], X: Any) -> None:
+        """Keep coefficients of points, the bias and the linear part."""
+        model, single, border = self.estimator, len(fits) == 1, fits[0].border
+        slopes = np.column_stack([fit.slopes for fit in fits]) if border.slopes else None
+        bias = self.keep_linear(slopes, border.center, np.array([fit.bias for fit in fits]), single, X)
+        coefficients = np.ascontiguousarray(a[:, 0] if single else a)
+        model.n_support_ = int(a.shape[0])
+        model._keep_expansion(points, numbers, kernel, coefficients, float(bias[0]) if single else bias)
 
     def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
         """Return all machines on the data of the fit."""
-        return StoredFit(self.recall_machines(*self.recall_data(X, y, sample_weight)))
+        expansion, Y, weights, a = self.recall_data(X, y, sample_weight)
+        return StoredFit(self.recall_machines(expansion, Y, weights, a, self.recall_slopes(expansion, Y, weights, a)))
 
     def recall_data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Array, Array]:
-        """Return rows of positive weight, their targets and weights, and the coefficients of all machines on them."""
+        """Return the functions on rows of positive weight, targets, weights, and the coefficients of all machines."""
         model = self.estimator
-        X, targets, weights, numbers = model._weighted(
-            *model._check_again(X, y, sample_weight, numeric=not model._labels)
-        )
-        if not model.kernel_.pairwise and X.shape[1] != model.n_features_in_:
-            raise DataError(f"X has {X.shape[1]} features, this model was fitted to {model.n_features_in_}")
-        Y = model._codes_again(targets) if model._labels else targets[:, None]
-        places = np.searchsorted(numbers, model.support_)
-        if places.size and (places.max() >= numbers.size or not np.array_equal(numbers[places], model.support_)):
-            raise DataError(
-                f"the model was fitted to other rows than these {numbers.size}; pass the X and y of the fit"
-            )
+        rows = _Rows.of(model, model._check_again(X, y, sample_weight, numeric=not model._labels))
+        if not model.kernel_.pairwise and rows.X.shape[1] != model.n_features_in_:
+            raise DataError(f"X has {rows.X.shape[1]} features, this model was fitted to {model.n_features_in_}")
+        Y = model._codes_again(rows.y) if model._labels else rows.y[:, None]
         stored = model._coefficients()
-        a = np.zeros((Y.shape[0], Y.shape[1]))
-        a[places] = stored[:, None] if stored.ndim == 1 else stored
-        return X, Y, weights, a
+        expansion, a = self.recall_expansion(rows, stored[:, None] if stored.ndim == 1 else stored)
+        return expansion, Y, rows.weights, a
 
-    def recall_machines(self, X: Any, Y: Array, weights: Array, a: Array) -> list[StoredRows]:
+    def recall_expansion(self, rows: "_Rows", stored: Array) -> tuple[Any, Array]:
+        """Return the functions on the rows, and the coefficients of all machines."""
+        kernel, a = self.estimator.kernel_, np.zeros((rows.numbers.size, stored.shape[1]))
+        a[rows.places(self.estimator.support_)] = stored
+        return RowExpansion(kernel, rows.X, definite_gram(kernel, rows.X)), a
+
+    def recall_slopes(self, expansion: Expansion, Y: Array, weights: Array, a: Array) -> Array:
+        """Return the slopes of the losses, minus the coefficients."""
+        return -a
+
+    def recall_machines(self, expansion: Expansion, Y: Array, weights: Array, a: Array, g: Array) -> list[StoredRows]:
         """Return every machine on its rows, with the values that predict returns there."""
-        model = self.estimator
-        kernel, gram, gamma = model.kernel_, definite_gram(model.kernel_, X), positive(model.gamma, "gamma")
-        fitted = np.reshape(self.values_at(X, _used_rows(a)), Y.shape)
-        biases, slopes, machines = np.atleast_1d(self.bias()), self.linear_slopes(), []
-        for part in each_machine(Y, model._labels):
-            matrix, points = gram if part.whole else gram.restrict(part.rows), part.points(X, kernel.pairwise)
-            v = weights[part.rows]
+        model, border, slopes = self.estimator, self.border(expansion.points, weights), self.linear_slopes()
+        gamma, machines = positive(model.gamma, "gamma"), []
+        fitted, biases = np.reshape(self.values_at(expansion, a), Y.shape), np.atleast_1d(self.bias())
+        for k, y in enumerate(np.ascontiguousarray(Y.T)):
             machine = RowMachine(
-                losses=model.loss_.of_rows(part.y, gamma * v),
+                losses=model.loss_.of_rows(y, gamma * weights),
                 lam=1.0,
-                border=self.border(points, v),
-                weights=v,
-                bias=float(biases[part.column]),
-                fitted=fitted[part.rows, part.column],
-                slopes=None if slopes is None else slopes[:, part.column],
+                border=border,
+                weights=weights,
+                bias=float(biases[k]),
+                fitted=fitted[:, k],
+                slopes=None if slopes is None else slopes[:, k],
             )
-            stored = StoredRows(
-                kernel, points, matrix, part.y, v, machine, a[part.rows, part.column], model._tolerance()
-            )
-            machines.append(stored)
+            machines.append(StoredRows(expansion, y, weights, machine, a[:, k], g[:, k], model._tolerance()))
         return machines
 
-    def values_at(self, X: Any, used: NDArray[np.intp]) -> Array:
-        """Return the values at the rows of the fit, as predict computes them; ``used`` are those with a coefficient."""
-        model = self.estimator
+    def values_at(self, expansion: Any, a: Array) -> Array:
+        """Return the values at the rows of the fit, as predict computes them."""
+        model, X = self.estimator, expansion.points
         if model.kernel_.pairwise:
-            return expansion_values(model.kernel_, None, model._coefficients(), self.unpenalised(X), X, used)
+            places = expansion.vectors if isinstance(expansion, BasisExpansion) else _used_rows(a)
+            return expansion_values(model.kernel_, None, model._coefficients(), self.unpenalised(X), X, places)
         values: Array = self.evaluate(X)
         return values
 
@@ -251,22 +416,17 @@ class RowLossModel(LeavesOut):
         model = self.estimator
         if X is None or y is None:
             raise DataError(
-                f"{type(model).__name__} keeps the rows that have a coefficient alone; give the training rows again, "
-                "leave_one_out(X, y), and their sample_weight if there was one"
+                f"{type(model).__name__} keeps the rows that have a coefficient alone, or its basis; give the training "
+                "rows again, leave_one_out(X, y), and their sample_weight if there was one"
             )
-        X, Y, weights, a = self.recall_data(X, y, sample_weight)
-        gram = definite_gram(model.kernel_, X)
-        fitted = np.reshape(self.values_at(X, _used_rows(a)), Y.shape)
-        residuals, checks, counts = np.full(Y.shape, np.nan), [], []
-        for part in each_machine(Y, model._labels):
-            matrix = gram if part.whole else gram.restrict(part.rows)
-            fit = self.fit_machine(
-                part, part.points(X, model.kernel_.pairwise), matrix, weights[part.rows], model.loss_
-            )
-            spread = float(np.ptp(part.y)) or 1.0
-            left = leave_rows_out(fit.space, fit.losses, fit.point, spread)
-            residuals[part.rows, part.column] = part.y - left.values
-            counts.append((part.rows.size, left.fitted_again.size))
+        expansion, Y, weights, a = self.recall_data(X, y, sample_weight)
+        fitted = np.reshape(self.values_at(expansion, a), Y.shape)
+        residuals, checks, again = np.empty(Y.shape), [], 0
+        for k, fit in enumerate(self.fit_machines(expansion, Y, weights, model.loss_)):
+            spread = float(np.ptp(Y[:, k])) or 1.0
+            space, point = fit.on_matrix()
+            left = leave_rows_out(space, fit.losses, point, spread)
+            residuals[:, k], again = Y[:, k] - left.values, again + left.fitted_again.size
             checks.append(
                 Row(
                     name=f"refit without row {left.row}",
@@ -276,13 +436,72 @@ class RowLossModel(LeavesOut):
                     formula="f^(-i)(x_i) as stated - by a fit",
                 )
             )
-        again = sum(again for _, again in counts)
         facts = (
-            ("closed form", f"for {sum(n for n, _ in counts) - again} rows"),
+            ("closed form", f"for {Y.size - again} rows"),
             ("fitted again", f"for {again} rows, without which the pieces of the others do not settle"),
         )
         unknown, worst = np.full(Y.shape[1], np.nan), max(checks, key=lambda row: row.relative)
-        return RowsLeftOut(X, Y, Y - fitted, residuals, weights, unknown, unknown, (worst,), facts)
+        return RowsLeftOut(expansion.points, Y, Y - fitted, residuals, weights, unknown, unknown, (worst,), facts)
+
+
+class BasisLossModel(RowLossModel):
+    """The same over the vectors of a basis, which the model keeps; the losses are those of all rows."""
+
+    conditional = f"{CONDITIONAL}, loss and weights"
+
+    def expand(self, kernel: Kernel, rows: "_Rows", Y: Array) -> tuple[Any, Facts]:
+        """Choose the basis."""
+        model = self.estimator
+        choice = Basis.of(model.basis)
+        choice = choice if choice.rule is not None else choice.with_params(rule="feature_vectors")
+        weighed = Weighed.of(rows.weights, rows.numbers, rows.n_given, mean_one=False)
+        data = FitData(ArraySource(rows.X, np.ascontiguousarray(Y), weights=weighed.weights), weighed=weighed)
+        prepared = prepare(kernel, data, choice, Regularization(positive(model.gamma, "gamma")).lam)
+        basis, transform = prepared.basis, np.asarray(prepared.features.transform)
+        vectors = basis.rows if kernel.pairwise else basis.points
+        numbers = np.arange(basis.size) if basis.rows is None else weighed.given_numbers(basis.rows)
+        return BasisExpansion(kernel, rows.X, vectors, transform, numbers), prepared.facts
+
+    def keep_machines(self, rows: "_Rows", expansion: Any, a: Array, fits: list[_Fit], coded: Any, Y: Array) -> None:
+        """Keep the basis."""
+        self.keep_expansion(expansion.vectors, expansion.numbers, expansion.kernel, a, fits, rows.X)
+        self.estimator._keep_classes(coded)
+
+    def recall_expansion(self, rows: "_Rows", stored: Array) -> tuple[Any, Array]:
+        """Return the functions on the basis, and the coefficients."""
+        model, kernel = self.estimator, self.estimator.kernel_
+        vectors = rows.places(model.support_) if kernel.pairwise else model.support_vectors_
+        return BasisExpansion.of(kernel, rows.X, vectors, stored), stored
+
+    def recall_slopes(self, expansion: Expansion, Y: Array, weights: Array, a: Array) -> Array:
+        """Return those of the machines solved again: a model keeps none."""
+        loss = self.estimator.loss_
+        return np.column_stack([fit.g for fit in self.fit_machines(expansion, Y, weights, loss)])
+
+
+class _Rows(NamedTuple):
+    """Rows of positive weight, their targets or labels, weights and numbers, and how many rows were given."""
+
+    X: Any
+    y: Any
+    weights: Array
+    numbers: Any
+    n_given: int
+
+    @classmethod
+    def of(cls, model: Any, checked: tuple[Any, Any, Array]) -> "_Rows":
+        """Return those of positive weight of the rows that were checked."""
+        X, y, weights, numbers = model._weighted(*checked)
+        return cls(X, y, weights, numbers, int(checked[0].shape[0]))
+
+    def places(self, support: Any) -> Any:
+        """Return where the rows of a model are; refuse others."""
+        places = np.searchsorted(self.numbers, support)
+        if places.size and (places.max() >= self.numbers.size or not np.array_equal(self.numbers[places], support)):
+            raise DataError(
+                f"the model was fitted to other rows than these {self.numbers.size}; pass the X and y of the fit"
+            )
+        return places
 
 
 def _used_rows(a: Array) -> NDArray[np.intp]:
@@ -291,12 +510,13 @@ def _used_rows(a: Array) -> NDArray[np.intp]:
     return used if used.size else np.zeros(1, dtype=np.intp)
 
 
-def _definite_matrix(gram: Gram) -> Array:
-    """Return the kernel matrix, lifted by its smallest eigenvalue where it is not positive semi-definite."""
-    K = np.asarray(gram.matrix)
-    if math.isfinite(gram.negative):
-        return K
-    return np.asarray(K - _LIFT * float(np.linalg.eigvalsh(K)[0]) * np.eye(gram.n))
+def _model_of(estimator: Any) -> type[Model]:
+    """Return the kind of the model: on all rows, or on a basis."""
+    return RowLossModel if estimator.basis is None else BasisLossModel
+
+
+#: Parameters that are frozen values.
+_READERS: Mapping[str, Callable[[Any], Any]] = {**KernelEstimator._readers, "basis": Basis.of}
 
 
 def _loss_of(model: Any) -> Loss:
@@ -330,15 +550,18 @@ class KernelRegressor(Regressor):
         ``Squared()``.
     linear_columns : list of int or str, default=()
         Columns of X whose effect is linear and not penalised, by number or by name; the kernel sees the others.
+    basis : Basis, int, str, array or None, default=None
+        As for :class:`~problems.LSSVMRegressor`: a few points span the machine and the losses are those of all rows,
+        which are in memory. Time is linear in their number.
 
     Attributes
     ----------
     loss_ : Loss
         The loss with numbers for what depends on the data.
     support_values_ : array of shape (n_support,)
-        The coefficients of the expansion: minus the slopes of the losses.
+        The coefficients of the expansion: minus the slopes of the losses, or those of the vectors of a basis.
     support_ : array of shape (n_support,)
-        The rows that have a coefficient.
+        The rows that have a coefficient, or those of the basis; 0, 1, ... for a basis of given points.
     coef_, linear_columns_, linear_center_, linear_bias_
         The linear part, as for :class:`~problems.LSSVMRegressor`.
     bias_, n_support_, support_vectors_, kernel_, certificate_
@@ -359,13 +582,14 @@ class KernelRegressor(Regressor):
     True
     """
 
-    _model_type = RowLossModel
+    _readers = _READERS
     _page, _title, _location = "huber_ls_svm", "Kernel regression", None
-    _typical = ({"loss": Huber(0.5)}, {"linear_columns": (0,)}, {"loss": loss_values.Pinball(0.8)})
+    _typical = ({"loss": Huber(0.5)}, {"linear_columns": (0,)}, {"loss": loss_values.Pinball(0.8)}, {"basis": 5})
     gamma: float = 1.0
     _: KW_ONLY
     loss: Any = None
     linear_columns: Any = ()
+    basis: Any = None
 
     leave_one_out = leave_one_out
 
@@ -374,6 +598,9 @@ class KernelRegressor(Regressor):
         self._begin_fit()
         self._model.fit(X, y, sample_weight)
         return self
+
+    def _machine(self) -> type[Model]:
+        return _model_of(self)
 
 
 @dataclass(eq=False, repr=False)
@@ -388,7 +615,7 @@ class KernelClassifier(Classifier):
         None is ``SquaredHinge()``, the 2-norm SVM, an LS-SVM on the rows inside of the margin ([Cawley2004]_ section
         4); its C is half of gamma. ``Hinge()`` is the support vector machine with C equal to gamma, ``Logistic()``
         kernel logistic regression.
-    linear_columns : list of int or str, default=()
+    linear_columns, basis
         As for :class:`KernelRegressor`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
@@ -400,7 +627,7 @@ class KernelClassifier(Classifier):
     Attributes
     ----------
     support_ : array of shape (n_support,)
-        The rows that have a coefficient in some machine.
+        The rows that have a coefficient in some machine, or those of the basis.
     support_values_, support_vectors_ : arrays
         Those rows only.
     classes_, code_book_, support_codes_
@@ -419,13 +646,14 @@ class KernelClassifier(Classifier):
     (True, True)
     """
 
-    _model_type = RowLossModel
+    _readers = _READERS
     _page, _title = "squared_hinge_svm", "Kernel classification"
-    _typical = ({"gamma": 10.0}, {"loss": loss_values.Logistic()}, {"linear_columns": (0,)})
+    _typical = ({"gamma": 10.0}, {"loss": loss_values.Logistic()}, {"linear_columns": (0,)}, {"basis": 5})
     gamma: float = 1.0
     _: KW_ONLY
     loss: Any = None
     linear_columns: Any = ()
+    basis: Any = None
     coding: str = "one_vs_rest"
     calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
     class_weight: Any = None
@@ -437,3 +665,10 @@ class KernelClassifier(Classifier):
         self._begin_fit()
         self._model.fit(X, y, sample_weight)
         return self
+
+    def _machine(self) -> type[Model]:
+        return _model_of(self)
+
+    @property
+    def _regressed(self) -> bool:  # type: ignore[override]
+        return self.basis is not None

@@ -31,7 +31,7 @@ from substrate.arrays import Array
 from substrate.errors import SolverError
 from substrate.gram import Gram
 from substrate.losses import PieceLoss, RowLoss
-from substrate.numbers import Double
+from substrate.numbers import ROUNDED_ONCE, Double
 
 __all__ = ["FeatureRows", "GramRows", "RowPoint", "balance_bias", "solve_losses", "solve_rows"]
 
@@ -183,7 +183,7 @@ class FeatureRows:
         scaled = self.features * np.sqrt(D)[:, None]
         system = np.asfortranarray(scaled.T @ scaled)
         system[np.diag_indices(self.size)] += self.lam
-        factor, DZ = _factor_definite(system), D[:, None] * self.Z
+        factor, DZ = _factor_definite(system) if self.size else system, D[:, None] * self.Z
         of_border = _solve(factor, self.features.T @ DZ)
         schur = _Border(self.Z.T @ DZ - DZ.T @ self.features @ of_border)
 
@@ -198,11 +198,16 @@ class FeatureRows:
     def residual(self, u: Array, g: Array) -> float:
         """Return the largest entry of lam w + Phi'g over the largest length of a feature."""
         largest = float(np.linalg.norm(self.features, axis=0).max(initial=0.0)) or 1.0
-        return float(np.abs(self.lam * u + self.features.T @ g).max()) / largest
+        return float(np.abs(self.lam * u + self.features.T @ g).max(initial=0.0)) / largest
 
     def refine_slopes(self, u: Array, g: Array, is_curved: Array) -> Array:
-        """Return the slopes as they are."""
-        return g
+        """Return the slopes with the least change where there is a curvature after which they belong to w."""
+        columns = np.concatenate([self.features, self.Z], axis=1)
+        missing = -columns.T @ g
+        missing[: self.size] -= self.lam * u
+        refined = g.copy()
+        refined[is_curved] += np.linalg.lstsq(columns[is_curved].T, missing, rcond=None)[0]
+        return refined
 
     def coefficients(self, g: Array) -> Array:
         """Return -Phi'g/lam."""
@@ -514,7 +519,7 @@ def _follow_centre(rows: _Iterate, losses: PieceLoss, spread: float, enough: flo
 
 def _minimise(rows: _Iterate, envelope: _Envelope) -> Array:
     """Minimise the smoothed objective from the present point; return the slopes of the losses there."""
-    space = rows.space
+    space, is_smooth = rows.space, not isinstance(envelope.losses, PieceLoss)
     f = rows.f
     g, D = envelope.at(f)
     for _ in range(_INNER):
@@ -533,7 +538,9 @@ def _minimise(rows: _Iterate, envelope: _Envelope) -> Array:
         df = products + space.Z @ (c - rows.c)
         linear = space.lam * space.inner(rows.u, du, products)
         square = space.lam * space.inner(du, du, products)
-        step = _minimise_on_line(envelope, f, df, linear, square)
+        # a full step that lowers the objective by less than its rounding is the last one
+        is_over = is_smooth and -ROUNDED_ONCE * rows.cost(f) <= linear + float(g @ df) <= 0.0
+        step = 1.0 if is_over else _minimise_on_line(envelope, f, df, linear, square)
         if step == 0.0:
             return g
         is_full = step == 1.0
@@ -544,10 +551,9 @@ def _minimise(rows: _Iterate, envelope: _Envelope) -> Array:
         )
         f = rows.f
         new_g, new_D = envelope.at(f)
-        # a full step that ends on the pieces where it began has solved a problem that is quadratic on these
-        straight = D == 0.0
-        is_over = is_full and isinstance(envelope.losses, PieceLoss) and np.array_equal(new_D, D)
-        is_over = is_over and np.array_equal(new_g[straight], g[straight])
+        if is_full and not is_smooth:  # where it began, on the same pieces, it has solved a quadratic problem
+            straight = D == 0.0
+            is_over = np.array_equal(new_D, D) and np.array_equal(new_g[straight], g[straight])
         g, D = new_g, new_D
         if is_over:
             return g

@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from problems import KernelClassifier, KernelRegressor, load
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
-from substrate.kernels import RBF, Linear
+from substrate.kernels import RBF, Linear, Precomputed
 from substrate.losses import (
     EpsilonInsensitive,
     Expectile,
@@ -38,6 +38,8 @@ LOSSES = [
     Logistic(),
 ]
 over_losses = pytest.mark.parametrize("loss", LOSSES, ids=repr)
+POINTS = X[:14]
+over_bases = pytest.mark.parametrize("basis", [None, POINTS], ids=["all rows", "a basis"])
 
 
 def machine_of(loss, **parameters):
@@ -83,10 +85,11 @@ def test_no_other_machine_has_a_smaller_objective(loss):
         assert objective(scale * a, model.bias_) > least
 
 
+@over_bases
 @over_losses
 @pytest.mark.parametrize("weighted", [False, True])
-def test_it_is_certified_proved_saved_and_checked_again(loss, weighted, tmp_path):
-    model, target = machine_of(loss)
+def test_it_is_certified_proved_saved_and_checked_again(loss, weighted, basis, tmp_path):
+    model, target = machine_of(loss, basis=basis)
     weights = WEIGHTS if weighted else None
     model.fit(X, target, weights)
     assert model.certificate_.holds, str(model.certificate_)
@@ -101,9 +104,10 @@ def test_it_is_certified_proved_saved_and_checked_again(loss, weighted, tmp_path
     assert loaded.certify(X, target, weights).holds
 
 
+@over_bases
 @over_losses
-def test_every_change_of_a_coefficient_is_noticed(loss):
-    model, target = machine_of(loss)
+def test_every_change_of_a_coefficient_is_noticed(loss, basis):
+    model, target = machine_of(loss, basis=basis)
     model.fit(X, target)
     values = model._evaluate(X)
     for name in ("support_values_", "bias_"):
@@ -117,10 +121,11 @@ def test_every_change_of_a_coefficient_is_noticed(loss):
         setattr(model, name, kept)
 
 
+@over_bases
 @over_losses
 @pytest.mark.parametrize("size", [1e-2, 0.3])
-def test_the_bound_of_changed_coefficients_is_their_distance_at_least(loss, size):
-    model, target = machine_of(loss)
+def test_the_bound_of_changed_coefficients_is_their_distance_at_least(loss, size, basis):
+    model, target = machine_of(loss, basis=basis)
     known = model.fit(X, target)._expansion(X)
     model.support_values_ *= 1.0 + size * np.random.default_rng(0).normal(size=model.support_values_.shape)
     moved = float(np.sqrt(np.mean((model._expansion(X) - known) ** 2)))
@@ -128,10 +133,11 @@ def test_the_bound_of_changed_coefficients_is_their_distance_at_least(loss, size
     assert moved > 10.0 * model.certificate_.accuracy
 
 
+@over_bases
 @over_losses
-def test_leaving_a_row_out_is_a_fit_without_it(loss):
+def test_leaving_a_row_out_is_a_fit_without_it(loss, basis):
     """:place [Cawley2004]_ section 4: leave-one-out of the 2-norm SVM, while its support holds"""
-    model, target = machine_of(loss)
+    model, target = machine_of(loss, basis=basis)
     left_out = model.fit(X, target, WEIGHTS).leave_one_out(X, target, WEIGHTS)
     assert left_out.certificate.holds, str(left_out.certificate)
     for i in range(0, 45, 4):
@@ -139,7 +145,7 @@ def test_leaving_a_row_out_is_a_fit_without_it(loss):
         other = clone(model).set_params(loss=model.loss_).fit(X[kept], target[kept], WEIGHTS[kept])
         value = other.decision_function(X[[i]]) if loss.is_margin else other.predict(X[[i]])
         assert_allclose(left_out.outputs[i], value[0], atol=1e-6)
-    others = np.setdiff1d(np.arange(45), model.support_)
+    others = np.setdiff1d(np.arange(45), model.support_) if basis is None else []
     assert_allclose(left_out.outputs[others], model._evaluate(X)[others], atol=1e-9)
 
 
@@ -156,9 +162,10 @@ def test_rows_whose_machine_is_far_away_are_left_out(loss, gamma):
         assert_allclose(left_out.outputs[i], value[0], rtol=1e-5, atol=1e-6)
 
 
+@over_bases
 @over_losses
-def test_linear_columns_are_not_penalised(loss):
-    model, target = machine_of(loss, linear_columns=[1])
+def test_linear_columns_are_not_penalised(loss, basis):
+    model, target = machine_of(loss, linear_columns=[1], basis=basis)
     model.fit(X, target)
     assert model.certificate_.holds, str(model.certificate_)
     assert model.prove(X, target).proved
@@ -169,15 +176,16 @@ def test_linear_columns_are_not_penalised(loss):
         assert_allclose(moved.predict(X), model.predict(X) + 3.0 * X[:, 1], atol=1e-5)
 
 
+@over_bases
 @over_losses
-def test_rows_of_weight_zero_are_absent_and_rows_of_weight_two_count_twice(loss):
-    model, target = machine_of(loss)
+def test_rows_of_weight_zero_are_absent_and_rows_of_weight_two_count_twice(loss, basis):
+    model, target = machine_of(loss, basis=basis)
     model.fit(X, target)
     loss = model.loss_
     counts = np.arange(45) % 3
     rows = np.repeat(np.arange(45), counts)
-    weighted = machine_of(loss)[0].fit(X, target, counts.astype(float))
-    repeated = machine_of(loss)[0].fit(X[rows], target[rows])
+    weighted = machine_of(loss, basis=basis)[0].fit(X, target, counts.astype(float))
+    repeated = machine_of(loss, basis=basis)[0].fit(X[rows], target[rows])
     tolerance = weighted.certificate_.accuracy + repeated.certificate_.accuracy
     assert_allclose(weighted._evaluate(X[rows]), repeated._evaluate(X[rows]), atol=1e-7 + 7.0 * tolerance)
     assert weighted.certify(X, target, counts.astype(float)).holds
@@ -287,3 +295,106 @@ def test_features_of_a_linear_kernel():
     model = KernelRegressor(Linear(), 1e4, loss=EpsilonInsensitive(0.01)).fit(X, 2.0 * X[:, 0] - X[:, 1] + 3.0)
     assert model.certificate_.holds
     assert_allclose(model.predict(X), 2.0 * X[:, 0] - X[:, 1] + 3.0, atol=0.011)
+
+
+@over_losses
+def test_all_rows_for_a_basis_are_the_machine_on_all_rows(loss):
+    model, target = machine_of(loss)
+    model.fit(X, target, WEIGHTS)
+    on_basis = clone(model).set_params(basis=np.arange(45)).fit(X, target, WEIGHTS)
+    tolerance = model.certificate_.accuracy + on_basis.certificate_.accuracy
+    moved = on_basis._evaluate(X) - model._evaluate(X)
+    assert np.sqrt(np.mean(WEIGHTS * moved**2) / WEIGHTS.mean()) <= tolerance
+    assert_allclose(moved, 0.0, atol=1e-7)
+
+
+@over_losses
+@pytest.mark.parametrize("linear_columns", [(), [1]], ids=["a bias", "a linear column"])
+def test_a_machine_on_a_basis_is_the_declared_one_on_features(loss, linear_columns):
+    import cvxpy as cp
+
+    model, target = machine_of(loss, linear_columns=linear_columns, basis=POINTS)
+    model.fit(X, target, WEIGHTS)
+    assert model.certificate_.holds, str(model.certificate_)
+    kernel, y = model.kernel_, SIGNS if loss.is_margin else Y
+    told_apart = POINTS[model.support_values_ != 0.0]
+    features = np.linalg.solve(np.linalg.cholesky(kernel(told_apart)), kernel(told_apart, X)).T
+    w, b, slope = cp.Variable(len(told_apart)), cp.Variable(), cp.Variable(len(linear_columns))
+    f = features @ w + b + X[:, list(linear_columns)] @ slope
+    e, missing = y - f, 1.0 - cp.multiply(y, f)
+    if isinstance(loss, Huber):
+        each = 0.5 * cp.huber(e, model.loss_.delta)
+    else:
+        each = {
+            Squared: lambda: 0.5 * e**2,
+            Pinball: lambda: cp.maximum(loss.quantile * e, (loss.quantile - 1.0) * e),
+            Expectile: lambda: 0.5 * (loss.level * cp.pos(e) ** 2 + (1.0 - loss.level) * cp.neg(e) ** 2),
+            EpsilonInsensitive: lambda: cp.pos(cp.abs(e) - loss.epsilon),
+            Hinge: lambda: cp.pos(missing),
+            SquaredHinge: lambda: 0.5 * cp.pos(missing) ** 2,
+            Logistic: lambda: cp.logistic(-cp.multiply(y, f)),
+        }[type(loss)]()
+    tight = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
+    objective = cp.Minimize(0.5 * cp.sum_squares(w) + 10.0 * WEIGHTS @ each)
+    cp.Problem(objective).solve(solver="CLARABEL", max_iter=500, **tight)
+    sign = np.sign(model._evaluate(X) @ f.value) if loss.is_margin else 1.0
+    distance = np.sqrt(np.average((sign * model._evaluate(X) - f.value) ** 2, weights=WEIGHTS))
+    assert distance <= 2e-5 + model.certificate_.accuracy
+    assert model.prove(X, target, WEIGHTS).proved
+
+
+@pytest.mark.parametrize(
+    ("basis", "size"), [(12, 12), ("kmeans++", 40), (np.arange(0, 45, 4), 12), (X[:11], 11)], ids=str
+)
+@pytest.mark.parametrize("loss", [Huber(0.4), Hinge()], ids=repr)
+def test_a_basis_is_a_number_a_rule_rows_or_points(loss, basis, size):
+    model, target = machine_of(loss, basis=basis)
+    is_chosen, is_points = not isinstance(basis, np.ndarray), np.ndim(basis) == 2
+    weights = np.where(np.arange(45) % 9 if is_chosen else True, WEIGHTS, 0.0)
+    model.fit(X, target, weights)
+    assert model.certificate_.holds, str(model.certificate_)
+    assert model.certify(X, target, weights).holds
+    assert model.n_support_ == len(model.support_values_) == size
+    assert (weights[model.support_] > 0.0).all()
+    assert_array_equal(model.support_vectors_, basis if is_points else X[model.support_])
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0])
+@pytest.mark.parametrize("loss", [Expectile(0.8), SquaredHinge(), EpsilonInsensitive(0.2)], ids=repr)
+def test_rows_of_a_given_matrix_are_a_basis(loss, scale):
+    rows, matrix = np.arange(0, 45, 3), RBF(1.0)(X) / scale
+    model, target = machine_of(loss, basis=rows)
+    values = model.fit(X, target)._evaluate(X)
+    given = clone(model).set_params(kernel=scale * Precomputed()).fit(matrix, target)
+    assert_allclose(given._evaluate(matrix), values, atol=1e-6)
+    assert given.certificate_.holds
+    assert given.certify(matrix, target).holds
+    assert given.prove(matrix, target).proved
+
+
+def test_intervals_and_classes_on_a_basis():
+    model = KernelRegressor(RBF(1.0), 10.0, basis=12).fit(X[:30], Y[:30]).calibrate(X[30:], Y[30:])
+    assert np.mean((model.predict_interval(X[30:], 0.8) - Y[30:, None] > 0.0) @ [-1.0, 1.0]) >= 0.8
+    classes = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
+    many = KernelClassifier(RBF(1.0), 5.0, loss=Hinge(), basis=12).fit(X, classes)
+    assert many.certificate_.holds
+    assert many.certify(X, classes).holds
+    assert_allclose(many.predict_proba(X).sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("basis", "message"),
+    [("best", "basis must be"), (99, r"basis.n=99 exceeds the 45 rows"), ([[1.0]], "basis has 1 features")],
+)
+def test_bases_that_make_no_sense_are_refused(basis, message):
+    with pytest.raises((DeclarationError, DataError), match=message):
+        KernelRegressor(RBF(1.0), basis=basis).fit(X, Y)
+
+
+def test_the_losses_are_those_of_many_rows():
+    rng = np.random.default_rng(3)
+    many = rng.normal(size=(20_000, 3))
+    target = np.sin(2.0 * many[:, 0]) + many[:, 1] + 0.3 * rng.standard_t(2, size=20_000)
+    model = KernelRegressor(RBF(3.0), 1.0, loss=Pinball(0.9), basis=60).fit(many, target)
+    assert model.certificate_.holds, str(model.certificate_)
+    assert abs(float(np.mean(target <= model.predict(many))) - 0.9) <= 0.01

@@ -173,7 +173,7 @@ def test_the_table(capsys):
     assert used == "solvers: CLARABEL"
     assert head.split() == ["problem", "N", "hold", "agreement", "verdict", "seconds"]
     assert title == f"ls_svm_regression: {ls_svm_regression.DEMONSTRATION.equations}"
-    assert [line.split()[:3] for line in body] == [["primal", "67", "1/1"], ["dual", "67", "1/1"]]
+    assert [line.split()[:3] for line in body] == [["primal", "133", "1/1"], ["dual", "133", "1/1"]]
     assert all(line.split()[4] == "passes" for line in body)
     assert verdict.startswith("2 declared problems in ")
     assert verdict.endswith("all agree")
