@@ -14,7 +14,6 @@ from problems import (
     LSSVMRegressorCV,
 )
 from problems.displays import (
-    CertificateDisplay,
     ComponentFunctionsDisplay,
     CriterionDisplay,
     EvolutionDiagramDisplay,
@@ -32,14 +31,13 @@ model = LSSVMRegressor(kernel, gamma=2.0).fit(T[::2], g[::2])
 print(model.certificate_)
 
 # %%
-# Four displays of one fit each, on axes that are given.
-figure, axes = plt.subplots(2, 2, figsize=(10.5, 7.5), layout="constrained")
+# Three displays of one fit each, on axes that are given.
+figure, axes = plt.subplots(1, 3, figsize=(15.0, 4.2), layout="constrained")
 sparse = L1SubstrateRegressor(kernel, zeta=30.0).fit(T, g)
-support = SupportVectorsDisplay.from_estimator(sparse, T, g, **named, ax=axes[0, 0])
+support = SupportVectorsDisplay.from_estimator(sparse, T, g, **named, ax=axes[0])
 support.ax_.set_title("SupportVectorsDisplay")
-IntervalDisplay.from_estimator(model, T[1::2], g[1::2], **named, ax=axes[0, 1]).ax_.set_title("IntervalDisplay")
-CriterionDisplay.from_estimator(LSSVMRegressorCV(kernel).fit(T, g), ax=axes[1, 0]).ax_.set_title("CriterionDisplay")
-CertificateDisplay.from_estimator(model, ax=axes[1, 1]).ax_.set_title("CertificateDisplay")
+IntervalDisplay.from_estimator(model, T[1::2], g[1::2], **named, ax=axes[1]).ax_.set_title("IntervalDisplay")
+CriterionDisplay.from_estimator(LSSVMRegressorCV(kernel).fit(T, g), ax=axes[2]).ax_.set_title("CriterionDisplay")
 plt.show()
 
 # %%

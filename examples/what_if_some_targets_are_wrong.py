@@ -12,7 +12,7 @@ from problems import LSSVMRegressor, Robust
 from substrate.datasets import sinc_outliers
 from substrate.kernels import RBF
 
-data = sinc_outliers(120, n_outliers=12, outlier_size=3.0, random_state=0, return_X_y=False)
+data = sinc_outliers(120, n_outliers=12, outlier_size=3.0, random_state=0)
 X, y, wrong = data.data, data.target, data.outliers
 points = np.linspace(-5.0, 5.0, 400)[:, None]
 truth = np.sinc(points[:, 0])

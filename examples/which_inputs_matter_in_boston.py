@@ -18,7 +18,7 @@ from problems import MaximalVariationRegressor
 from substrate.datasets import boston
 from substrate.kernels import RBF
 
-data = boston(return_X_y=False)
+data = boston()
 names = np.array(data.feature_names)
 X = (data.data - data.data.mean(axis=0)) / data.data.std(axis=0)
 y = (data.target - data.target.mean()) / data.target.std()

@@ -14,7 +14,7 @@ from problems.displays import SupportVectorsDisplay
 from substrate.datasets import ripley, sinc_outliers
 from substrate.kernels import RBF
 
-data = sinc_outliers(300, random_state=0, return_X_y=False)
+data = sinc_outliers(300, random_state=0)
 X, y = data.data, data.target
 points = np.linspace(-5.0, 5.0, 400)[:, None]
 

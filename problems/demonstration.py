@@ -90,7 +90,7 @@ class Case:
     @property
     def labels(self) -> bool:
         """Return whether its targets are the labels -1 and +1."""
-        return len(getattr(datasets, self.dataset)(return_X_y=False).target_names) > 1
+        return len(getattr(datasets, self.dataset)().target_names) > 1
 
     def arguments(self, X: Any, y: Any) -> dict[str, Any]:
         """Return the arguments of ``declare`` on points and targets, without ``choice``."""

@@ -90,7 +90,7 @@ def which_rows_leave_first() -> Shown:
     :holds: true without weights, where outliers stay longest; with weights an outlier has the smallest support value of
         all and leaves first, as it should
     """
-    sample = sinc_outliers(random_state=0, return_X_y=False)
+    sample = sinc_outliers(random_state=0)
     first = []
     for robust in ("hampel", None):
         model = PrunedLSSVMRegressor(RBF(1.0), 10.0, robust=robust, n_support=20)

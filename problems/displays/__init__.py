@@ -9,7 +9,6 @@ from typing import Any
 
 #: The module of each display.
 DISPLAYS = {
-    "CertificateDisplay": "problems.displays.residuals",
     "ComponentFunctionsDisplay": "problems.displays.component_functions",
     "ComponentMapDisplay": "problems.displays.component_map",
     "CriterionDisplay": "problems.displays.criterion",
@@ -20,7 +19,6 @@ DISPLAYS = {
 }
 
 __all__ = [
-    "CertificateDisplay",
     "ComponentFunctionsDisplay",
     "ComponentMapDisplay",
     "CriterionDisplay",

@@ -20,7 +20,7 @@ def _bunch(name: str) -> Any:
         raise DataError(f"there is no data set {name!r}; there are {', '.join(datasets.__all__)}")
     function: Callable[..., Any] = getattr(datasets, name)
     drawn = {"random_state": _SEED} if "random_state" in signature(function).parameters else {}
-    return function(return_X_y=False, **drawn)
+    return function(**drawn)
 
 
 def dataset_rows(name: str) -> tuple[list[str], list[list[str]]]:

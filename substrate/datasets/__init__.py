@@ -1,8 +1,8 @@
 """Datasets: the tables and the artificial functions on which the papers report their numbers.
 
-Every function returns ``(X, y)`` as fresh arrays, or, with ``return_X_y=False``, a
-``sklearn.utils.Bunch`` that also carries names, description, citation and provenance. Importing
-this package costs numpy and the standard library; scikit-learn is imported only to build a Bunch.
+Every function returns the pair ``(X, y)`` as fresh arrays, with names, description, citation and provenance as
+attributes: ``X, y = motorcycle()``, ``boston().feature_names``. Importing this package costs numpy and the standard
+library.
 
 ===================  ==============  ====================================  ================
 function             rows x inputs   target                                origin

@@ -18,56 +18,22 @@ of three is full or no square is left:
 """
 
 from functools import cache
-from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
-from substrate.datasets.bunch import (
-    GENERATED,
-    DatasetRecord,
-    RandomState,
-    check_count,
-    check_real,
-    cite,
-    deliver,
-    random_source,
-)
-
-if TYPE_CHECKING:
-    from sklearn.utils import Bunch
+from substrate.arrays import non_negative, whole_number
+from substrate.datasets.dataset import Dataset, RandomState, cite, random_source
 
 __all__ = ["additive_function", "tic_tac_toe"]
 
-Arrays: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]
 
-
-@overload
 def additive_function(
     n_samples: int = 100,
     n_features: int = 25,
     noise: float = 1.0,
     *,
     random_state: RandomState = None,
-    return_X_y: Literal[True] = True,
-) -> Arrays: ...
-@overload
-def additive_function(
-    n_samples: int = 100,
-    n_features: int = 25,
-    noise: float = 1.0,
-    *,
-    random_state: RandomState = None,
-    return_X_y: Literal[False],
-) -> "Bunch": ...
-def additive_function(
-    n_samples: int = 100,
-    n_features: int = 25,
-    noise: float = 1.0,
-    *,
-    random_state: RandomState = None,
-    return_X_y: bool = True,
-) -> "Arrays | Bunch":
+) -> Dataset:
     """Draw the additive function (31) of [Pelckmans2005], with noise and with inputs of no effect.
 
     :equation [Pelckmans2005]_ (31): the additive test function
@@ -83,29 +49,22 @@ def additive_function(
         zero, so that one seed gives the same inputs at every level.
     random_state
         None, a non-negative integer, a numpy Generator or a numpy RandomState.
-    return_X_y
-        True for ``(X, y)`` of shapes (n_samples, n_features) and (n_samples,); False for a
-        ``sklearn.utils.Bunch``, which also holds ``noiseless``, the values before noise.
     """
-    rows = check_count("n_samples", n_samples, least=1, usual=100)
-    columns = check_count("n_features", n_features, least=4, usual=25)
-    scale = check_real("noise", noise, least=0.0, usual=1.0)
+    rows, columns = whole_number(n_samples, "n_samples", 1), whole_number(n_features, "n_features", 4)
+    scale = non_negative(noise, "noise", "as a deviation")
     source = random_source(random_state)
     X = source.uniform(size=(rows, columns))
     noiseless = 10 * np.sin(X[:, 0]) + 20 * (X[:, 1] - 0.5) ** 2 + 10 * X[:, 2] + 5 * X[:, 3]
-    record = DatasetRecord(
-        X=X,
-        y=noiseless + scale * source.standard_normal(rows),
+    return Dataset(
+        X,
+        noiseless + scale * source.standard_normal(rows),
         feature_names=tuple(f"X{column}" for column in range(1, columns + 1)),
         target_name="y",
         description=additive_function.__doc__,
         citation=cite("Pelckmans2005", "Vapnik1998"),
-        extras={"noiseless": noiseless},
+        noiseless=noiseless,
     )
-    return deliver(record, return_X_y)
 
-
-Lettered: TypeAlias = tuple[NDArray[np.float64], NDArray[np.str_]]
 
 _LINES = (
     (0, 1, 2),
@@ -121,36 +80,24 @@ _SQUARES = tuple(f"{row}_{column}" for row in ("top", "middle", "bottom") for co
 _VALUE = {"x": 1.0, "b": 0.0, "o": -1.0}
 
 
-@overload
-def tic_tac_toe(*, return_X_y: Literal[True] = True) -> Lettered: ...
-@overload
-def tic_tac_toe(*, return_X_y: Literal[False]) -> "Bunch": ...
-def tic_tac_toe(*, return_X_y: bool = True) -> "Lettered | Bunch":
+def tic_tac_toe() -> Dataset:
     """Load final boards of tic-tac-toe, and whether the first player has won [Aha1991].
 
     958 boards, nine inputs top_left .. bottom_right with x = +1, blank = 0 and o = -1 (our coding;
     the source has letters). Target ``class``: "positive" where x has won (626), "negative" where o
     has won (316) or neither player (16). Rows: won by x, won by o, drawn, each group sorted with x before o
     before blank.
-
-    Parameters
-    ----------
-    return_X_y
-        True for ``(X, y)`` of shapes (958, 9) and (958,), y of strings; False for a
-        ``sklearn.utils.Bunch``.
     """
     boards = _final_boards()
-    record = DatasetRecord(
-        X=np.array([[_VALUE[square] for square in board] for board in boards], dtype=np.float64),
-        y=np.array(["positive" if _winner(board) == "x" else "negative" for board in boards]),
+    return Dataset(
+        np.array([[_VALUE[square] for square in board] for board in boards], dtype=np.float64),
+        np.array(["positive" if _winner(board) == "x" else "negative" for board in boards]),
         feature_names=_SQUARES,
         target_name="class",
         target_names=("negative", "positive"),
         description=tic_tac_toe.__doc__,
         citation=cite("Aha1991"),
-        provenance=GENERATED,
     )
-    return deliver(record, return_X_y)
 
 
 @cache

@@ -14,57 +14,26 @@ noise and outliers. Inputs are drawn first and noise is drawn even at level zero
 every ``noise``, and ``noise=0`` gives the exact function at them.
 """
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from substrate.datasets.bunch import (
-    DatasetRecord,
-    RandomState,
-    check_count,
-    check_interval,
-    check_real,
-    cite,
-    deliver,
-    random_source,
-)
-
-if TYPE_CHECKING:
-    from sklearn.utils import Bunch
+from substrate.arrays import Array, non_negative, real_array, whole_number
+from substrate.datasets.dataset import Dataset, RandomState, cite, random_source
+from substrate.errors import DataError
 
 __all__ = ["sinc", "sinc_outliers", "sinc_student"]
 
-Arrays: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]
 Interval: TypeAlias = tuple[float, float]
 
 
-@overload
 def sinc(
     n_samples: int = 100,
     noise: float = 0.1,
     *,
     domain: Interval = (-5.0, 5.0),
     random_state: RandomState = None,
-    return_X_y: Literal[True] = True,
-) -> Arrays: ...
-@overload
-def sinc(
-    n_samples: int = 100,
-    noise: float = 0.1,
-    *,
-    domain: Interval = (-5.0, 5.0),
-    random_state: RandomState = None,
-    return_X_y: Literal[False],
-) -> "Bunch": ...
-def sinc(
-    n_samples: int = 100,
-    noise: float = 0.1,
-    *,
-    domain: Interval = (-5.0, 5.0),
-    random_state: RandomState = None,
-    return_X_y: bool = True,
-) -> "Arrays | Bunch":
+) -> Dataset:
     """Draw sinc plus Gaussian noise, N = 100 in section 5.1 of [Pelckmans2005].
 
     Parameters
@@ -79,16 +48,12 @@ def sinc(
         The interval of the inputs; our choice.
     random_state
         None, a non-negative integer, a numpy Generator or a numpy RandomState.
-    return_X_y
-        True for ``(X, y)`` of shapes (n_samples, 1) and (n_samples,); False for a
-        ``sklearn.utils.Bunch``, which also holds ``noiseless``, the values before noise.
     """
     source, x, scale = _inputs(n_samples, noise, domain, random_state)
     error = scale * source.standard_normal(x.size)
-    return _deliver(x, error, sinc.__doc__, "Pelckmans2005", return_X_y)
+    return _deliver(x, error, sinc.__doc__, "Pelckmans2005")
 
 
-@overload
 def sinc_outliers(
     n_samples: int = 300,
     *,
@@ -97,29 +62,7 @@ def sinc_outliers(
     outlier_size: float = 2.0,
     domain: Interval = (-5.0, 5.0),
     random_state: RandomState = None,
-    return_X_y: Literal[True] = True,
-) -> Arrays: ...
-@overload
-def sinc_outliers(
-    n_samples: int = 300,
-    *,
-    noise: float = 0.1,
-    n_outliers: int = 3,
-    outlier_size: float = 2.0,
-    domain: Interval = (-5.0, 5.0),
-    random_state: RandomState = None,
-    return_X_y: Literal[False],
-) -> "Bunch": ...
-def sinc_outliers(
-    n_samples: int = 300,
-    *,
-    noise: float = 0.1,
-    n_outliers: int = 3,
-    outlier_size: float = 2.0,
-    domain: Interval = (-5.0, 5.0),
-    random_state: RandomState = None,
-    return_X_y: bool = True,
-) -> "Arrays | Bunch":
+) -> Dataset:
     """Draw sinc plus Gaussian noise and three outliers, N = 300 in section 5 of [Suykens2002].
 
     The paper states neither the level of the noise nor where and how large the outliers are. Our choice: rows drawn at
@@ -135,20 +78,20 @@ def sinc_outliers(
         How many rows are shifted, none up to all.
     outlier_size
         The shift, added to the Gaussian noise; 2 is twenty deviations of the default noise.
-    domain, random_state, return_X_y
-        As in ``sinc``; the Bunch also holds ``outliers``, the shifted rows in increasing order.
+    domain, random_state
+        As in ``sinc``; ``outliers`` are the shifted rows in increasing order.
     """
-    count = check_count("n_samples", n_samples, least=1, usual=300)
-    shifted = check_count("n_outliers", n_outliers, least=0, most=count, usual=0)
-    size = check_real("outlier_size", outlier_size, least=0.0, usual=2.0)
-    source, x, scale = _inputs(count, noise, domain, random_state)
-    error = scale * source.standard_normal(count)
-    outliers = np.sort(source.permutation(count)[:shifted])
+    shifted = whole_number(n_outliers, "n_outliers")
+    size = non_negative(outlier_size, "outlier_size", "as a size")
+    source, x, scale = _inputs(n_samples, noise, domain, random_state)
+    if shifted > x.size:
+        raise DataError(f"n_outliers must be at most n_samples={x.size}, received {shifted}")
+    error = scale * source.standard_normal(x.size)
+    outliers = np.sort(source.permutation(x.size)[:shifted])
     error[outliers] += size * np.where(source.uniform(size=shifted) < 0.5, -1.0, 1.0)
-    return _deliver(x, error, sinc_outliers.__doc__, "Suykens2002", return_X_y, outliers=outliers)
+    return _deliver(x, error, sinc_outliers.__doc__, "Suykens2002", outliers=outliers)
 
 
-@overload
 def sinc_student(
     n_samples: int = 300,
     df: float = 4,
@@ -156,27 +99,7 @@ def sinc_student(
     noise: float = 0.1,
     domain: Interval = (-5.0, 5.0),
     random_state: RandomState = None,
-    return_X_y: Literal[True] = True,
-) -> Arrays: ...
-@overload
-def sinc_student(
-    n_samples: int = 300,
-    df: float = 4,
-    *,
-    noise: float = 0.1,
-    domain: Interval = (-5.0, 5.0),
-    random_state: RandomState = None,
-    return_X_y: Literal[False],
-) -> "Bunch": ...
-def sinc_student(
-    n_samples: int = 300,
-    df: float = 4,
-    *,
-    noise: float = 0.1,
-    domain: Interval = (-5.0, 5.0),
-    random_state: RandomState = None,
-    return_X_y: bool = True,
-) -> "Arrays | Bunch":
+) -> Dataset:
     """Draw sinc plus Student t noise, N = 300 in section 5 of [Suykens2002].
 
     The paper has a central t distribution with 4 degrees of freedom and does not state its scale.
@@ -190,42 +113,36 @@ def sinc_student(
     noise
         Factor of the t variate, our choice. For df > 2 the standard deviation of the error is
         ``noise * sqrt(df / (df - 2))``.
-    domain, random_state, return_X_y
+    domain, random_state
         As in ``sinc``.
     """
-    freedom = check_real("df", df, least=1.0, usual=4.0)
+    freedom = non_negative(df, "df", "as degrees of freedom")
+    if freedom < 1.0:
+        raise DataError(f"df must be at least 1, Cauchy's law, received {df!r}")
     source, x, scale = _inputs(n_samples, noise, domain, random_state)
     error = scale * source.standard_t(freedom, size=x.size)
-    return _deliver(x, error, sinc_student.__doc__, "Suykens2002", return_X_y)
+    return _deliver(x, error, sinc_student.__doc__, "Suykens2002")
 
 
-def _inputs(
-    n_samples: object, noise: object, domain: object, random_state: object
-) -> tuple[np.random.Generator | np.random.RandomState, NDArray[np.float64], float]:
+def _inputs(n_samples: Any, noise: Any, domain: Any, random_state: Any) -> tuple[np.random.Generator, Array, float]:
     """Check the common arguments and draw the inputs."""
-    count = check_count("n_samples", n_samples, least=1, usual=300)
-    scale = check_real("noise", noise, least=0.0, usual=0.1)
-    low, high = check_interval("domain", domain)
+    count, scale = whole_number(n_samples, "n_samples", 1), non_negative(noise, "noise", "as a deviation")
+    ends = real_array(domain, "domain", ndim=1)
+    if ends.shape != (2,) or not 0.0 < 0.5 * ends[1] - 0.5 * ends[0] < 0.25 * np.finfo(np.float64).max:
+        raise DataError(f"domain must be a pair (low, high) of finite numbers, low < high; received {domain!r}")
     source = random_source(random_state)
-    return source, source.uniform(low, high, size=count), scale
+    return source, source.uniform(ends[0], ends[1], count), scale
 
 
-def _deliver(
-    x: NDArray[np.float64],
-    error: NDArray[np.float64],
-    description: str | None,
-    key: str,
-    return_X_y: bool,
-    **extras: Any,
-) -> "Arrays | Bunch":
+def _deliver(x: Array, error: Array, description: str | None, key: str, **facts: Any) -> Dataset:
     noiseless = np.sinc(x)
-    record = DatasetRecord(
-        X=x[:, np.newaxis],
-        y=noiseless + error,
+    return Dataset(
+        x[:, np.newaxis],
+        noiseless + error,
         feature_names=("x",),
         target_name="y",
         description=description,
         citation=cite(key),
-        extras={"noiseless": noiseless, **extras},
+        noiseless=noiseless,
+        **facts,
     )
-    return deliver(record, return_X_y)

@@ -26,15 +26,13 @@ of two round Gaussian clouds in each class :math:`c`,
 import csv
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from substrate.datasets.bunch import DatasetRecord, check_choice, cite, deliver
-
-if TYPE_CHECKING:
-    from sklearn.utils import Bunch
+from substrate.datasets.dataset import Dataset, cite
+from substrate.errors import DataError
 
 __all__ = [
     "PackagedTable",
@@ -80,14 +78,7 @@ def provenance(heading: str) -> str:
     return sections[heading].strip()
 
 
-Arrays: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]
-
-
-@overload
-def motorcycle(*, return_X_y: Literal[True] = True) -> Arrays: ...
-@overload
-def motorcycle(*, return_X_y: Literal[False]) -> "Bunch": ...
-def motorcycle(*, return_X_y: bool = True) -> "Arrays | Bunch":
+def motorcycle() -> Dataset:
     """Load head acceleration against time in a simulated motorcycle accident [Silverman1985].
 
     133 rows; input ``times`` in milliseconds after impact, target ``accel`` in g. Only 94 of the
@@ -95,38 +86,20 @@ def motorcycle(*, return_X_y: bool = True) -> "Arrays | Bunch":
     it is almost nothing before 14 ms.
 
     [Suykens2002] fits it in milliseconds (sigma = 6.6); [Pelckmans2005] uses N = 100 without stating which rows.
-
-    Parameters
-    ----------
-    return_X_y
-        True for ``(X, y)`` of shapes (133, 1) and (133,); False for a ``sklearn.utils.Bunch``.
     """
-    return _bundle_table("motorcycle.csv", np.float64, motorcycle.__doc__, "Silverman1985", return_X_y)
+    return _bundle_table("motorcycle.csv", np.float64, motorcycle.__doc__, "Silverman1985")
 
 
-@overload
-def sunspots(*, return_X_y: Literal[True] = True) -> Arrays: ...
-@overload
-def sunspots(*, return_X_y: Literal[False]) -> "Bunch": ...
-def sunspots(*, return_X_y: bool = True) -> "Arrays | Bunch":
+def sunspots() -> Dataset:
     """Load the yearly mean sunspot numbers from 1700 to 2008, a series [Waldmeier1961].
 
     309 rows; input ``year``, target ``sunspots``, never negative, with a cycle of about eleven years that rises faster
     than it falls. It is customary to fit the years to 1920 and to judge by 1921 to 1955 and by those after 1955.
-
-    Parameters
-    ----------
-    return_X_y
-        True for ``(X, y)`` of shapes (309, 1) and (309,); False for a ``sklearn.utils.Bunch``.
     """
-    return _bundle_table("sunspots.csv", np.float64, sunspots.__doc__, "Waldmeier1961", return_X_y)
+    return _bundle_table("sunspots.csv", np.float64, sunspots.__doc__, "Waldmeier1961")
 
 
-@overload
-def boston(*, return_X_y: Literal[True] = True) -> Arrays: ...
-@overload
-def boston(*, return_X_y: Literal[False]) -> "Bunch": ...
-def boston(*, return_X_y: bool = True) -> "Arrays | Bunch":
+def boston() -> Dataset:
     r"""Load median home values in 506 census tracts of Boston, 1970 [HarrisonRubinfeld1978].
 
     .. warning::
@@ -145,23 +118,18 @@ def boston(*, return_X_y: bool = True) -> "Arrays | Bunch":
     [Suykens2002] takes 406 rows at random for training and 100 for the test, [Pelckmans2005] 250
     for training, 100 for validation and the other 156, evidently, for the test (its captions say
     training); neither prints its indices.
-
-    Parameters
-    ----------
-    return_X_y
-        True for ``(X, y)`` of shapes (506, 13) and (506,); False for a ``sklearn.utils.Bunch``.
     """
-    return _bundle_table("boston.csv", np.float64, boston.__doc__, "HarrisonRubinfeld1978", return_X_y)
+    return _bundle_table("boston.csv", np.float64, boston.__doc__, "HarrisonRubinfeld1978")
 
 
 def _bundle_table(
-    filename: str, kind: type, description: str | None, key: str, return_X_y: bool, target_names: tuple[str, ...] = ()
-) -> Any:
+    filename: str, kind: type, description: str | None, key: str, target_names: tuple[str, ...] = ()
+) -> Dataset:
     """Return a table whose last column is the target, of one kind of numbers or words."""
     table = read_table(filename)
-    record: DatasetRecord[Any] = DatasetRecord(
-        X=table.inputs,
-        y=np.array(table.last, dtype=kind),
+    return Dataset(
+        table.inputs,
+        np.array(table.last, dtype=kind),
         feature_names=table.input_names,
         target_name=table.last_name,
         target_names=target_names,
@@ -170,11 +138,8 @@ def _bundle_table(
         provenance=provenance(filename),
         filename=filename,
     )
-    return deliver(record, return_X_y)
 
 
-Numbered: TypeAlias = tuple[NDArray[np.float64], NDArray[np.int64]]
-Lettered: TypeAlias = tuple[NDArray[np.float64], NDArray[np.str_]]
 Subset: TypeAlias = Literal["train", "test", "all"]
 
 _RIPLEY_FILES = {
@@ -184,11 +149,7 @@ _RIPLEY_FILES = {
 }
 
 
-@overload
-def ripley(subset: Subset = "train", *, return_X_y: Literal[True] = True) -> Numbered: ...
-@overload
-def ripley(subset: Subset = "train", *, return_X_y: Literal[False]) -> "Bunch": ...
-def ripley(subset: Subset = "train", *, return_X_y: bool = True) -> "Numbered | Bunch":
+def ripley(subset: Subset = "train") -> Dataset:
     """Load Ripley's synthetic two-class problem in the plane [Ripley1996].
 
     Coordinates ``xs`` and ``ys``, class ``yc`` 0 or 1, both classes equally frequent.
@@ -199,14 +160,14 @@ def ripley(subset: Subset = "train", *, return_X_y: bool = True) -> "Numbered | 
     subset
         "train" (250 rows), "test" (1000 rows), or "all", the training rows followed by the test
         rows.
-    return_X_y
-        True for ``(X, y)``, y of integers; False for a ``sklearn.utils.Bunch``.
     """
-    filenames = _RIPLEY_FILES[check_choice("subset", subset, tuple(_RIPLEY_FILES))]
+    if not isinstance(subset, str) or subset not in _RIPLEY_FILES:
+        raise DataError(f"subset must be one of {', '.join(map(repr, _RIPLEY_FILES))}, received {subset!r}")
+    filenames = _RIPLEY_FILES[subset]
     tables = [read_table(filename) for filename in filenames]
-    record = DatasetRecord(
-        X=np.concatenate([table.inputs for table in tables]),
-        y=np.concatenate([np.array(table.last, dtype=np.int64) for table in tables]),
+    return Dataset(
+        np.concatenate([table.inputs for table in tables]),
+        np.concatenate([np.array(table.last, dtype=np.int64) for table in tables]),
         feature_names=tables[0].input_names,
         target_name=tables[0].last_name,
         target_names=("0", "1"),
@@ -215,14 +176,9 @@ def ripley(subset: Subset = "train", *, return_X_y: bool = True) -> "Numbered | 
         provenance=provenance("ripley_synth_tr.csv, ripley_synth_te.csv"),
         filename=", ".join(filenames),
     )
-    return deliver(record, return_X_y)
 
 
-@overload
-def pima(*, return_X_y: Literal[True] = True) -> Numbered: ...
-@overload
-def pima(*, return_X_y: Literal[False]) -> "Bunch": ...
-def pima(*, return_X_y: bool = True) -> "Numbered | Bunch":
+def pima() -> Dataset:
     """Load data on diabetes among 768 women of Pima heritage [Smith1988].
 
     .. warning::
@@ -235,31 +191,15 @@ def pima(*, return_X_y: bool = True) -> "Numbered | Bunch":
     age (years). Target ``diabetes``: 1 for the 268 who tested positive, 0 for the other 500.
 
     [Pelckmans2005] trains on N = 468; the indices are not printed.
-
-    Parameters
-    ----------
-    return_X_y
-        True for ``(X, y)`` of shapes (768, 8) and (768,), y of integers; False for a
-        ``sklearn.utils.Bunch``.
     """
-    return _bundle_table("pima.csv", np.int64, pima.__doc__, "Smith1988", return_X_y, ("negative", "positive"))
+    return _bundle_table("pima.csv", np.int64, pima.__doc__, "Smith1988", ("negative", "positive"))
 
 
-@overload
-def ionosphere(*, return_X_y: Literal[True] = True) -> Lettered: ...
-@overload
-def ionosphere(*, return_X_y: Literal[False]) -> "Bunch": ...
-def ionosphere(*, return_X_y: bool = True) -> "Lettered | Bunch":
+def ionosphere() -> Dataset:
     """Load radar returns from the ionosphere, good or bad [Sigillito1989].
 
     351 rows of 17 complex autocorrelation values, written as 34 real inputs a01 .. a34. ``a01`` is 0 or 1 and ``a02``
     is 0 in every row, so standardising must handle a standard deviation of zero; one row occurs twice. Target
     ``class``: "g" good (225) or "b" bad (126).
-
-    Parameters
-    ----------
-    return_X_y
-        True for ``(X, y)`` of shapes (351, 34) and (351,), y of strings; False for a
-        ``sklearn.utils.Bunch``.
     """
-    return _bundle_table("ionosphere.csv", np.str_, ionosphere.__doc__, "Sigillito1989", return_X_y, ("b", "g"))
+    return _bundle_table("ionosphere.csv", np.str_, ionosphere.__doc__, "Sigillito1989", ("b", "g"))

@@ -13,7 +13,7 @@ from substrate.solvers import ORDER, installed_solvers
 
 FORMS = ("primal", "dual")
 KERNEL, GAMMA, DELTA = RBF(1.0), 10.0, 0.2
-DATA = sinc_outliers(60, n_outliers=4, random_state=0, return_X_y=False)
+DATA = sinc_outliers(60, n_outliers=4, random_state=0)
 X, Y, OUTLIERS = DATA.data, DATA.target, DATA.outliers
 K = KERNEL(X)
 

@@ -101,8 +101,8 @@ def test_unscaled_columns_are_pointed_out():
 
 def test_unscaled_columns_are_named():
     pandas = pytest.importorskip("pandas")
-    X, y = boston(return_X_y=False).data, boston()[1]
-    frame = pandas.DataFrame(X, columns=boston(return_X_y=False).feature_names)
+    X, y = boston().data, boston()[1]
+    frame = pandas.DataFrame(X, columns=boston().feature_names)
     with pytest.warns(ScaleWarning, match="column TAX .* dominates column NOX"):
         LSSVMRegressor(Laplacian(10.0)).fit(frame, y)
 

@@ -91,7 +91,7 @@ def test_the_last_row_of_a_class_stays():
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.some_cases(3)
 def test_weighted_pruning_drops_outliers_first_and_plain_pruning_keeps_them_longest(seed):
-    sample = sinc_outliers(random_state=seed, return_X_y=False)
+    sample = sinc_outliers(random_state=seed)
     X, y, outliers = sample.data, sample.target, sample.outliers
     weighted = pruned(robust="hampel", n_support=20).fit(X, y)
     plain = pruned(n_support=20).fit(X, y)

@@ -15,7 +15,7 @@ over_forms = pytest.mark.parametrize("form", ["primal", "dual"])
 
 
 def sinc():
-    data = sinc_outliers(60, n_outliers=4, random_state=0, return_X_y=False)
+    data = sinc_outliers(60, n_outliers=4, random_state=0)
     return RBF(1.0)(data.data), data.target, data.outliers
 
 

@@ -30,7 +30,7 @@ from substrate.datasets import (
     sunspots,
     tic_tac_toe,
 )
-from substrate.errors import DataError
+from substrate.errors import SubstrateError
 
 DATA = files("substrate.datasets").joinpath("data")
 CSV_NAMES = sorted(item.name for item in DATA.iterdir() if item.name.endswith(".csv"))
@@ -85,11 +85,10 @@ def test_a_changed_array_does_not_reach_the_next_call(load):
 
 
 @named
-def test_bunch_carries_the_same_data_and_the_facts(load):
+def test_a_dataset_is_the_pair_with_the_facts(load):
     kwargs = {"random_state": 3} if load in DRAWN else {}
     X, y = load(**kwargs)
-    bunch = load(**kwargs, return_X_y=False)
-    assert type(bunch).__module__.startswith("sklearn.utils")
+    bunch = load(**kwargs)
     assert_array_equal(bunch.data, X)
     assert_array_equal(bunch.target, y)
     assert len(bunch.feature_names) == len(set(bunch.feature_names)) == X.shape[1]
@@ -108,7 +107,7 @@ def test_bunch_carries_the_same_data_and_the_facts(load):
 
 @pytest.mark.parametrize("load", [ripley, pima, ionosphere, tic_tac_toe])
 def test_target_names_follow_the_sorted_labels(load):
-    bunch = load(return_X_y=False)
+    bunch = load()
     labels = np.unique(bunch.target)
     assert len(bunch.target_names) == len(labels) == 2
     if labels.dtype.kind == "U":
@@ -118,9 +117,9 @@ def test_target_names_follow_the_sorted_labels(load):
 
 
 def test_regression_bunch_names_its_target_once():
-    assert motorcycle(return_X_y=False).target_names == ["accel"]
-    assert boston(return_X_y=False).target_names == ["MEDV"]
-    assert sunspots(return_X_y=False).target_names == ["sunspots"]
+    assert motorcycle().target_names == ["accel"]
+    assert boston().target_names == ["MEDV"]
+    assert sunspots().target_names == ["sunspots"]
 
 
 def test_the_sunspots_are_yearly_and_peak_in_1957():
@@ -131,19 +130,6 @@ def test_the_sunspots_are_yearly_and_peak_in_1957():
     assert y.max() == 190.2
 
 
-@named
-def test_the_return_flag_must_be_a_bool(load):
-    with pytest.raises(DataError, match=r"return_X_y must be True or False; received 'no'\. Try"):
-        load(return_X_y="no")
-
-
-@named
-def test_the_return_flag_is_keyword_only_and_true_unless_told(load):
-    flag = inspect.signature(load).parameters["return_X_y"]
-    assert flag.kind is flag.KEYWORD_ONLY
-    assert flag.default is True
-
-
 def test_arrays_cost_numpy_and_the_standard_library_only(tmp_path):
     program = (
         "import sys, substrate\n"
@@ -152,8 +138,6 @@ def test_arrays_cost_numpy_and_the_standard_library_only(tmp_path):
         "for name in d.__all__: getattr(d, name)()\n"
         "heavy = {'sklearn', 'scipy', 'cvxpy', 'pandas', 'matplotlib'}\n"
         "print(sorted(heavy & (set(sys.modules) - before)), 'sklearn' in sys.modules)\n"
-        "d.boston(return_X_y=False)\n"
-        "print('sklearn' in sys.modules)\n"
     )
     root = Path(datasets.__file__).resolve().parents[2]
     done = subprocess.run(
@@ -165,7 +149,7 @@ def test_arrays_cost_numpy_and_the_standard_library_only(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split("\n")[:2] == ["[] False", "True"]
+    assert done.stdout.split("\n")[:2] == ["[] False", ""]
 
 
 # ---- embedded tables -----------------------------------------------------------------------------
@@ -199,7 +183,7 @@ def test_motorcycle():
 
 
 def test_boston():
-    bunch = boston(return_X_y=False)
+    bunch = boston()
     assert_allclose(bunch.target.mean(), 22.5328, atol=5e-5)
     assert_allclose(bunch.target.std(ddof=1), 9.1971, atol=5e-5)
     assert (bunch.target == 50.0).sum() == 16
@@ -217,13 +201,13 @@ def test_ripley():
         assert Counter(y.tolist()) == {0: half, 1: half}
     assert_array_equal(ripley("all")[0], np.vstack([ripley("train")[0], ripley("test")[0]]))
     assert_array_equal(ripley("all")[1], np.hstack([ripley("train")[1], ripley("test")[1]]))
-    bunch = ripley("all", return_X_y=False)
+    bunch = ripley("all")
     assert bunch.filename == "ripley_synth_tr.csv, ripley_synth_te.csv"
-    assert bunch.provenance == ripley("test", return_X_y=False).provenance
+    assert bunch.provenance == ripley("test").provenance
 
 
 def test_pima():
-    bunch = pima(return_X_y=False)
+    bunch = pima()
     assert bunch.target.dtype == np.int64
     assert Counter(bunch.target.tolist()) == {0: 500, 1: 268}
     zeros = dict(zip(bunch.feature_names, (bunch.data == 0).sum(axis=0).tolist(), strict=True))
@@ -243,7 +227,7 @@ def test_ionosphere():
 
 @pytest.mark.parametrize("subset", ["training", None, 3, ["train"], np.array(["train", "test"])])
 def test_ripley_refuses_other_subsets(subset):
-    with pytest.raises(DataError, match=r"subset must be one of 'train', 'test', 'all'; received .*subset='train'"):
+    with pytest.raises(SubstrateError, match=r"subset must be one of 'train', 'test', 'all', received"):
         ripley(subset)
 
 
@@ -360,7 +344,7 @@ def test_additive_function_without_noise_against_a_loop(n_features):
 
 @drawn
 def test_bunch_keeps_the_values_before_noise(draw):
-    bunch = draw(500, random_state=4, return_X_y=False)
+    bunch = draw(500, random_state=4)
     quiet = {"n_outliers": 0} if draw is sinc_outliers else {}
     _, y = draw(500, noise=0.0, random_state=4, **quiet)
     assert_array_equal(bunch.noiseless, y)
@@ -369,12 +353,12 @@ def test_bunch_keeps_the_values_before_noise(draw):
 @pytest.mark.parametrize(
     ("draw", "deviation"),
     [
-        (lambda: sinc(200_000, 0.1, random_state=0, return_X_y=False), 0.1),
+        (lambda: sinc(200_000, 0.1, random_state=0), 0.1),
         (
-            lambda: sinc_student(200_000, 9, noise=0.3, random_state=0, return_X_y=False),
+            lambda: sinc_student(200_000, 9, noise=0.3, random_state=0),
             0.3 * (9 / 7) ** 0.5,
         ),
-        (lambda: additive_function(200_000, 4, random_state=0, return_X_y=False), 1.0),
+        (lambda: additive_function(200_000, 4, random_state=0), 1.0),
     ],
     ids=["sinc", "sinc_student", "additive_function"],
 )
@@ -386,7 +370,7 @@ def test_errors_have_the_stated_mean_and_deviation(draw, deviation):
 
 
 def test_student_tails_are_heavier_than_gaussian_ones():
-    bunch = sinc_student(100_000, noise=1.0, random_state=0, return_X_y=False)
+    bunch = sinc_student(100_000, noise=1.0, random_state=0)
     error = bunch.target - bunch.noiseless
     # P(|t4| > 4) = 0.01613; a Gaussian of the same variance, 2, gives 0.0047
     assert_allclose((np.abs(error) > 4).mean(), 0.01613, rtol=0.1)
@@ -395,7 +379,7 @@ def test_student_tails_are_heavier_than_gaussian_ones():
 @pytest.mark.parametrize("n_outliers", [0, 1, 3, 300])
 def test_outliers_are_where_the_bunch_says_and_as_large(n_outliers):
     shape = {"noise": 0.0, "outlier_size": 2.5, "random_state": 8}
-    bunch = sinc_outliers(n_outliers=n_outliers, **shape, return_X_y=False)
+    bunch = sinc_outliers(n_outliers=n_outliers, **shape)
     shift = bunch.target - bunch.noiseless
     assert_array_equal(np.flatnonzero(shift), bunch.outliers)
     assert len(bunch.outliers) == n_outliers
@@ -404,7 +388,7 @@ def test_outliers_are_where_the_bunch_says_and_as_large(n_outliers):
 
 def test_outliers_move_both_ways_and_leave_the_gaussian_rows_alone():
     clean = sinc_outliers(n_outliers=0, random_state=8)
-    bunch = sinc_outliers(n_outliers=40, random_state=8, return_X_y=False)
+    bunch = sinc_outliers(n_outliers=40, random_state=8)
     shift = bunch.target - clean[1]
     assert_array_equal(np.flatnonzero(shift), bunch.outliers)
     assert set(np.sign(shift[bunch.outliers])) == {-1.0, 1.0}
@@ -417,8 +401,8 @@ BAD_REALS = [-0.1, np.nan, np.inf, "0.1", None, True, 10**400, 1j]
 @drawn
 @pytest.mark.parametrize("value", BAD_COUNTS, ids=repr)
 def test_n_samples_is_refused(draw, value):
-    pattern = r"n_samples must be an integer, at least 1; received .*\. Try n_samples=\d+\."
-    with pytest.raises(DataError, match=pattern) as caught:
+    pattern = r"n_samples must be an integer >= 1, received"
+    with pytest.raises(SubstrateError, match=pattern) as caught:
         draw(value)
     assert repr(value) in str(caught.value)
     assert isinstance(caught.value, ValueError)
@@ -427,16 +411,16 @@ def test_n_samples_is_refused(draw, value):
 @drawn
 @pytest.mark.parametrize("value", BAD_REALS, ids=lambda value: repr(value)[:6])
 def test_noise_is_refused(draw, value):
-    pattern = r"noise must be a finite number, at least 0; received .*\. Try noise=(0\.1|1)\."
-    with pytest.raises(DataError, match=pattern):
+    pattern = r"noise must be .*>= 0.*, received"
+    with pytest.raises(SubstrateError, match=pattern):
         draw(noise=value)
 
 
 @drawn
-@pytest.mark.parametrize("value", [-1, 1.5, True, "seed", [1, 2], np.arange(5000), np.random])
+@pytest.mark.parametrize("value", [-1, 1.5, "seed", np.random])
 def test_random_state_is_refused(draw, value):
-    pattern = r"random_state must be None, a non-negative integer, a numpy Generator or"
-    with pytest.raises(DataError, match=pattern) as caught:
+    pattern = r"random_state must be None, a non-negative integer or a generator of numpy"
+    with pytest.raises(SubstrateError, match=pattern) as caught:
         draw(random_state=value)
     assert len(str(caught.value)) < 300
 
@@ -444,8 +428,8 @@ def test_random_state_is_refused(draw, value):
 @pytest.mark.parametrize("draw", [sinc, sinc_outliers, sinc_student])
 @pytest.mark.parametrize("value", [(1.0, 1.0), (2.0, 1.0), (0.0, np.inf), (0.0,), 5.0, "ab", (-1e308, 1e308)], ids=repr)
 def test_domain_is_refused(draw, value):
-    pattern = r"domain must be a pair \(low, high\) of finite numbers, low < high; received"
-    with pytest.raises(DataError, match=pattern):
+    pattern = "domain (must|contains|cannot)"
+    with pytest.raises(SubstrateError, match=pattern):
         draw(domain=value)
 
 
@@ -454,22 +438,22 @@ def test_domain_is_refused(draw, value):
     [
         (
             lambda: additive_function(n_features=3),
-            r"n_features must be an integer, at least 4; received 3\. Try n_features=25\.",
+            r"n_features must be an integer >= 4, received 3",
         ),
         (
             lambda: sinc_outliers(5, n_outliers=6),
-            r"n_outliers must be an integer, between 0 and 5; received 6\. Try n_outliers=0\.",
+            r"n_outliers must be at most n_samples=5, received 6",
         ),
-        (lambda: sinc_outliers(n_outliers=-1), r"n_outliers must be .* received -1\."),
-        (lambda: sinc_outliers(n_outliers=1.0), r"n_outliers must be .* received 1\.0\."),
-        (lambda: sinc_outliers(outlier_size=-2), r"outlier_size must be .* received -2\."),
+        (lambda: sinc_outliers(n_outliers=-1), r"n_outliers must be .* received -1"),
+        (lambda: sinc_outliers(n_outliers=1.0), r"n_outliers must be .* received 1\.0"),
+        (lambda: sinc_outliers(outlier_size=-2), r"outlier_size must be .* received -2"),
         (
             lambda: sinc_student(df=0.5),
-            r"df must be a finite number, at least 1; received 0\.5\. Try df=4\.",
+            r"df must be at least 1, Cauchy's law, received 0\.5",
         ),
-        (lambda: sinc_student(df=np.inf), r"df must be a finite number, at least 1; received inf"),
+        (lambda: sinc_student(df=np.inf), r"df must be a finite number >= 0, received inf"),
     ],
 )
 def test_particular_arguments_are_refused(call, pattern):
-    with pytest.raises(DataError, match=pattern):
+    with pytest.raises(SubstrateError, match=pattern):
         call()

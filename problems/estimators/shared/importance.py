@@ -135,7 +135,7 @@ def importance_of(
     ``evaluate`` computes the predictions of the machines with all rows. ``groups`` lists the columns of every input,
     None for one column each; ``rests_on`` are rows of the certificate about the machines.
     """
-    from substrate.datasets.bunch import random_source  # with all data sets, which a fit does not need
+    from substrate.datasets.dataset import random_source  # with all data sets, which a fit does not need
 
     n, d = (int(size) for size in X.shape)
 

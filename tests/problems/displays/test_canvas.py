@@ -38,7 +38,7 @@ def test_without_matplotlib_the_command_that_installs_it_is_named(monkeypatch):
         pyplot()
     model = LSSVMRegressor().fit([[0.0], [1.0]], [0.0, 1.0])
     with pytest.raises(ImportError, match="pip install matplotlib"):
-        problems.displays.CertificateDisplay.from_estimator(model)
+        problems.displays.SupportVectorsDisplay.from_estimator(model, [[0.0], [1.0]], [0.0, 1.0])
 
 
 def test_axes_are_taken_as_given_and_must_be_enough(plt):
