@@ -110,7 +110,10 @@ def _declare(data: RegressionData, factors: list[Array]) -> Declared:
         norm = float(np.sqrt(data.y @ data.pulls))
         return {"component_norms": norm, "component_values": float(np.abs(data.y).max())}
 
-    return data.declare("Componentwise LS-SVM", problem, {"gamma": gamma}, values, rows, sizes=sizes)
+    def build(data: RegressionData) -> Declared:
+        return _declare(data, factors)
+
+    return data.declare("Componentwise LS-SVM", problem, {"gamma": gamma}, values, rows, build, sizes=sizes)
 
 
 def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, Array]:

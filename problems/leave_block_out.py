@@ -108,8 +108,11 @@ def _declare_refits(data: RegressionData, K: Array, blocks: LeftOutBlocks) -> De
     def sizes(now: RegressionData) -> dict[str, float]:
         return {"residuals": float(np.abs(now.y).max())}
 
+    def build(scaled: RegressionData) -> Declared:
+        return _declare_refits(scaled, K, blocks)
+
     title, values = f"LS-SVM without each of {len(blocks.rows)} blocks", {"residuals": residuals}
-    declared = data.declare(title, problem, {"gamma": gamma}, values, rows_of_certificate, sizes=sizes)
+    declared = data.declare(title, problem, {"gamma": gamma}, values, rows_of_certificate, build, sizes=sizes)
     # the bounds of refits are on the rows that they were fitted to, the answer is on those that they were not
     return replace(declared, accuracy="residuals of rows that are left out are compared with their closed form")
 

@@ -25,7 +25,7 @@ non-symmetric.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cvxpy as cp
@@ -66,11 +66,16 @@ DEMONSTRATION = Demonstration(
 
 @dataclass(frozen=True)
 class _LabelData(RegressionData):
-    """The labels as targets."""
+    """The labels as targets; a change of unit applies to the margin."""
+
+    margin: float = 1.0
 
     @property
     def cost(self) -> float:
         return 0.5 * float(self.gamma_v.sum())
+
+    def in_unit(self, unit: float) -> "_LabelData":
+        return replace(self, margin=self.margin / unit)
 
     def accuracy(self, values: Mapping[str, Callable[[], Any]]) -> Accuracy:
         y, alpha, e = self.y, values["support_values"](), values["errors"]()
@@ -95,7 +100,7 @@ def _primal(data: _LabelData) -> Declared:
     R, y, v = data.R, data.y, data.v
     w, b, e = cp.Variable(R.shape[1], name="w"), cp.Variable(name="b"), cp.Variable(y.size, name="e")
     gamma = cp.Parameter(nonneg=True, name="gamma", value=data.gamma)
-    fit = classification_fit(y, R @ w + b, e)
+    fit = classification_fit(y, R @ w + b, e, data.margin)
     norm, errors = squared_norm(w, R), squared_errors(e, gamma, v)
     problem = cp.Problem(cp.Minimize(norm.term + errors.term), [fit.constraint])
     values = {"support_values": lambda: fit.multiplier, "bias": lambda: b.value, "errors": lambda: e.value}
@@ -113,7 +118,7 @@ def _primal(data: _LabelData) -> Declared:
             gap_row(primal, dual, tolerance, 0.5 * float((1.0 / ridge).sum())),
         )
 
-    return data.declare("LS-SVM classification (primal)", problem, {"gamma": gamma}, values, rows)
+    return data.declare("LS-SVM classification (primal)", problem, {"gamma": gamma}, values, rows, _primal)
 
 
 def _dual(data: _LabelData) -> Declared:
@@ -123,7 +128,7 @@ def _dual(data: _LabelData) -> Declared:
     balance = zero_sum(cp.multiply(y, alpha), letter="y")
     signed = y[:, None] * R  # a factor of Omega
     norm, ridge = squared_norm(signed.T @ alpha, signed), squared_errors(alpha, inverse_gamma, 1.0 / v)
-    problem = cp.Problem(cp.Maximize(cp.sum(alpha) - norm.term - ridge.term), [balance.constraint])
+    problem = cp.Problem(cp.Maximize(data.margin * cp.sum(alpha) - norm.term - ridge.term), [balance.constraint])
 
     def errors() -> Array:
         return np.asarray(inverse_gamma.value * alpha.value / v)
@@ -144,7 +149,7 @@ def _dual(data: _LabelData) -> Declared:
         )
 
     parameters = {"inverse_gamma": inverse_gamma}
-    return data.declare("LS-SVM classification (dual)", problem, parameters, values, rows)
+    return data.declare("LS-SVM classification (dual)", problem, parameters, values, rows, _dual)
 
 
 def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, Array]:

@@ -88,7 +88,7 @@ def _primal(data: RegressionData) -> Declared:
     def rows(tolerance: float) -> tuple[Row, ...]:
         return optimality_rows(fit, norm, errors, tolerance)
 
-    return data.declare("LS-SVM regression (primal)", problem, {"gamma": gamma}, values, rows)
+    return data.declare("LS-SVM regression (primal)", problem, {"gamma": gamma}, values, rows, _primal)
 
 
 def _dual(data: RegressionData) -> Declared:
@@ -117,7 +117,7 @@ def _dual(data: RegressionData) -> Declared:
         )
 
     parameters = {"inverse_gamma": inverse_gamma}
-    return data.declare("LS-SVM regression (dual)", problem, parameters, values, rows)
+    return data.declare("LS-SVM regression (dual)", problem, parameters, values, rows, _dual)
 
 
 def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, Array]:

@@ -107,8 +107,9 @@ def _declare(gram: Gram, R: Array, target: Array, signs: Array, c: Array, task: 
         "errors": lambda: signs * e.value,
     }
 
-    def unit() -> float:
-        return float(np.linalg.norm(target - signs * constants.value)) or 1.0
+    def rescale() -> tuple[Any, float]:
+        unit = float(np.linalg.norm(target - signs * constants.value)) or 1.0
+        return _declare(gram, R, target / unit, signs, constants.value / unit, task).problem, unit
 
     def accuracy() -> Accuracy:
         shifted, ones = target - signs * constants.value, np.ones(gram.n)
@@ -125,7 +126,7 @@ def _declare(gram: Gram, R: Array, target: Array, signs: Array, c: Array, task: 
         rows=rows,
         record=gram.record,
         units=units,
-        unit=unit,
+        rescaled=rescale,
         accuracy=accuracy,
     )
 

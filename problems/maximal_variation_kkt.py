@@ -120,6 +120,11 @@ def declare(
         largest = float(np.abs(fit.target).max())
         return dict.fromkeys(("bias", "errors", "maximal_variation", "component_values"), largest)
 
+    def rescale() -> tuple[Any, float]:
+        unit = variation_unit(fit.target) * float(np.sqrt(fit.target.size))
+        twin = optimality_conditions(fit.scale(unit), float(weight.value) / unit)
+        return cp.Problem(cp.Minimize(twin.products), twin.constraints), unit
+
     def record() -> tuple[tuple[str, str], ...]:
         report = level.complementary_slackness().verdict
         return (*grams[0].record(), ("components", str(len(grams))), ("products", report))
@@ -136,7 +141,7 @@ def declare(
         rows=rows,
         record=record,
         units=units,
-        unit=lambda: variation_unit(fit.target) * float(np.sqrt(fit.target.size)),
+        rescaled=rescale,
         accuracy=_UNBOUNDED,
     )
 

@@ -25,7 +25,7 @@ Fast path: :func:`substrate.fits.row_newton.solve_rows` with the loss :class:`su
 [Cawley2004]_ section 4, which names both machines; [Keerthi2005]_ and [Chapelle2007]_ for the active set.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cvxpy as cp
@@ -55,11 +55,16 @@ DEMONSTRATION = Demonstration(
 
 @dataclass(frozen=True)
 class _MarginData(RegressionData):
-    """The labels as targets."""
+    """The labels as targets; a change of unit applies to the margin."""
+
+    margin: float = 1.0
 
     @property
     def cost(self) -> float:
         return 0.5 * float(self.gamma_v.sum())
+
+    def in_unit(self, unit: float) -> "_MarginData":
+        return replace(self, margin=self.margin / unit)
 
 
 def declare(K: Any, y: Any, gamma: float, weights: Any = None) -> Declared:
@@ -72,7 +77,7 @@ def _primal(data: _MarginData) -> Declared:
     R, y, v = data.R, data.y, data.v
     w, b, e = cp.Variable(R.shape[1], name="w"), cp.Variable(name="b"), cp.Variable(y.size, name="e")
     gamma = cp.Parameter(nonneg=True, name="gamma", value=data.gamma)
-    fit = classification_fit(y, R @ w + b, e)
+    fit = classification_fit(y, R @ w + b, e, data.margin)
     norm = squared_norm(w, R)
     loss = 0.5 * cp.sum_squares(cp.multiply(np.sqrt(v), cp.pos(e)))
     problem = cp.Problem(cp.Minimize(norm.term + gamma * loss), [fit.constraint])
@@ -105,7 +110,7 @@ def _primal(data: _MarginData) -> Declared:
         return bound_declared(data.R, losses, w.value, y * (1.0 - e.value), tolerance)
 
     title, parameters = "Squared-hinge machine (primal)", {"gamma": gamma}
-    return data.declare(title, problem, parameters, values, rows, accuracy=accuracy)
+    return data.declare(title, problem, parameters, values, rows, _primal, accuracy=accuracy)
 
 
 def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, Array]:

@@ -170,9 +170,13 @@ class FusedConditions:
             ),
         )
 
-    def unit(self) -> float:
-        """Return the unit of y in which the trivial machine costs about 1."""
-        return variation_unit(self.level.fit.target) * float(np.sqrt(self.level.fit.target.size))
+    def rescale(self) -> tuple[Any, float]:
+        """Return the same problem in the unit of y in which the trivial machine costs about 1."""
+        fit = self.level.fit
+        unit = variation_unit(fit.target) * float(np.sqrt(fit.target.size))
+        rho = float(self.level.rho.value) / unit
+        twin = fused_conditions(fit.scale(unit), rho, self.M, self.y_val / unit, float(self.weight.value))
+        return twin.problem, unit
 
     def declare(self, title: str, task: str, record: tuple[tuple[str, str], ...]) -> Declared:
         """Return the declared problem; its multipliers are those of the conditions, not of (25)."""
@@ -199,7 +203,7 @@ class FusedConditions:
             rows=self.rows,
             record=facts,
             units=self.units,
-            unit=self.unit,
+            rescaled=self.rescale,
             accuracy=_UNBOUNDED,
         )
 

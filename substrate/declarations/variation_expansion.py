@@ -138,9 +138,10 @@ class VariationExpansion:
         largest = float(np.abs(self.target).max())
         return dict.fromkeys(("bias", "errors", "maximal_variation", "component_values"), largest)
 
-    def unit(self) -> float:
-        """Return the unit of y in which the trivial machine costs about 1."""
-        return variation_unit(self.target) * float(np.sqrt(self.target.size))
+    def rescale(self) -> tuple[Any, float]:
+        """Return the same problem in the unit of y in which the trivial machine costs about 1."""
+        unit = variation_unit(self.target) * float(np.sqrt(self.target.size))
+        return variation_expansion(self.coordinates, self.target / unit, self.weights() / unit).problem, unit
 
     def declare(self, title: str, task: str, grams: tuple[Gram, ...]) -> Declared:
         """Return the declared problem, its quantities in the paper's sign."""
@@ -176,7 +177,7 @@ class VariationExpansion:
             rows=self.rows,
             record=record,
             units=self.units,
-            unit=self.unit,
+            rescaled=self.rescale,
             accuracy=stated,
         )
 

@@ -6,7 +6,7 @@ from numpy.testing import assert_array_equal
 from scipy.sparse import csr_matrix
 
 from problems.estimators.shared.coded import Classes, numbers_of_codes
-from problems.estimators.shared.machine_rows import each_machine, points_of
+from problems.estimators.shared.machine_rows import points_of
 from substrate.codings import CODINGS
 from substrate.errors import DataError, DeclarationError
 
@@ -26,13 +26,6 @@ def test_one_class_and_an_unknown_coding_are_refused():
         Classes.of(np.array(["ash", "ash"]), "one_vs_rest")
     with pytest.raises(DeclarationError, match="coding must be one of"):
         Classes.of(LABELS, "by_height")
-
-
-def test_a_target_of_zero_is_a_target_where_there_are_no_labels():
-    (one,) = each_machine(np.array([[0.0], [2.0], [0.0]]), labels=False)
-    assert one.whole
-    assert_array_equal(one.rows, [0, 1, 2])
-    assert_array_equal(one.y, [0.0, 2.0, 0.0])
 
 
 @pytest.mark.parametrize("kind", [np.array, csr_matrix])

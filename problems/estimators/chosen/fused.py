@@ -8,7 +8,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -16,7 +16,6 @@ from sklearn.exceptions import ConvergenceWarning
 from problems.estimators.chosen.search import Search
 from problems.estimators.shared.base import Fitted
 from problems.estimators.shared.calibration_scores import CalibrationScores
-from problems.estimators.shared.machine_rows import MachineRows, each_machine
 from problems.estimators.shared.probabilities import Calibration
 from substrate.arrays import Array
 from substrate.certificates import WIDER, Certificate, Row, warn_unless_holds
@@ -26,24 +25,21 @@ from substrate.kernels import Kernel
 from substrate.numbers import target_rounding
 from substrate.search.range_end import NEGLIGIBLE, end_row
 
-if TYPE_CHECKING:
-    pass
-
 __all__ = ["Choice", "Final", "FusedCalibration", "FusedSearch", "FusionRound", "fit_fused"]
 
 
 @dataclass(frozen=True, slots=True)
 class FusionRound:
-    """Training and validation rows: points and targets, one column per machine (0: not in it)."""
+    """Training and validation rows: points and targets, one column per machine."""
 
     X: Any
     Y: Array
     X_check: Any
     Y_check: Array
 
-    def machines(self, labels: bool) -> Iterator[tuple[MachineRows, MachineRows]]:
-        """Return the training and the validation rows of every machine."""
-        return zip(each_machine(self.Y, labels), each_machine(self.Y_check, labels), strict=True)
+    def targets(self) -> Iterator[tuple[Array, Array]]:
+        """Yield the targets of the training and of the validation rows of every machine."""
+        return zip(np.ascontiguousarray(self.Y.T), np.ascontiguousarray(self.Y_check.T), strict=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ For gamma see ``problems.LSSVMRegressorCV``.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,11 +21,10 @@ from problems.estimators.chosen.structure_refit import (
     rows_of,
 )
 from problems.estimators.penalised.group_weights import GroupWeights
-from problems.estimators.penalised.l1 import LEAST_ZETA, L1Machine
+from problems.estimators.penalised.l1 import LEAST_ZETA, L1Columns, L1Machine
 from problems.estimators.penalised.variation_fit import Variation
 from problems.estimators.shared.additive import AdditiveModel, kernel_matrices
 from problems.estimators.shared.holding import HeldModel
-from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import Array, non_negative, positive, whole_number
 from substrate.errors import DeclarationError
 from substrate.fits.l1 import zeta_max
@@ -67,8 +66,7 @@ def _kernel_rows(kernel: Kernel, round_: FusionRound) -> Array:
     return rows
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _FoldOfPath:
+class _FoldOfPath(NamedTuple):
     """One machine of a round: its points, the noise of its correlations, kernel matrix and target; validation rows."""
 
     points: Any
@@ -102,22 +100,10 @@ class OverZeta(FusedSearch):
     def each_fold(self, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Iterator[_FoldOfPath]:
         """Yield every machine of every round that validates some rows."""
         for one in rounds:
-            gram, below = _gram(kernel, one.X), _kernel_rows(kernel, one)
-            for train, check in one.machines(self.estimator._labels):
-                if not check.rows.size:
-                    continue
-                y = train.y
+            K, below = np.array(_gram(kernel, one.X).matrix), _kernel_rows(kernel, one)
+            for y, y_check in one.targets() if len(below) else ():
                 center = np.clip(y.mean(), y.min(), y.max())  # the bias absorbs it; otherwise it would hide small zetas
-                rows = np.ascontiguousarray(below[np.ix_(check.rows, train.rows)])
-                K = np.array(gram.restrict(train.rows).matrix)
-                yield _FoldOfPath(
-                    points=train.points(one.X, kernel.pairwise),
-                    noise=correlation_noise(K, y),
-                    K=K,
-                    y=y - center,
-                    rows=rows,
-                    known=check.y - center,
-                )
+                yield _FoldOfPath(one.X, correlation_noise(K, y), K, y - center, below, y_check - center)
 
     def choose(self, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Choice:
         """Choose zeta, or zeta and the ridge, with one kernel."""
@@ -180,11 +166,10 @@ class OverZeta(FusedSearch):
 
     def supports(self, kernel: Kernel, X: Any, Y: Array) -> tuple[SelectedSets, list[str]]:
         """Return the supports of all machines of a round, and why their paths end."""
-        gram, paths = _gram(kernel, X), list[Path]()
-        for machine in each_machine(Y, self.estimator._labels):
-            center = np.clip(machine.y.mean(), machine.y.min(), machine.y.max())
-            K = np.array((gram if machine.whole else gram.restrict(machine.rows)).matrix)
-            paths.append(l1_path_of(K, machine.y - center, self.estimator.zeta_min))
+        K, paths = np.array(_gram(kernel, X).matrix), list[Path]()
+        for y in np.ascontiguousarray(Y.T):
+            center = np.clip(y.mean(), y.min(), y.max())
+            paths.append(l1_path_of(K, y - center, self.estimator.zeta_min))
         return supports_along_paths(paths), [path.stop for path in paths]
 
     def choose_refitted(self, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Choice:
@@ -277,18 +262,16 @@ class OverRho(FusedSearch):
 
         Machines that validate no rows are left out, unless ``unjudged``.
         """
-        model, whole = self.estimator, self.options()
         Gram.of(kernel, round_.X)  # refuses what does not fit memory, warns of a degenerate kernel
-        matrices = kernel_matrices(kernel, round_.X)  # type: ignore[arg-type]
+        n, n_check = round_.X.shape[0], round_.X_check.shape[0]
+        if not (n_check or unjudged):
+            return
+        coordinates = self.options().coordinates(kernel_matrices(kernel, round_.X))  # type: ignore[arg-type]
         parts = kernel.components(round_.X.shape[1])  # type: ignore[attr-defined]
-        below = [part(round_.X_check, round_.X) for part in parts] if round_.X_check.shape[0] else []
-        for train, check in round_.machines(model._labels):
-            if not (check.rows.size or unjudged):
-                continue
-            coordinates = whole.coordinates([train.square(matrix) for matrix in matrices])
-            rows = [np.ascontiguousarray(part[np.ix_(check.rows, train.rows)]) for part in below]
-            none = np.zeros((0, train.y.size))
-            yield coordinates, train.y, coordinates.rows_at(rows or [none for _ in parts]), check.y
+        rows = [part(round_.X_check, round_.X) if n_check else np.zeros((0, n)) for part in parts]
+        below = coordinates.rows_at(rows)
+        for y, y_check in round_.targets():
+            yield coordinates, y, below, y_check
 
     def choose(self, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Choice:
         """Choose rho, or one for each group, with one kernel."""
@@ -350,20 +333,9 @@ class OverRho(FusedSearch):
 def _is_known(kernel: Kernel, X: Any, matrix: Array, y: Array, path: Path, zeta: float, tolerance: float) -> bool:
     """Return whether double precision determines the L1 substrate at zeta to the tolerance, by a point of its path."""
     point = path.at(zeta)
-    machine = L1Machine(
-        kernel=kernel,
-        X=X,
-        points=X,
-        matrix=matrix,
-        energy=matrix,
-        y=y,
-        weights=np.ones(y.size),
-        zeta=max(zeta, LEAST_ZETA),
-        ridge=0.0,
-        tolerance=tolerance,
-        a=point.primal,
-        fitted=matrix @ point.primal + point.bias,
-    )
+    columns, weights = L1Columns(kernel, X, X, matrix, matrix), np.ones(y.size)
+    fitted = matrix @ point.primal + point.bias
+    machine = L1Machine(columns, y, weights, max(zeta, LEAST_ZETA), 0.0, tolerance, point.primal, 0.0, fitted)
     return machine.bound().passes
 
 

@@ -121,14 +121,13 @@ class SetJudge:
 
     kernel: Kernel
     rounds: tuple[FusionRound, ...]
-    pooled: bool
     by_loo: bool
     gap: float
 
     @classmethod
     def of(cls, model: Any, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Self:
         """Return the judge of an estimator with one kernel."""
-        return cls(kernel, rounds, bool(model._labels), model.refit == "loo", float(model.gap))
+        return cls(kernel, rounds, model.refit == "loo", float(model.gap))
 
     def criteria(self, number: int, members: Members) -> Iterator[tuple[Criterion, int]]:
         """Yield the criterion of one round on the machines of some members, each with the number of its rows."""
@@ -194,16 +193,9 @@ class ComponentJudge(SetJudge):
         parts = self.kernel.components(round_.X.shape[1])  # type: ignore[attr-defined]
         # a kernel of zeros leaves the bias
         kernel = Componentwise(tuple(parts[place] for place in members)) if members else 0.0 * parts[0]
-        for train, check in round_.machines(self.pooled):
-            if not (check.rows.size or self.by_loo):
-                continue
-            yield RefittedRows(
-                kernel=kernel,
-                points=train.points(round_.X, False),
-                y=train.y,
-                below=round_.X_check[check.rows],
-                y_check=check.y,
-            )
+        if len(round_.Y_check) or self.by_loo:
+            for y, y_check in round_.targets():
+                yield RefittedRows(kernel, round_.X, y, round_.X_check, y_check)
 
     def every_member(self, number: int) -> Members:
         """Return all components."""
@@ -229,11 +221,10 @@ class SupportJudge(SetJudge):
         judged.
         """
         round_ = self.rounds[number]
-        Z, Z_check = self._features(round_, rows_of(members, round_.X.shape[0]))
-        for train, check in round_.machines(self.pooled):
-            if check.rows.size or self.by_loo:
-                points, below = Z[train.rows], Z_check[check.rows]
-                yield RefittedRows(kernel=Linear(), points=points, y=train.y, below=below, y_check=check.y)
+        if len(round_.Y_check) or self.by_loo:
+            Z, Z_check = self._features(round_, rows_of(members, round_.X.shape[0]))
+            for y, y_check in round_.targets():
+                yield RefittedRows(Linear(), Z, y, Z_check, y_check)
 
     def every_member(self, number: int) -> Members:
         """Return all rows of a round."""

@@ -9,7 +9,7 @@ On all rows :math:`1^T a = 0`, see :mod:`problems.l1_substrate`; on a basis ther
 
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -24,12 +24,11 @@ from problems.estimators.penalised.rows import (
 from problems.estimators.shared.base import Fitted, WeightedRows
 from problems.estimators.shared.checked_again import Added, Facts, StoredFit, definite_gram
 from problems.estimators.shared.classifier import Classifier
-from problems.estimators.shared.machine_rows import MachineRows, each_machine, in_columns
 from problems.estimators.shared.model import Model
 from problems.estimators.shared.probabilities import Calibration
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, non_negative, positive
-from substrate.certificates import Accuracy, Certificate, Row, Tolerance, power_of_two, warn_unless_holds
+from substrate.certificates import Accuracy, Certificate, Tolerance, power_of_two, warn_unless_holds
 from substrate.errors import DataError
 from substrate.fits.l1 import l1_rows, solve_l1, zeta_max
 from substrate.kernels import Kernel
@@ -42,12 +41,10 @@ from substrate.proof.penalties import prove_l1
 __all__ = [
     "LEAST_ZETA",
     "L1Columns",
-    "L1Fit",
     "L1Machine",
     "L1Model",
     "L1SubstrateClassifier",
     "L1SubstrateRegressor",
-    "fit_l1",
 ]
 
 #: Zeta in place of zero.
@@ -61,12 +58,12 @@ _INDEFINITE = ("accuracy", "unknown: the kernel matrix is not positive semi-defi
 
 
 @dataclass(frozen=True, slots=True)
-class L1Machine:
-    """One machine: kernel values of its rows with the points of its columns, and of these points with each other.
+class L1Columns:
+    """The columns of all machines of a fit: kernel values of its rows with all of them, or with those of a basis.
 
-    Where the kernel is a precomputed matrix, ``points`` are the numbers of its columns. Where the columns are those of
-    the ``whole`` of the rows, the coefficients sum to zero. ``negative`` is infinite for an indefinite matrix. Of a
-    machine that is solved, ``a`` and ``b`` are coefficients and bias, and ``fitted`` what ``predict`` returns.
+    The ``energy`` is the kernel matrix of their points; where the kernel is a precomputed matrix, ``points`` are the
+    numbers of its columns. Where the columns are those of the ``whole`` of the rows, coefficients sum to zero.
+    ``negative`` is infinite for an indefinite matrix.
     """
 
     kernel: Kernel
@@ -74,87 +71,15 @@ class L1Machine:
     points: Any
     matrix: Array
     energy: Array
-    y: Array
-    weights: Array
-    zeta: float
-    ridge: float
-    tolerance: float
     whole: bool = True
     negative: float = 0.0
-    a: Any = None
-    b: float = 0.0
-    fitted: Any = None
     facts: Facts = ()
-
-    def solve(self) -> "L1Machine":
-        """Return the machine with its solution, by the path down to zeta, in the units of y."""
-        unit = power_of_two(float(np.abs(self.y).max()))
-        how: Any = {"weights": self._unequal(), "energy": self.energy, "zero_sum": self.whole}
-        solved = solve_l1(self.matrix, self.y / unit, self.zeta / unit, ridge=self.ridge, **how)
-        a, b = unit * solved.coefficients, unit * solved.bias
-        (used,) = np.nonzero(a)
-        points = None if self.kernel.pairwise else self.points[used]
-        numbers = self.points[used] if self.kernel.pairwise else used
-        fitted = expansion_values(self.kernel, points, a[used], b, self.X, numbers)
-        return replace(self, a=a, b=b, fitted=fitted, facts=(("solver", f"exact path, {len(solved.path)} knots"),))
-
-    def zeta_max(self) -> float:
-        """Return the smallest zeta at which all coefficients are zero."""
-        return zeta_max(self.matrix, self.y, weights=self._unequal(), zero_sum=self.whole)
-
-    def bound(self) -> Accuracy:
-        """Return the row of the answer."""
-        basis: Any = {} if self.whole else {"points": self.points, "energy": self.energy}
-        columns = DoubleColumns.of_kernel(self.kernel, self.X, self.matrix, self.ridge, weights=self.weights, **basis)
-        tolerance = Tolerance.of(self.y, self.weights, self.tolerance)
-        row = accuracy_of(columns, OneNorm(self.zeta, self.whole), self.y, self.a, self.fitted, tolerance)
-        return replace(row, value=float("inf")) if self._is_indefinite else row
-
-    def certify(self) -> Added:
-        """Bound the answer, and check the conditions of optimality."""
-        answer = self.bound()
-        how: Any = {"weights": self._unequal(), "energy": self.energy, "zero_sum": self.whole}
-        checks = l1_rows(self.matrix, self.y, self.zeta, self.a, self.b, ridge=self.ridge, **how)
-        doubt = _INDEFINITE if self._is_indefinite else _UNKNOWN
-        return (answer, *checks), self.facts if answer.passes else (*self.facts, doubt)
-
-    def prove(self) -> Proof:
-        """Bound the answer in ball arithmetic."""
-        tolerance = tolerance_in_balls(self.y, self.weights, self.tolerance)
-        if self._is_indefinite:
-            return Proof.of(float("inf"), tolerance, 0, "the kernel matrix is not positive semi-definite")
-        penalty = OneNorm(self.zeta, self.whole)
-        arguments = (self.y, penalty, self.a, self.fitted, self.weights, tolerance, self.ridge)
-        return prove_l1(self.kernel, self.X, self.points, *arguments)
-
-    @property
-    def _is_indefinite(self) -> bool:
-        """Whether there is a ridge, which is convex for a positive semi-definite matrix only, and it is not."""
-        return self.ridge > 0.0 and np.isinf(self.negative)
-
-    def _unequal(self) -> Array | None:
-        """Return the weights of the rows; None where all are one."""
-        return None if (self.weights == 1.0).all() else self.weights
-
-
-@dataclass(frozen=True, slots=True)
-class L1Columns:
-    """The columns of all machines of a fit: kernel values of its rows with all of them, or with those of a basis."""
-
-    kernel: Kernel
-    X: Any
-    points: Any
-    matrix: Array
-    energy: Array
-    whole: bool
-    negative: float
-    facts: Facts
 
     @classmethod
     def of(cls, kernel: Kernel, X: Any, basis: Any = None) -> "L1Columns":
         """Return the columns of all rows, or of a basis: points, or numbers of columns where the matrix is given."""
         gram = definite_gram(kernel, X if basis is None or kernel.pairwise else basis)
-        E, facts = gram.matrix, tuple(gram.record())
+        E, facts = np.array(gram.matrix), tuple(gram.record())
         if basis is None:
             points = np.arange(gram.n) if kernel.pairwise else X
             return cls(kernel, X, points, E, E, True, gram.negative, facts)
@@ -164,52 +89,76 @@ class L1Columns:
             matrix, facts = kernel.values(X, basis), tuple(fact for fact in facts if fact[0] != "Gram matrix")
         return cls(kernel, X, basis, matrix, E, False, gram.negative, facts)
 
-    def machine(self, rows: MachineRows, weights: Array, zeta: float, ridge: float, tolerance: float) -> L1Machine:
-        """Return the machine of some rows."""
-        X, pairwise = rows.points(self.X, self.kernel.pairwise and self.whole), self.kernel.pairwise
-        square = np.array(rows.square(self.matrix)) if self.whole else self.matrix[rows.rows]
-        whole_points = np.arange(rows.y.size) if pairwise else X
-        return L1Machine(
-            kernel=self.kernel,
-            X=X,
-            points=whole_points if self.whole else self.points,
-            matrix=square,
-            energy=square if self.whole else self.energy,
-            y=rows.y,
-            weights=weights[rows.rows],
-            zeta=zeta,
-            ridge=ridge,
-            tolerance=tolerance,
-            whole=self.whole,
-            negative=self.negative,
+
+@dataclass(frozen=True, slots=True)
+class L1Machine:
+    """One machine on its columns; of one that is solved, coefficients, bias, and what ``predict`` returns."""
+
+    columns: L1Columns
+    y: Array
+    weights: Array
+    zeta: float
+    ridge: float
+    tolerance: float
+    a: Any = None
+    b: float = 0.0
+    fitted: Any = None
+    facts: Facts = ()
+
+    def solve(self) -> "L1Machine":
+        """Return the machine with its solution, by the path down to zeta, in the units of y."""
+        unit, columns = power_of_two(float(np.abs(self.y).max())), self.columns
+        solved = solve_l1(columns.matrix, self.y / unit, self.zeta / unit, ridge=self.ridge, **self._how())
+        a, b = unit * solved.coefficients, unit * solved.bias
+        (used,) = np.nonzero(a)
+        points = None if columns.kernel.pairwise else columns.points[used]
+        numbers = columns.points[used] if columns.kernel.pairwise else used
+        fitted = expansion_values(columns.kernel, points, a[used], b, columns.X, numbers)
+        return replace(self, a=a, b=b, fitted=fitted, facts=(("solver", f"exact path, {len(solved.path)} knots"),))
+
+    def zeta_max(self) -> float:
+        """Return the smallest zeta at which all coefficients are zero."""
+        return zeta_max(self.columns.matrix, self.y, weights=self._unequal(), zero_sum=self.columns.whole)
+
+    def bound(self) -> Accuracy:
+        """Return the row of the answer."""
+        given = self.columns
+        basis: Any = {} if given.whole else {"points": given.points, "energy": given.energy}
+        columns = DoubleColumns.of_kernel(
+            given.kernel, given.X, given.matrix, self.ridge, weights=self.weights, **basis
         )
+        tolerance = Tolerance.of(self.y, self.weights, self.tolerance)
+        row = accuracy_of(columns, OneNorm(self.zeta, given.whole), self.y, self.a, self.fitted, tolerance)
+        return replace(row, value=float("inf")) if self._is_indefinite else row
 
+    def certify(self) -> Added:
+        """Bound the answer, and check the conditions of optimality."""
+        answer = self.bound()
+        checks = l1_rows(self.columns.matrix, self.y, self.zeta, self.a, self.b, ridge=self.ridge, **self._how())
+        doubt = _INDEFINITE if self._is_indefinite else _UNKNOWN
+        return (answer, *checks), self.facts if answer.passes else (*self.facts, doubt)
 
-class L1Fit(NamedTuple):
-    """Coefficients in regression's sign and biases, one column per machine; zeta_max, rows and facts."""
+    def prove(self) -> Proof:
+        """Bound the answer in ball arithmetic."""
+        tolerance, columns = tolerance_in_balls(self.y, self.weights, self.tolerance), self.columns
+        if self._is_indefinite:
+            return Proof.of(float("inf"), tolerance, 0, "the kernel matrix is not positive semi-definite")
+        penalty = OneNorm(self.zeta, columns.whole)
+        arguments = (self.y, penalty, self.a, self.fitted, self.weights, tolerance, self.ridge)
+        return prove_l1(columns.kernel, columns.X, columns.points, *arguments)
 
-    coefficients: Array
-    bias: Array
-    zeta_max: float
-    rows: tuple[Row, ...]
-    facts: Facts
+    @property
+    def _is_indefinite(self) -> bool:
+        """Whether there is a ridge, which is convex for a positive semi-definite matrix only, and it is not."""
+        return self.ridge > 0.0 and np.isinf(self.columns.negative)
 
+    def _how(self) -> dict[str, Any]:
+        """Return what solver and conditions know of the machine beside its columns."""
+        return {"weights": self._unequal(), "energy": self.columns.energy, "zero_sum": self.columns.whole}
 
-def fit_l1(
-    columns: L1Columns, Y: Array, weights: Array, zeta: float, ridge: float, tolerance: float, *, labels: bool
-) -> L1Fit:
-    """Fit the machine of every column of the targets."""
-    each = list(each_machine(Y, labels))
-    machines = [columns.machine(rows, weights, zeta, ridge, tolerance).solve() for rows in each]
-    checked = [machine.certify() for machine in machines]
-    facts = dict.fromkeys((*columns.facts, ("zeta", f"{zeta:g}")))
-    if ridge > 0.0:
-        facts |= {("ridge", f"{ridge:g}/2 w'w is part of the objective"): None}
-    facts |= dict.fromkeys(fact for _, stated in checked for fact in stated)
-    a: list[Any] = [machine.a for machine in machines]
-    coefficients = in_columns(each, a, len(Y)) if columns.whole else np.column_stack(a)
-    bias, largest = np.array([machine.b for machine in machines]), max(machine.zeta_max() for machine in machines)
-    return L1Fit(coefficients, bias, largest, worst_rows([rows for rows, _ in checked]), tuple(facts))
+    def _unequal(self) -> Array | None:
+        """Return the weights of the rows; None where all are one."""
+        return None if (self.weights == 1.0).all() else self.weights
 
 
 class L1Model(Model):
@@ -223,9 +172,12 @@ class L1Model(Model):
         basis = None if model.basis is None else choose_basis(model, "kmeans++", kernel, given, Y, n_given)
         points = given.X if basis is None else basis.points
         columns = L1Columns.of(kernel, given.X, None if basis is None else basis.rows if points is None else points)
-        fit = fit_l1(columns, Y, given.weights, zeta, ridge, model._tolerance(), labels=bool(model._labels))
-        (used,) = np.nonzero(fit.coefficients.any(axis=1))
-        kept, bias, names = fit.coefficients[used], fit.bias, used
+        own = (given.weights, zeta, ridge, model._tolerance())
+        machines = [L1Machine(columns, y, *own).solve() for y in np.ascontiguousarray(Y.T)]
+        checked = [machine.certify() for machine in machines]
+        coefficients = np.column_stack([machine.a for machine in machines])
+        (used,) = np.nonzero(coefficients.any(axis=1))
+        kept, bias, names = coefficients[used], np.array([machine.b for machine in machines]), used
         model._keep_classes(coded, np.ascontiguousarray(Y[used]) if basis is None else None)
         if basis is None:
             kept, names = coded.sign(Y[used], kept), given.numbers[used]
@@ -234,9 +186,17 @@ class L1Model(Model):
             names = used if basis.rows is None else model.basis_indices_[used]
             if points is not None:
                 model.candidates_ = points
-        model.n_support_, model.zeta_max_, model.n_rows_ = int(used.size), fit.zeta_max, int(Y.shape[0])
-        facts = (*fit.facts, *(() if basis is None else basis_facts(basis)), *weights_of_rows(given))
-        model.certificate_ = Certificate(model._title, fit.rows, facts)
+        model.zeta_max_ = max(machine.zeta_max() for machine in machines)
+        model.n_support_, model.n_rows_ = int(used.size), int(Y.shape[0])
+        facts = (
+            *columns.facts,
+            ("zeta", f"{zeta:g}"),
+            *((("ridge", f"{ridge:g}/2 w'w is part of the objective"),) if ridge > 0.0 else ()),
+            *dict.fromkeys(fact for _, stated in checked for fact in stated),
+            *(() if basis is None else basis_facts(basis)),
+            *weights_of_rows(given),
+        )
+        model.certificate_ = Certificate(model._title, worst_rows([rows for rows, _ in checked]), facts)
         warn_unless_holds(model.certificate_)
         one = Y.shape[1] == 1
         values = np.ascontiguousarray(kept[:, 0] if one else kept)
@@ -263,12 +223,9 @@ class L1Model(Model):
         order = np.argsort(names)
         places = order[np.searchsorted(names[order], model.support_)]
         coefficients[places] = stored[:, None] if stored.ndim == 1 else stored
-        for each in each_machine(Y, bool(model._labels)):
-            own = (self.zeta(), self.ridge_of_w(), model._tolerance())
-            a = coefficients[each.rows if columns.whole else slice(None), each.column]
-            machine = columns.machine(each, given.weights, *own)
-            numbers: Any = {"a": a, "b": float(biases[each.column]), "fitted": fitted[each.rows, each.column]}
-            yield replace(machine, **numbers, facts=columns.facts)
+        own = (given.weights, self.zeta(), self.ridge_of_w(), model._tolerance())
+        for k, y in enumerate(np.ascontiguousarray(Y.T)):
+            yield L1Machine(columns, y, *own, coefficients[:, k], float(biases[k]), fitted[:, k], columns.facts)
 
     def fitted_values(self, given: WeightedRows) -> Array:
         """Return what ``predict`` returns for the rows of the fit; of a given matrix, without those of weight zero."""

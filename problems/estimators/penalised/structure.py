@@ -4,6 +4,7 @@ On a basis (:mod:`problems.reduced_maximal_variation`) the components are expand
 bounded at all rows.
 """
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, cast
@@ -11,8 +12,8 @@ from typing import Any, Literal, cast
 import numpy as np
 from sklearn.feature_selection import SelectorMixin
 
+from problems.estimators.full.ls_svm import LSSVMRegressor
 from problems.estimators.penalised.group_weights import GroupWeights
-from problems.estimators.penalised.refit import Refit, StoredRefit, component_refits, fit_refits, of_selection
 from problems.estimators.penalised.rows import (
     WithBasis,
     basis_facts,
@@ -24,17 +25,17 @@ from problems.estimators.penalised.rows import (
 from problems.estimators.penalised.variation_fit import FittedVariation, Variation
 from problems.estimators.shared.additive import DecoupledModel
 from problems.estimators.shared.base import Fitted, WeightedRows
-from problems.estimators.shared.checked_again import StoredFit
+from problems.estimators.shared.checked_again import StoredFit, recall_saddle
 from problems.estimators.shared.classifier import Classifier
-from problems.estimators.shared.components import component_functions, get_support
-from problems.estimators.shared.machine_rows import each_machine, in_columns
+from problems.estimators.shared.components import component_functions, components_of, get_support
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, non_negative, positive
-from substrate.certificates import Certificate, warn_unless_holds
+from substrate.certificates import NO_BOUND, Accuracy, Certificate, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
 from substrate.fits.coordinates import CUTOFF
 from substrate.gram import Gram
 from substrate.ingredients.component_weights import Weights
+from substrate.kernels import Componentwise
 from substrate.least_squares.saddle_certificate import worst_rows
 
 __all__ = ["MaximalVariationClassifier", "MaximalVariationRegressor"]
@@ -74,10 +75,9 @@ class MaximalVariationModel(DecoupledModel):
         basis = None if model.basis is None else choose_basis(model, "feature_vectors", kernel, given, Y, n_given)
         points = None if basis is None else basis.points
         Gram.of(kernel, X if points is None else points)  # refuses what does not fit memory, warns of widths
-        how: Any = {"labels": bool(model._labels), "weights": given.weights, "points": points}
-        machines, fits = replace(choices, rho=self.own_rho()).fit_all(kernel, X, Y, model._tolerance(), **how)
-        columns, checked = [fit.a for fit in fits], [fit.certify() for fit in fits]
-        a = in_columns(machines, columns, Y.shape[0]) if points is None else np.stack(columns, axis=1)
+        how: Any = {"weights": given.weights, "points": points}
+        fits = replace(choices, rho=self.own_rho()).fit_all(kernel, X, Y, model._tolerance(), **how)
+        a, checked = np.stack([fit.a for fit in fits], axis=1), [fit.certify() for fit in fits]
         one, bias = Y.shape[1] == 1, np.array([fit.b for fit in fits])
         rows = worst_rows([rows for rows, _ in checked])
         stated = dict.fromkeys(fact for _, facts in checked for fact in facts)
@@ -85,29 +85,33 @@ class MaximalVariationModel(DecoupledModel):
         facts += () if basis is None else basis_facts(basis)
         variation = np.array([fit.maximal_variation for fit in fits])
         model.maximal_variation_ = variation[0] if one else variation
-        support, vectors = np.arange(a.shape[0]), X if points is None else points
+        vectors = X if points is None else points
         if model.refit:
             chosen = self.mark_components(model.relevance)
             model.component_support_, gamma = chosen, float(model.gamma)
-            machines, refits = component_refits(model, X, Y, kernel, chosen, gamma, given.weights)
-            refitted = fit_refits(machines, refits, Y.shape[0])
-            kernel, support = refits[0].kernel or kernel, support if chosen.any() else support[:0]
-            a, bias, rows = refitted.coefficients[support], refitted.bias, (*refitted.rows, *of_selection(rows))
+            parts = [part for part, keep in zip(kernel.components(X.shape[1]), chosen, strict=True) if keep]
+            # a kernel of zeros leaves the bias
+            kernel = Componentwise(parts) if parts else 0.0 * kernel.components(X.shape[1])[0]
+            with warnings.catch_warnings(action="ignore"):  # its rows are on the certificate
+                machine = LSSVMRegressor(kernel, gamma, tol=model._tolerance()).fit(X, Y, given.weights)
+            a, bias = np.reshape(machine.support_values_, Y.shape), np.atleast_1d(machine.bias_)
+            selection = (row.plain(f"selection: {row.name}") if isinstance(row, Accuracy) else row for row in rows)
+            rows, record = (*machine.certificate_.rows, *selection), machine.certificate_.record
             told = f"LS-SVM on {chosen.sum()} of {chosen.size} components, gamma {gamma:g}"
-            facts += (("refit", told), *refitted.facts)
+            facts += (("refit", told), *(fact for fact in record if fact[0] in (NO_BOUND, "rounding")))
         model.certificate_ = Certificate(model._title, rows, facts)
         warn_unless_holds(model.certificate_)
-        model.n_rows_, codes = int(Y.shape[0]), np.ascontiguousarray(Y[support] if basis is None else Y[:0])
+        model.n_rows_, codes = int(Y.shape[0]), np.ascontiguousarray(Y if basis is None else Y[:0])
         model._keep_classes(coded, codes)
         signs = codes.reshape(codes.shape + (1,) * (a.ndim - codes.ndim))
         a = a if basis is not None else coded.sign(signs, a)  # from regression's sign to that of y f = 1 - e
         numbers = given.numbers
         if basis is not None:
-            numbers = support if basis.rows is None else given.numbers[basis.rows]
+            numbers = np.arange(basis.size) if basis.rows is None else given.numbers[basis.rows]
             model.basis_indices_ = None if basis.rows is None else numbers
         kept = np.ascontiguousarray(a[:, 0] if one else a)
-        model._keep_expansion(vectors, support, kernel, kept, float(bias[0]) if one else bias)
-        model.support_ = numbers[support]
+        model._keep_expansion(vectors, np.arange(a.shape[0]), kernel, kept, float(bias[0]) if one else bias)
+        model.support_ = numbers
 
     @property
     def decoupled(self) -> bool:
@@ -131,23 +135,11 @@ class MaximalVariationModel(DecoupledModel):
         Y = model._codes_again(given.y) if model._labels else given.y[:, None]
         X, weights = given.X, given.weights
         if model.refit:
-            return StoredFit(self.recall_refits(X, Y, weights), lambda: ((), (("kernel", repr(model.kernel_)),)))
+            if len(components_of(model.kernel_, X.shape[1])) != model.component_support_.sum():
+                raise DataError("component_support_ and the components of kernel_ do not belong together")
+            return recall_saddle(model, X, Y, weights, (float(model.gamma),) * Y.shape[1])
         facts = (("kernel", repr(model.kernel_)), *self.group_facts(), *weights_of_rows(given))
         return StoredFit(self.recall_machines(X, Y, weights), lambda: ((), facts))
-
-    def recall_refits(self, X: Any, Y: Array, weights: Array) -> Iterator[StoredRefit]:
-        """Return every machine on the selected components."""
-        model, stored = self.estimator, self.estimator._coefficients()
-        selected = model.kernel_ if model.component_support_.any() else None
-        if selected is not None and stored.shape[0] != Y.shape[0]:
-            raise DataError(f"the model has {stored.shape[0]} support values, these are {Y.shape[0]} rows")
-        if selected is not None and len(selected.components(X.shape[1])) != model.component_support_.sum():
-            raise DataError("component_support_ and the components of kernel_ do not belong together")
-        fitted = np.reshape(model._evaluate(X), Y.shape)
-        for machine in each_machine(Y, model._labels):
-            data = (machine.points(X, False), machine.y, weights[machine.rows])
-            refit = Refit(selected, *data, float(model.gamma), model._tolerance())
-            yield StoredRefit(refit, fitted[machine.rows, machine.column])
 
     def recall_machines(self, X: Any, Y: Array, weights: Array) -> Iterator[FittedVariation]:
         """Return every machine, with the optimum computed again for its multipliers."""
@@ -157,17 +149,10 @@ class MaximalVariationModel(DecoupledModel):
             raise DataError(f"the model has {stored.shape[0]} support values, these are {X.shape[0]} rows")
         a = stored[:, None] if stored.ndim == (2 if self.decoupled else 1) else stored
         fitted, biases = np.reshape(self.evaluate(X), Y.shape), np.atleast_1d(model.bias_)
-        how: Any = {"labels": bool(model._labels), "weights": weights}
-        how |= {"points": model.support_vectors_} if on_basis else {}
+        how: Any = {"weights": weights} | ({"points": model.support_vectors_} if on_basis else {})
         fits = replace(self.choices(), rho=self.own_rho()).fit_all(model.kernel_, X, Y, model._tolerance(), **how)
-        for machine_rows, fit in zip(*fits, strict=True):
-            rows = slice(None) if on_basis else machine_rows.rows
-            yield replace(
-                fit,
-                a=np.ascontiguousarray(a[rows, machine_rows.column]),
-                b=float(biases[machine_rows.column]),
-                fitted=fitted[machine_rows.rows, machine_rows.column],
-            )
+        for k, fit in enumerate(fits):
+            yield replace(fit, a=np.ascontiguousarray(a[:, k]), b=float(biases[k]), fitted=fitted[:, k])
 
     def evaluate_stream(self, X: Any) -> Array:
         """Return the predictions of rows that are read in blocks."""

@@ -8,7 +8,6 @@ import numpy as np
 
 from problems.estimators.shared.additive import kernel_matrices
 from problems.estimators.shared.checked_again import Added
-from problems.estimators.shared.machine_rows import MachineRows, each_machine
 from substrate.arrays import Array, check_memory, is_sparse, non_negative, positive
 from substrate.certificates import (
     WITH_CUTOFF,
@@ -109,11 +108,10 @@ class Variation:
         Y: Array,
         tolerance: float,
         *,
-        labels: bool,
         weights: Array | None = None,
         points: Any = None,
-    ) -> tuple[list[MachineRows], list["FittedVariation"]]:
-        """Fit the machine of every column; those on all rows share coordinates. ``points`` are those of a basis."""
+    ) -> list["FittedVariation"]:
+        """Fit the machine of every column in the same coordinates; ``points`` are those of a basis."""
         matrices, energies = kernel_matrices(kernel, X if points is None else points), None
         if points is not None:
             check_memory(
@@ -122,16 +120,9 @@ class Variation:
                 "Take a smaller basis, a larger cutoff, or fewer rows.",
             )
             energies, matrices = matrices, [component(X, points) for component in kernel.components(X.shape[1])]
-        machines, fits, whole = list(each_machine(Y, labels)), [], None
-        for machine in machines:
-            coordinates = whole if machine.whole else None
-            if coordinates is None:
-                mass = None if weights is None or (weights == 1.0).all() else weights[machine.rows]
-                own = [machine.square(matrix) if points is None else matrix[machine.rows] for matrix in matrices]
-                coordinates = self.coordinates(own, energies, mass)
-            whole = coordinates if machine.whole else whole
-            fits.append(self.fit(kernel, machine.points(X, False), points, coordinates, machine.y, tolerance))
-        return machines, fits
+        mass = None if weights is None or (weights == 1.0).all() else weights
+        coordinates = self.coordinates(matrices, energies, mass)
+        return [self.fit(kernel, X, points, coordinates, y, tolerance) for y in np.ascontiguousarray(Y.T)]
 
 
 def _columns(a: Array, count: int) -> list[Array]:

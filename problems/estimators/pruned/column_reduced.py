@@ -41,7 +41,7 @@ from problems.estimators.shared.checked_again import (
     definite_gram,
 )
 from problems.estimators.shared.classifier import Classifier
-from problems.estimators.shared.machine_rows import each_machine, points_of
+from problems.estimators.shared.machine_rows import points_of
 from problems.estimators.shared.model import Model
 from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import NO_BOUND, Certificate, Tolerance, warn_unless_holds
@@ -172,27 +172,16 @@ class ColumnModel(Model):
         model = self.estimator
         a = np.reshape(model._coefficients(), (model.support_.size, Y.shape[1]))
         bias, fitted = np.atleast_1d(model.bias_), np.reshape(self.evaluate(X), (X.shape[0], -1))
-        for machine_rows in each_machine(Y, True):
-            members, column = machine_rows.rows, machine_rows.column
-            used = np.flatnonzero(a[:, column])
-            # a coefficient on a row outside this machine is not one of its columns
-            place = np.searchsorted(members, model.support_[used])
-            inside = place < members.size
-            inside[inside] = members[place[inside]] == model.support_[used][inside]
+        for k, y in enumerate(np.ascontiguousarray(Y.T)):
+            used = np.flatnonzero(a[:, k])
             machine = ColumnMachine(
-                y=machine_rows.y,
-                columns=place[inside],
+                y=y,
+                columns=model.support_[used],
                 gamma=positive(model.gamma, "gamma"),
-                bias=float(bias[column]),
-                coefficients=np.ascontiguousarray(a[used[inside], column]),
+                bias=float(bias[k]),
+                coefficients=np.ascontiguousarray(a[used, k]),
             )
-            yield StoredColumns(
-                kernel=model.kernel_,
-                points=machine_rows.points(X, model.kernel_.pairwise),
-                machine=machine,
-                fitted=np.ascontiguousarray(fitted[members, column]),
-                tolerance=model._tolerance(),
-            )
+            yield StoredColumns(model.kernel_, X, machine, np.ascontiguousarray(fitted[:, k]), model._tolerance())
 
 
 @dataclass(eq=False, repr=False)
@@ -215,16 +204,15 @@ class ColumnReducedClassifier(Classifier):
         X, labels, _ = self._check_data(X, y, None, numeric=False)
         classes = self._encode(labels)
         Y = classes.codes(labels)
-        self._check_parameters(int((Y != 0.0).sum(axis=0).min()))
+        self._check_parameters(Y.shape[0])
         kernel = self._resolved_kernel(X)
         gram = definite_gram(kernel, X)
         a, bias = np.zeros_like(Y), np.zeros(Y.shape[1])
         facts, measured = dict.fromkeys((*gram.record(), ("gamma", f"{gamma:g}"))), dict[str, float]()
-        for part in each_machine(Y, True):
-            system = PatternSystem.of(gram if part.whole else gram.restrict(part.rows), part.y, gamma)
+        for k, y in enumerate(np.ascontiguousarray(Y.T)):
+            system = PatternSystem.of(gram, y, gamma)
             selected = self._select(system)
-            solved = self._solve(system, selected.columns)
-            a[part.rows[selected.columns], part.column], bias[part.column] = solved
+            a[selected.columns, k], bias[k] = self._solve(system, selected.columns)
             facts |= dict.fromkeys(selected.facts)
             measured |= {name: max(value, measured.get(name, value)) for name, value in selected.measured.items()}
         kept, single = np.flatnonzero(a.any(axis=1)), Y.shape[1] == 1
@@ -243,8 +231,8 @@ class ColumnReducedClassifier(Classifier):
         return self
 
     @abstractmethod
-    def _check_parameters(self, smallest: int) -> None:
-        """Refuse bad parameters, given the number of rows of the smallest machine, before the kernel is computed."""
+    def _check_parameters(self, n: int) -> None:
+        """Refuse bad parameters, given the number of rows, before the kernel is computed."""
 
     @abstractmethod
     def _select(self, system: PatternSystem) -> Selection:
@@ -290,7 +278,7 @@ class LS2SVMClassifier(ColumnReducedClassifier):
     threshold: float = 0.2
     _title = "LS2-SVM classification"
 
-    def _check_parameters(self, smallest: int) -> None:
+    def _check_parameters(self, n: int) -> None:
         positive(self.threshold, "threshold")
 
     def _select(self, system: PatternSystem) -> Selection:
@@ -336,8 +324,8 @@ class AdaPinvClassifier(ColumnReducedClassifier):
     max_epochs: int = 2000
     _title = "Ada-Pinv classification"
 
-    def _check_parameters(self, smallest: int) -> None:
-        support_count(self.n_support, smallest)
+    def _check_parameters(self, n: int) -> None:
+        support_count(self.n_support, n)
         positive(self.adaline_tol, "adaline_tol")
         whole_number(self.max_epochs, "max_epochs", 1)
         if not isinstance(self.accelerated, (bool, np.bool_)):
@@ -392,8 +380,8 @@ class IPLSSVMClassifier(ColumnReducedClassifier):
     n_support: float = 0.5
     _title = "IP-LSSVM classification"
 
-    def _check_parameters(self, smallest: int) -> None:
-        support_count(self.n_support, smallest)
+    def _check_parameters(self, n: int) -> None:
+        support_count(self.n_support, n)
 
     def _select(self, system: PatternSystem) -> Selection:
         alpha = system.labels * system.solve()
@@ -462,10 +450,10 @@ class ALSSVMClassifier(ColumnReducedClassifier):
     _model_type = PatternModel
     _title = "A-LSSVM classification"
 
-    def _check_parameters(self, smallest: int) -> None:
+    def _check_parameters(self, n: int) -> None:
         positive(self.threshold, "threshold")
         whole_number(self.max_epochs, "max_epochs", 1)
-        support_count(self.n_support, smallest)
+        support_count(self.n_support, n)
         self._seed = int(_generator(self.random_state).randint(2**31 - 1))  # one for all: each starts as it would alone
 
     def _select(self, system: PatternSystem) -> Selection:
