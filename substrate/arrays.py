@@ -444,10 +444,20 @@ def partition(values: Any, k: int) -> Any:
 
 
 def cholesky(matrix: Any) -> Any:
-    """Return the lower Cholesky factor; a matrix that is not positive definite is refused."""
+    """Return the lower Cholesky factor; a matrix that is not positive definite is refused.
+
+    What stands above the diagonal is not part of it.
+    """
     if _library(matrix) == "torch":
         factor, info = sys.modules["torch"].linalg.cholesky_ex(matrix)
         if int(info):
+            raise SolverError(_NOT_DEFINITE)
+        return factor
+    if isinstance(matrix, np.ndarray):
+        from scipy.linalg.lapack import dpotrf
+
+        factor, info = dpotrf(matrix, lower=1, clean=0)
+        if info:
             raise SolverError(_NOT_DEFINITE)
         return factor
     try:
@@ -484,7 +494,7 @@ def invert_triangle(L: Any) -> Any:
     inverse, status = dtrtri(L, lower=1)
     if status != 0:
         raise np.linalg.LinAlgError("a triangle with a zero on its diagonal has no inverse")
-    return np.asarray(inverse)
+    return np.tril(inverse)
 
 
 def room_on_device(array: Any, n_bytes: float, what: str, advice: str) -> None:

@@ -1,14 +1,11 @@
-r"""The Gram matrix: the one owner of K, its factors, its coordinates and every alteration made to it.
+r"""The Gram matrix: the one owner of K, its factor, its coordinates and every alteration made to it.
 
-On the host one :math:`N \times N` array serves the closed form from beginning to end. Both triangles hold K at first;
-the Cholesky factor of :math:`K + \operatorname{diag}(d)` then overwrites one of them, and the other, with the diagonal
-kept aside, still gives exact products with K for refinement and certificate. On a device K and the factor lie side by
-side, and a matrix that is not positive definite is refused: there is no indefinite factorisation in the array API.
+K stays as it is, wherever it lives, and the Cholesky factor of :math:`K + \operatorname{diag}(d)` lies beside it. A
+matrix that is not positive definite is factored as a symmetric indefinite one on the host, and refused on a device:
+there is no such factorisation in the array API.
 """
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -16,7 +13,6 @@ import numpy as np
 from substrate.arrays import (
     Array,
     blocks_beside,
-    check_memory,
     cholesky,
     diagonal_of,
     diagonal_set,
@@ -31,7 +27,6 @@ from substrate.arrays import (
     real_array,
     real_points,
     room_on_device,
-    row_blocks,
     solve_triangular,
     take_rows,
     to_numpy,
@@ -51,7 +46,7 @@ from substrate.numbers import cholesky_rounding, eigenvalue_shift, lost_beside, 
 from substrate.operators import KernelOperator
 from substrate.threads import blas_threads
 
-__all__ = ["Alteration", "Coordinates", "Gram", "has_room_for_matrix", "mirror_lower", "refuse_negative"]
+__all__ = ["Alteration", "Coordinates", "Gram", "has_room_for_matrix", "refuse_negative"]
 
 #: Asymmetry of a given matrix, relative to its largest entry, that rounding in double precision explains.
 _ROUNDED = 1e-10
@@ -61,8 +56,6 @@ _ROUNDED_SINGLE = 1e-6
 _CONSTANT = 1e-9
 #: The alteration recorded of a matrix that is not a kernel matrix.
 _INDEFINITE = "not positive semi-definite"
-#: Up to this many columns, one matrix-vector product per column beats the packed matrix-matrix product.
-_FEW_COLUMNS = 8
 
 
 class Alteration(NamedTuple):
@@ -126,15 +119,6 @@ def refuse_negative(values: Array, rounding: float = 0.0) -> None:
             f"(the largest is {largest:.6g}), so the problem is not convex; use a positive semi-definite "
             "kernel, or clip the eigenvalues yourself and pass the result"
         )
-
-
-def mirror_lower(K: Array) -> None:
-    """Copy the lower triangle of K onto its upper one, block by block."""
-    n = K.shape[0]
-    for rows in row_blocks(n, n):
-        K[rows, rows.stop :] = K[rows.stop :, rows].T
-        square = K[rows, rows]
-        K[rows, rows] = np.tril(square) + np.tril(square, k=-1).T
 
 
 def _warn_if_degenerate(matrix: Any, X: Any) -> None:
@@ -216,8 +200,7 @@ class Gram(KernelOperator):
         self.cancelled = 0.0
         self._store = matrix
         self._ridge: Array | None = None
-        self._factor_diagonal: Array | None = None
-        #: The factor beside the matrix, on a device.
+        #: The lower Cholesky factor, or the factors of a symmetric indefinite matrix with their pivots.
         self._factor: Any = None
         self._pivots: Any = None
         #: The points of which the matrix was computed in strips; None for a matrix from elsewhere, or a part of one.
@@ -229,16 +212,10 @@ class Gram(KernelOperator):
         """Return the Gram matrix of a resolved kernel on points, refused before allocation when it cannot fit."""
         X = real_points(X)
         n = int(X.shape[0])
-        if is_device_array(X):
-            what = f"the {n} x {n} kernel matrix and its factor"
-            room_on_device(X, 16.0 * n * n, what, "take a reduced set of rows.")
-        else:
-            check_memory(
-                8.0 * n * n,
-                f"the {n} x {n} kernel matrix",
-                "LSSVMRegressor and LSSVMClassifier fit it with solver='cg', which stores none of it; or take a "
-                "reduced set of rows.",
-            )
+        what, advice = f"the {n} x {n} kernel matrix and its factor", "take a reduced set of rows."
+        if not is_device_array(X):
+            advice = "LSSVMRegressor and LSSVMClassifier fit it with solver='cg', which stores none of it; or " + advice
+        room_on_device(X, 16.0 * n * n, what, advice)
         if kernel.pairwise:
             given, alterations = _symmetric(X.toarray() if is_sparse(X) else X, "the precomputed kernel matrix")
             return cls(symmetric_matrix(kernel, given), kernel, alterations)
@@ -264,88 +241,59 @@ class Gram(KernelOperator):
 
     @property
     def diagonal(self) -> Array:
-        """The diagonal of K, wherever a factor is."""
+        """The diagonal of K."""
         return self._diagonal
 
     @property
-    def _on_device(self) -> bool:
-        return is_device_array(self._store)
-
-    @property
     def matrix(self) -> Array:
-        """K itself: a read-only view, or a copy once a factor lives in its upper triangle."""
-        view: Array = self._store if self._on_device else self._store.view()
-        if self._on_device:
-            return view
-        if self._ridge is None:
+        """K itself, on the host as a view that cannot be written to."""
+        view: Array = self._store if is_device_array(self._store) else self._store.view()
+        if view is not self._store:
             view.flags.writeable = False
-            return view
-        K: Array = self._store.copy()
-        mirror_lower(K)
-        return K
+        return view
 
     def product(self, V: Array) -> Array:
-        """Return K V, from the triangle that no factor overwrites."""
-        from scipy.linalg.blas import dsymm, dsymv
-
-        if self._on_device:
-            product: Array = self._store @ V
-            return product
-        stored = self._store.T  # Fortran's upper triangle is the untouched one
+        """Return K V."""
         with blas_threads(self.n):
-            if V.ndim == 1:
-                return np.asarray(dsymv(1.0, stored, V))
-            if V.shape[1] <= _FEW_COLUMNS:
-                return np.column_stack([dsymv(1.0, stored, column) for column in V.T])
-            return np.ascontiguousarray(dsymm(1.0, stored, V))
+            product: Array = self._store @ V
+        return product
 
     def factorize(self, ridge: Array) -> None:
-        """Factor K + diag(ridge) in place; :meth:`solve` then uses it.
+        """Factor K + diag(ridge); :meth:`solve` then uses it.
 
         Cholesky, or, where the matrix turns out not to be positive definite, the symmetric indefinite
         factorisation, recorded as such. The factor of the same diagonal is kept.
         """
-        from scipy.linalg.lapack import dpotrf
+        if self._factor is not None and bool(namespace_of(ridge).all(self._ridge == ridge)):
+            return
+        self.release()  # its memory is reused
+        try:
+            self._factor = self._cholesky(ridge)
+        except SolverError:
+            if is_device_array(self._store):
+                raise
+            self._factorize_indefinite(ridge)
+        self._ridge = namespace_of(ridge).asarray(ridge, copy=True)
 
-        if self._on_device:
-            self._factor = None  # its memory is reused
-            diagonal_set(self._store, self._diagonal + ridge)
-            try:
+    def _cholesky(self, ridge: Array) -> Any:
+        """Return the lower factor of K + diag(ridge)."""
+        diagonal_set(self._store, self.diagonal + ridge)
+        try:
+            with blas_threads(self.n):
                 # of the transpose, the same matrix by columns, as LAPACK has it: it is copied in half the time
-                self._factor = cholesky(self._store.mT)
-            finally:
-                diagonal_set(self._store, self._diagonal)
-            return
-        if self._factor_diagonal is not None and self._ridge is not None and np.array_equal(self._ridge, ridge):
-            return
-        with blas_threads(self.n):
-            self._restore()
-            self._ridge = ridge.copy()
-            np.fill_diagonal(self._store, self._diagonal + ridge)
-            factor, info = dpotrf(self._store.T, lower=1, clean=0, overwrite_a=1)
-            if info > 0:
-                self._factorize_indefinite(ridge, info)
-            elif not np.shares_memory(factor, self._store):
-                self._store = factor.T
-            self._factor_diagonal = self._store.diagonal().copy()
-            np.fill_diagonal(self._store, self._diagonal)
+                return cholesky(self._store.mT)
+        finally:
+            diagonal_set(self._store, self.diagonal)
 
     def solve(self, B: Array) -> Array:
         """Return (K + diag(ridge))^{-1} B with the present factor."""
-        from scipy.linalg.lapack import dpotrs, dsytrs
-
-        if self._on_device:
-            factor = self._present_factor()
-            return solve_triangular(factor, solve_triangular(factor, B), transposed=True)  # type: ignore[no-any-return]
-        diagonal = self._present_factor()
-        columns = np.asfortranarray(B)
-        with blas_threads(self.n), self._factor_in_place(diagonal):
+        factor = self._present_factor()
+        with blas_threads(self.n):
             if self._pivots is None:
-                X, info = dpotrs(self._store.T, columns, lower=1)
-            else:
-                X, info = dsytrs(self._store.T, self._pivots, columns, lower=1)
-        if info != 0:
-            raise SolverError(f"LAPACK refused the triangular solve (info = {info})")
+                return solve_triangular(factor, solve_triangular(factor, B), transposed=True)  # type: ignore[no-any-return]
+            from scipy.linalg.lapack import dsytrs
+
+            X, _ = dsytrs(factor, self._pivots, B, lower=1)
         return np.asarray(X)
 
     def inverse(self) -> Array:
@@ -359,18 +307,9 @@ class Gram(KernelOperator):
 
     def inverse_factor(self) -> Any:
         """Return a lower triangle W with (K + diag(ridge))^{-1} = W'W; None if indefinite."""
-        from scipy.linalg.lapack import dtrtri
-
-        diagonal = self._present_factor()
-        if self._on_device:
-            return invert_triangle(diagonal)
-        if self._pivots is not None:
-            return None
-        with blas_threads(self.n), self._factor_in_place(diagonal):
-            factor, info = dtrtri(self._store.T, lower=1)
-        if info != 0:
-            raise SolverError(f"LAPACK refused the inverse of the factor (info = {info})")
-        return np.tril(factor)
+        factor = self._present_factor()
+        with blas_threads(self.n):
+            return invert_triangle(factor) if self._pivots is None else None
 
     def inverse_diagonal(self) -> Array:
         """Return the diagonal of (K + diag(ridge))^{-1}: column sums of squares of the inverse factor."""
@@ -379,11 +318,9 @@ class Gram(KernelOperator):
         return diagonal
 
     def _present_factor(self) -> Any:
-        """Return the factor on a device, or the diagonal of the factor in place."""
-        factor = self._factor if self._on_device else self._factor_diagonal
-        if factor is None:
+        if self._factor is None:
             raise DeclarationError("factorize(ridge) must come before solve and inverse")
-        return factor
+        return self._factor
 
     def coordinates(self, cutoff: float | None = None) -> Coordinates:
         """Return well-conditioned coordinates of K, without directions below ``cutoff`` times the largest eigenvalue.
@@ -401,10 +338,8 @@ class Gram(KernelOperator):
 
     def block(self, rows: Any, columns: Any) -> Array:
         """Return the entries of some rows and some columns."""
-        if self._on_device:
+        if is_device_array(self._store):
             return own_copy(take_rows(take_rows(self._store, columns).T, rows))  # type: ignore[no-any-return]
-        if self._ridge is not None:
-            raise DeclarationError("blocks are taken before the matrix is factored, or after release()")
         part: Array = self._store[np.ix_(rows, columns)]
         return part
 
@@ -415,9 +350,8 @@ class Gram(KernelOperator):
         return restricted
 
     def release(self) -> None:
-        """Restore K in the triangle that holds a factor, so that :attr:`matrix` is a view again."""
-        self._factor = None
-        self._restore()
+        """Forget the factor, and give its memory back."""
+        self._factor = self._ridge = self._pivots = None
 
     def record(self) -> tuple[tuple[str, str], ...]:
         """Return facts for a certificate: kernel, size, ranks kept, alterations."""
@@ -425,30 +359,23 @@ class Gram(KernelOperator):
         ranks = "".join(f", rank {c.rank} kept at cut-off {c.cutoff:.1e}" for c in self._coordinates.values())
         facts.append(("Gram matrix", f"{self.n} x {self.n}{ranks}"))
         facts += [("alteration", str(alteration)) for alteration in self.alterations]
-        facts += [("computed by", where_it_lives(self._store))] if self._on_device else []
+        facts += [("computed by", where_it_lives(self._store))] if is_device_array(self._store) else []
         return tuple(facts)
 
-    def _factorize_indefinite(self, ridge: Array, failed_at: int) -> None:
+    def _factorize_indefinite(self, ridge: Array) -> None:
         from scipy.linalg.lapack import dsytrf, dsytrf_lwork
 
-        np.fill_diagonal(self._store, self._diagonal)
-        self._restore()
-        smallest = self._warn_if_indefinite()
-        self.alterations += (
-            Alteration("symmetric indefinite factorisation", smallest, f"Cholesky stopped at row {failed_at}"),
-        )
-        self._ridge = ridge
-        np.fill_diagonal(self._store, self._diagonal + ridge)
+        what, why = "symmetric indefinite factorisation", "K + diag(1/(gamma v)) has no Cholesky factor"
+        self.alterations += (Alteration(what, self._warn_if_indefinite(), why),)
         lwork, _ = dsytrf_lwork(self.n, lower=1)
-        factor, self._pivots, info = dsytrf(self._store.T, lower=1, lwork=int(lwork), overwrite_a=1)
+        matrix = np.asfortranarray(self._store + np.diag(ridge))
+        with blas_threads(self.n):
+            factor, pivots, info = dsytrf(matrix, lower=1, lwork=int(lwork), overwrite_a=1)
         if info > 0:
-            np.fill_diagonal(self._store, self._diagonal)
-            self._restore()
             raise SolverError(
                 "K + I/gamma is exactly singular; change gamma slightly or use a positive definite kernel"
             )
-        if not np.shares_memory(factor, self._store):
-            self._store = factor.T
+        self._factor, self._pivots = factor, pivots
 
     def check_definite(self) -> None:
         """Warn and record when a matrix of unknown origin has a negative eigenvalue beyond rounding.
@@ -456,9 +383,8 @@ class Gram(KernelOperator):
         K + diag(d) may be positive definite although K is not, so its factorisation proves nothing; that of K itself,
         shifted by its own rounding error, does.
         """
-        self._restore()
         xp = namespace_of(self._store)
-        trace = max(float(xp.sum(self._diagonal)), 0.0)
+        trace = max(float(xp.sum(self.diagonal)), 0.0)
         rounding = cholesky_rounding(self.n) * trace
         # what entries rounded in double precision explain, or else in single: a share of the largest eigenvalue
         for lift in (rounding, _ROUNDED_SINGLE * trace / self.n):
@@ -470,22 +396,11 @@ class Gram(KernelOperator):
         self.alterations += (Alteration(_INDEFINITE, smallest, "smallest eigenvalue of K"),)
 
     def _is_definite(self, lift: float) -> bool:
-        from scipy.linalg.lapack import dpotrf
-
-        if self._on_device:
-            try:
-                self.factorize(namespace_of(self._store).full_like(self._diagonal, lift))
-            except SolverError:
-                return False
-            self.release()
-            return True
-        np.fill_diagonal(self._store, self._diagonal + lift)
-        with blas_threads(self.n):
-            factor, info = dpotrf(self._store.T, lower=1, clean=0, overwrite_a=1)
-        self._store = self._store if np.shares_memory(factor, self._store) else factor.T
-        np.fill_diagonal(self._store, self._diagonal)
-        mirror_lower(self._store)
-        return bool(info == 0)
+        try:
+            self._cholesky(namespace_of(self._store).full_like(self.diagonal, lift))
+        except SolverError:
+            return False
+        return True
 
     def _warn_if_indefinite(self) -> float:
         values = to_numpy(namespace_of(self._store).linalg.eigvalsh(self._store))
@@ -501,17 +416,3 @@ class Gram(KernelOperator):
                 stacklevel=user_level(),
             )
         return smallest
-
-    @contextmanager
-    def _factor_in_place(self, diagonal: Array) -> Iterator[None]:
-        np.fill_diagonal(self._store, diagonal)
-        try:
-            yield
-        finally:
-            np.fill_diagonal(self._store, self._diagonal)
-
-    def _restore(self) -> None:
-        """Restore K in the upper triangle."""
-        if self._ridge is not None:
-            mirror_lower(self._store)
-        self._ridge = self._factor_diagonal = self._pivots = None

@@ -40,8 +40,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from substrate.arrays import Array
-from substrate.gram import mirror_lower
+from substrate.arrays import Array, row_blocks
 from substrate.least_squares.left_out_blocks import LeftOutBlocks
 
 __all__ = ["FactoredCriterion"]
@@ -191,3 +190,12 @@ class _Factored:
         else:
             B -= np.outer(self.unit / self.constant, self.unit)
         return B
+
+
+def mirror_lower(K: Array) -> None:
+    """Copy the lower triangle of K onto its upper one, block by block."""
+    n = K.shape[0]
+    for rows in row_blocks(n, n):
+        K[rows, rows.stop :] = K[rows.stop :, rows].T
+        square = K[rows, rows]
+        K[rows, rows] = np.tril(square) + np.tril(square, k=-1).T

@@ -32,9 +32,10 @@ def refuse_a_matrix_too_large(model, X, y):
         tracemalloc.stop()
     held_out = own.get("validation_fraction", 0.0) if own.get("cv") is None else 0.0
     rows = 3000 - int(np.ceil(3000 * held_out))  # the others validate
-    entries = Basis().n_candidates * Basis().n_scoring if own.get("basis") is not None else rows**2  # never all pairs
+    # a matrix and its factor, or the values of candidates for a basis, never all pairs
+    needed = 8 * Basis().n_candidates * Basis().n_scoring if own.get("basis") is not None else 16 * rows**2
     # where the matrix of all rows has no room, conjugate gradients are tried, whose preconditioner has none either
-    size = "bytes" if own.get("solver") == "auto" and own["basis"] is None else f"{8 * entries} bytes"
+    size = "bytes" if own.get("solver") == "auto" and own["basis"] is None else f"{needed} bytes"
     for pattern in (
         size,
         "1000000 bytes",
