@@ -28,7 +28,6 @@ EQUATIONS: dict[str, tuple[str, ...]] = {
     "Mika1999b": (),
     "Suykens2003": (),
     "Barber2021": (),
-    "BellMcCaffrey2002": (),
     "Breiman1996": (),
     "Platt2000": (),
     "SunLoader1994": (),

@@ -93,10 +93,6 @@ def declare(
         x = solution()
         return (stated.fit.row(tolerance), *column_rows(A, kept, B, float(x[0]), x[1:], tolerance=tolerance))
 
-    def rescale() -> tuple[Any, float]:
-        unit = float(np.linalg.norm(B))
-        return _problem(basis, B / unit).problem, unit
-
     def record() -> tuple[tuple[str, str], ...]:
         kept_columns = f"{kept.size} of {labels.size}, {int(inside.sum())} directions of {kept.size + 1} kept"
         return (*gram.record(), ("columns", kept_columns))
@@ -116,7 +112,7 @@ def declare(
         rows=rows,
         record=record,
         units=lambda: units,
-        rescaled=rescale,
+        unit=lambda: float(np.linalg.norm(B)),
         accuracy=_UNBOUNDED,
     )
 

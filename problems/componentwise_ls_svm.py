@@ -51,7 +51,7 @@ DEMONSTRATION = Demonstration(
             dataset="boston",
             kernel=Componentwise(RBF(sigma=4.0)),
             parameters={"gamma": 10.0},
-            every=4,
+            every=10,
             standardize=True,
         ),
     ),
@@ -110,10 +110,7 @@ def _declare(data: RegressionData, factors: list[Array]) -> Declared:
         norm = float(np.sqrt(data.y @ data.pulls))
         return {"component_norms": norm, "component_values": float(np.abs(data.y).max())}
 
-    def build(data: RegressionData) -> Declared:
-        return _declare(data, factors)
-
-    return data.declare("Componentwise LS-SVM", problem, {"gamma": gamma}, values, rows, build, sizes=sizes)
+    return data.declare("Componentwise LS-SVM", problem, {"gamma": gamma}, values, rows, sizes=sizes)
 
 
 def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, Array]:

@@ -117,10 +117,6 @@ def declare(K: Any, y: Any, K_val: Any, y_val: Any, Z: Any, task: str = "regress
         )
         return fit.row(tolerance), zero_sum_row(alpha.value, tolerance, pulls), orthogonal
 
-    def rescale() -> tuple[Any, float]:
-        unit = float(np.linalg.norm(both)) or 1.0
-        return _problem(gram, target / unit, below, target_val / unit, columns)[0], unit
-
     all_signs = np.append(signs, signs_of(target_val, task))
     values = {
         "errors": lambda: (all_signs * errors())[: gram.n],
@@ -135,7 +131,7 @@ def declare(K: Any, y: Any, K_val: Any, y_val: Any, Z: Any, task: str = "regress
         values=values,
         rows=rows,
         record=lambda: (*gram.record(), ("columns of c", str(columns.shape[1]))),
-        rescaled=rescale,
+        unit=lambda: float(np.linalg.norm(both)) or 1.0,
         accuracy=_UNBOUNDED,
     )
 

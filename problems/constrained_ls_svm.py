@@ -89,10 +89,6 @@ class _ConstrainedData(RegressionData):
         value = float(parameters[self.quantity].value)
         return replace(self, value=value, gamma=_gamma(self.gram, self.y, self.v, self.quantity, value))
 
-    def in_unit(self, unit: float) -> Self:
-        """Return the same data with y measured in a unit; gamma has none."""
-        return replace(self, y=self.y / unit, value=self.value / unit)
-
     def enclose(self, lam: float) -> tuple[float, float]:
         """Return the ends between which noise or norm of the exact machine at lambda is."""
         solved = _solve(self.gram, self.y, self.v, 1.0 / lam)
@@ -198,7 +194,6 @@ def _declare(data: _ConstrainedData) -> Declared:
         {data.quantity: value},
         values,
         rows,
-        _declare,
         sizes=lambda now: {"gamma": now.gamma},
         accuracy=accuracy,
     )

@@ -63,6 +63,7 @@ DEMONSTRATION = Demonstration(
             dataset="ripley",
             kernel=RBF(sigma=0.5),
             parameters={},
+            every=2,
             build=half_validates,
         ),
     ),
@@ -88,10 +89,6 @@ def declare(K: Any, y: Any, K_val: Any, y_val: Any, task: str = "regression", cu
     def record() -> tuple[tuple[str, str], ...]:
         return (*gram.record(), ("coordinates", f"stacked rows, {basis.rank} kept at cut-off {basis.cutoff:.1e}"))
 
-    def rescale() -> tuple[Any, float]:
-        unit = float(np.linalg.norm(both_targets)) or 1.0
-        return _problem(basis, both_targets / unit)[0], unit
-
     signs = np.append(signs_of(target, task), signs_of(target_val, task))
     values = {
         "errors": lambda: (signs * e.value)[: target.size],
@@ -110,7 +107,7 @@ def declare(K: Any, y: Any, K_val: Any, y_val: Any, task: str = "regression", cu
         values=values,
         rows=rows,
         record=record,
-        rescaled=rescale,
+        unit=lambda: float(np.linalg.norm(both_targets)) or 1.0,
         accuracy=accuracy,
     )
 

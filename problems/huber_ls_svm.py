@@ -28,7 +28,7 @@ Fast path: :func:`substrate.fits.row_newton.solve_rows` with the loss :class:`su
 [Huber1964]_; not in the papers of this package, whose introduction to weights ([Suykens2002]_ section 1) names it.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import cvxpy as cp
@@ -85,9 +85,6 @@ class _HuberData(RegressionData):
     def cost(self) -> float:
         return float(self.gamma_v @ huber_loss(self.y - np.median(self.y), self.delta))
 
-    def in_unit(self, unit: float) -> "_HuberData":
-        return replace(self, y=self.y / unit, delta=self.delta / unit)
-
     def bound(self, w: Array, e: Array) -> Accuracy:
         tolerance = Tolerance.of_page(self.y, np.ones(self.y.size), UNPOLISHED)
         return bound_declared(self.R, Huber(self.delta).of_rows(self.y, self.gamma_v), w, self.y - e, tolerance)
@@ -126,7 +123,7 @@ def _primal(data: _HuberData) -> Declared:
         return data.bound(w.value, e.value)
 
     title, parameters = "Huber LS-SVM (primal)", {"gamma": gamma}
-    return data.declare(title, problem, parameters, values, rows, _primal, accuracy=accuracy)
+    return data.declare(title, problem, parameters, values, rows, accuracy=accuracy)
 
 
 def _dual(data: _HuberData) -> Declared:
@@ -161,7 +158,7 @@ def _dual(data: _HuberData) -> Declared:
         return data.bound(R.T @ support_values(), errors())
 
     title, parameters = "Huber LS-SVM (dual)", {"gamma": gamma}
-    return data.declare(title, problem, parameters, values, rows, _dual, accuracy=accuracy)
+    return data.declare(title, problem, parameters, values, rows, accuracy=accuracy)
 
 
 def closed_form(K: Any, y: Any, gamma: float, delta: float, weights: Any = None) -> dict[str, Array]:

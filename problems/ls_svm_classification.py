@@ -25,7 +25,7 @@ non-symmetric.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import cvxpy as cp
@@ -58,7 +58,14 @@ __all__ = ["DEMONSTRATION", "closed_form", "declare", "prove"]
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (4)-(5); Carvalho2006 (1)-(5)",
     cases=tuple(
-        Case(label=form, choice={"form": form}, dataset="ripley", kernel=RBF(sigma=0.5), parameters={"gamma": 1.0})
+        Case(
+            label=form,
+            choice={"form": form},
+            dataset="ripley",
+            kernel=RBF(sigma=0.5),
+            parameters={"gamma": 1.0},
+            every=4,
+        )
         for form in ("primal", "dual")
     ),
 )
@@ -66,16 +73,11 @@ DEMONSTRATION = Demonstration(
 
 @dataclass(frozen=True)
 class _LabelData(RegressionData):
-    """The labels as targets; a change of unit applies to the margin."""
-
-    margin: float = 1.0
+    """The labels as targets."""
 
     @property
     def cost(self) -> float:
         return 0.5 * float(self.gamma_v.sum())
-
-    def in_unit(self, unit: float) -> "_LabelData":
-        return replace(self, margin=self.margin / unit)
 
     def accuracy(self, values: Mapping[str, Callable[[], Any]]) -> Accuracy:
         y, alpha, e = self.y, values["support_values"](), values["errors"]()
@@ -100,7 +102,7 @@ def _primal(data: _LabelData) -> Declared:
     R, y, v = data.R, data.y, data.v
     w, b, e = cp.Variable(R.shape[1], name="w"), cp.Variable(name="b"), cp.Variable(y.size, name="e")
     gamma = cp.Parameter(nonneg=True, name="gamma", value=data.gamma)
-    fit = classification_fit(y, R @ w + b, e, data.margin)
+    fit = classification_fit(y, R @ w + b, e)
     norm, errors = squared_norm(w, R), squared_errors(e, gamma, v)
     problem = cp.Problem(cp.Minimize(norm.term + errors.term), [fit.constraint])
     values = {"support_values": lambda: fit.multiplier, "bias": lambda: b.value, "errors": lambda: e.value}
@@ -118,7 +120,7 @@ def _primal(data: _LabelData) -> Declared:
             gap_row(primal, dual, tolerance, 0.5 * float((1.0 / ridge).sum())),
         )
 
-    return data.declare("LS-SVM classification (primal)", problem, {"gamma": gamma}, values, rows, _primal)
+    return data.declare("LS-SVM classification (primal)", problem, {"gamma": gamma}, values, rows)
 
 
 def _dual(data: _LabelData) -> Declared:
@@ -128,7 +130,7 @@ def _dual(data: _LabelData) -> Declared:
     balance = zero_sum(cp.multiply(y, alpha), letter="y")
     signed = y[:, None] * R  # a factor of Omega
     norm, ridge = squared_norm(signed.T @ alpha, signed), squared_errors(alpha, inverse_gamma, 1.0 / v)
-    problem = cp.Problem(cp.Maximize(data.margin * cp.sum(alpha) - norm.term - ridge.term), [balance.constraint])
+    problem = cp.Problem(cp.Maximize(cp.sum(alpha) - norm.term - ridge.term), [balance.constraint])
 
     def errors() -> Array:
         return np.asarray(inverse_gamma.value * alpha.value / v)
@@ -149,7 +151,7 @@ def _dual(data: _LabelData) -> Declared:
         )
 
     parameters = {"inverse_gamma": inverse_gamma}
-    return data.declare("LS-SVM classification (dual)", problem, parameters, values, rows, _dual)
+    return data.declare("LS-SVM classification (dual)", problem, parameters, values, rows)
 
 
 def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, Array]:

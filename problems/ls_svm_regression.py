@@ -54,7 +54,12 @@ DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (1)-(2); Suykens2002 (1)-(5), (9)",
     cases=tuple(
         Case(
-            label=form, choice={"form": form}, dataset="motorcycle", kernel=RBF(sigma=10.0), parameters={"gamma": 20.0}
+            label=form,
+            choice={"form": form},
+            dataset="motorcycle",
+            kernel=RBF(sigma=10.0),
+            parameters={"gamma": 20.0},
+            every=2,
         )
         for form in ("primal", "dual")
     ),
@@ -88,7 +93,7 @@ def _primal(data: RegressionData) -> Declared:
     def rows(tolerance: float) -> tuple[Row, ...]:
         return optimality_rows(fit, norm, errors, tolerance)
 
-    return data.declare("LS-SVM regression (primal)", problem, {"gamma": gamma}, values, rows, _primal)
+    return data.declare("LS-SVM regression (primal)", problem, {"gamma": gamma}, values, rows)
 
 
 def _dual(data: RegressionData) -> Declared:
@@ -117,7 +122,7 @@ def _dual(data: RegressionData) -> Declared:
         )
 
     parameters = {"inverse_gamma": inverse_gamma}
-    return data.declare("LS-SVM regression (dual)", problem, parameters, values, rows, _dual)
+    return data.declare("LS-SVM regression (dual)", problem, parameters, values, rows)
 
 
 def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, Array]:

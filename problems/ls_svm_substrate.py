@@ -57,6 +57,7 @@ DEMONSTRATION = Demonstration(
             dataset="ripley",
             kernel=RBF(sigma=0.5),
             parameters={"c": -0.5},
+            every=4,
         ),
     ),
 )
@@ -107,9 +108,8 @@ def _declare(gram: Gram, R: Array, target: Array, signs: Array, c: Array, task: 
         "errors": lambda: signs * e.value,
     }
 
-    def rescale() -> tuple[Any, float]:
-        unit = float(np.linalg.norm(target - signs * constants.value)) or 1.0
-        return _declare(gram, R, target / unit, signs, constants.value / unit, task).problem, unit
+    def unit() -> float:
+        return float(np.linalg.norm(target - signs * constants.value)) or 1.0
 
     def accuracy() -> Accuracy:
         shifted, ones = target - signs * constants.value, np.ones(gram.n)
@@ -126,7 +126,7 @@ def _declare(gram: Gram, R: Array, target: Array, signs: Array, c: Array, task: 
         rows=rows,
         record=gram.record,
         units=units,
-        rescaled=rescale,
+        unit=unit,
         accuracy=accuracy,
     )
 

@@ -120,11 +120,6 @@ def declare(
         largest = float(np.abs(fit.target).max())
         return dict.fromkeys(("bias", "errors", "maximal_variation", "component_values"), largest)
 
-    def rescale() -> tuple[Any, float]:
-        unit = variation_unit(fit.target) * float(np.sqrt(fit.target.size))
-        twin = optimality_conditions(fit.scale(unit), float(weight.value) / unit)
-        return cp.Problem(cp.Minimize(twin.products), twin.constraints), unit
-
     def record() -> tuple[tuple[str, str], ...]:
         report = level.complementary_slackness().verdict
         return (*grams[0].record(), ("components", str(len(grams))), ("products", report))
@@ -141,7 +136,7 @@ def declare(
         rows=rows,
         record=record,
         units=units,
-        rescaled=rescale,
+        unit=lambda: variation_unit(fit.target) * float(np.sqrt(fit.target.size)),
         accuracy=_UNBOUNDED,
     )
 

@@ -63,6 +63,7 @@ DEMONSTRATION = Demonstration(
             kernel=RBF(2.0).on(*range(1, 25)),
             parameters={"gamma": 20.0},
             build=_build,
+            every=3,
         ),
     ),
 )
@@ -114,11 +115,8 @@ def _declare(data: RegressionData, border: Border) -> Declared:
         """Compare a coefficient in the unit at which its column alone would fit y."""
         return {"coefficients": float(np.abs(now.y).max()) * float(np.abs(border.transform).max())}
 
-    def build(scaled: RegressionData) -> Declared:
-        return _declare(scaled, border)
-
     title = "Partially linear LS-SVM"
-    return data.declare(title, problem, {"gamma": gamma}, values, rows, build, sizes=sizes, accuracy=accuracy)
+    return data.declare(title, problem, {"gamma": gamma}, values, rows, sizes=sizes, accuracy=accuracy)
 
 
 def closed_form(K: Any, y: Any, gamma: float, weights: Any = None, *, Z: Any) -> dict[str, Array]:

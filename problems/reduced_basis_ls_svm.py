@@ -132,11 +132,8 @@ def _declare(data: RegressionData, features: Features, residuals: str) -> Declar
     def sizes(data: RegressionData) -> dict[str, float]:
         return {"weights": float(np.abs(Z.T @ data.pulls).max(initial=0.0))}
 
-    def build(data: RegressionData) -> Declared:
-        return _declare(data, features, residuals)
-
     title = f"Reduced-basis LS-SVM ({residuals} residuals)"
-    return data.declare(title, problem, {"gamma": gamma}, values, rows, build, sizes=sizes)
+    return data.declare(title, problem, {"gamma": gamma}, values, rows, sizes=sizes)
 
 
 def closed_form(

@@ -86,10 +86,7 @@ def _declare(data: RegressionData, R: Array, D: Array) -> Declared:
             Row(name="symmetry", value=value, scale=size, tolerance=tolerance, formula="||D w||"),
         )
 
-    def build(scaled: RegressionData) -> Declared:
-        return _declare(scaled, R, D)
-
-    return data.declare("Symmetric LS-SVM", problem, {"gamma": gamma}, values, rows, build)
+    return data.declare("Symmetric LS-SVM", problem, {"gamma": gamma}, values, rows)
 
 
 def closed_form(K: Any, y: Any, gamma: float, weights: Any = None, *, K_mirrored: Any, symmetry: str) -> dict[str, Any]:

@@ -67,7 +67,7 @@ DEMONSTRATION = Demonstration(
             dataset="ripley",
             kernel=RBF(sigma=0.5),
             parameters=_GAP,
-            every=2,
+            every=4,
             build=half_validates,
         ),
     ),

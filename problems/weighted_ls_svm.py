@@ -44,7 +44,12 @@ DEMONSTRATION = Demonstration(
     equations="Suykens2002 (10)-(15)",
     cases=tuple(
         Case(
-            label=form, choice={"form": form}, dataset="motorcycle", kernel=RBF(sigma=10.0), parameters={"gamma": 20.0}
+            label=form,
+            choice={"form": form},
+            dataset="motorcycle",
+            kernel=RBF(sigma=10.0),
+            parameters={"gamma": 20.0},
+            every=2,
         )
         for form in ("primal", "dual")
     ),

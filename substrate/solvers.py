@@ -4,16 +4,18 @@ A solver that reports "optimal" with a large residual is rejected and the next o
 "optimal_inaccurate" with a small residual is accepted and the status noted. One that reaches a time limit is judged by
 the point it returns, if any. Every attempt is on the record.
 
-SCS, OSQP and ECOS handle an interrupt themselves: they stop and report a failure, and Python is not notified. Here an
+SCS and OSQP handle an interrupt themselves: they stop and report a failure, and Python is not notified. Here an
 interrupt always raises ``KeyboardInterrupt``.
 """
 
 import importlib.util
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from substrate.arrays import positive
 from substrate.errors import DeclarationError, SolverError
@@ -23,12 +25,15 @@ __all__ = [
     "ORDER",
     "OUT_OF_TIME",
     "SEMIDEFINITE",
+    "Answer",
     "Attempt",
     "SolverRecord",
+    "Units",
     "capable_solvers",
     "further_solvers",
     "installed_solvers",
     "solve_problem",
+    "take_answer",
     "tolerance_of",
     "valid_options",
 ]
@@ -41,7 +46,7 @@ class _Solver:
     options: Mapping[str, Any]
     #: Relative residual at which its point is accepted.
     tolerance: float = 1e-6
-    #: Its own option for a time limit in seconds, which may return a point; PIQP and ECOS end by their iterations.
+    #: Its own option for a time limit in seconds, which may return a point; PIQP ends by its iterations.
     clock: str | None = None
     #: Whether it solves problems with second-order or exponential cones, beside linear and quadratic programs.
     has_cones: bool = False
@@ -67,13 +72,6 @@ _SOLVERS: dict[str, _Solver] = {
     "PIQP": _Solver("piqp", "piqp", {"eps_abs": 1e-10, "eps_rel": 1e-11, "max_iter": 500}),
     "OSQP": _Solver(
         "osqp", "osqp", {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iter": 100_000, "polishing": True}, clock="time_limit"
-    ),
-    "ECOS": _Solver(
-        module="ecos",
-        package="ecos",
-        options={"abstol": 1e-12, "reltol": 1e-12, "feastol": 1e-12, "max_iters": 200},
-        tolerance=1e-5,
-        has_cones=True,
     ),
     "SCS": _Solver(
         module="scs",
@@ -110,6 +108,7 @@ _FURTHER: dict[str, bool] = {
     "CPLEX": True,
     "XPRESS": True,
     "KNITRO": True,
+    "ECOS": True,
     "QOCO": True,
     "CVXOPT": True,
     "PROXQP": False,
@@ -123,7 +122,6 @@ SEMIDEFINITE: tuple[str, ...] = ("CLARABEL", "SCS")
 
 #: The options of solvers that do not list them.
 _OPTIONS: dict[str, tuple[str, ...]] = {
-    "ECOS": ("abstol", "reltol", "feastol", "abstol_inacc", "reltol_inacc", "feastol_inacc", "max_iters"),
     "SCS": (
         "eps_abs",
         "eps_rel",
@@ -172,6 +170,46 @@ class Attempt:
     def out_of_time(self) -> bool:
         """Return whether the time limit ended it."""
         return self.status.startswith(OUT_OF_TIME)
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    r"""Units of the variables and of the objective in which a problem is solved.
+
+    With x = u x' and an objective in units of v, the problem of :math:`\tfrac12 x^T P x + q^T x` under
+    :math:`A x + b \in \mathcal{K}` becomes that of :math:`u^2 P / v`, :math:`u q / v`, A and :math:`b / u`: its point
+    times u, and its multipliers times v/u, are those of the first. Tolerances of solvers are absolute in part.
+    """
+
+    variables: float = 1.0
+    objective: float = 1.0
+
+    def divide(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the data of a solver in these units."""
+        u, v = self.variables, self.objective
+        factors = {"P": u * u / v, "c": u / v, "q": u / v} | dict.fromkeys(("b", "h", "G"), 1.0 / u)
+        scaled = {
+            name: data[name] * factor
+            for name, factor in factors.items()
+            if data.get(name) is not None and (name == "P" or np.ndim(data[name]) == 1)
+        }
+        return {**data, **scaled}
+
+    def multiply(self, solution: Any) -> tuple[dict[int, Any], dict[int, Any]]:
+        """Return the values of the variables and of the multipliers of a solver's solution in these units."""
+        worth = self.objective / self.variables
+        primal = {key: self.variables * np.asarray(value) for key, value in (solution.primal_vars or {}).items()}
+        return primal, {key: worth * np.asarray(value) for key, value in (solution.dual_vars or {}).items()}
+
+
+class Answer(NamedTuple):
+    """What a solver returned: its status, and its point and multipliers for the program that cvxpy compiled."""
+
+    solver: str
+    status: str
+    program: Any
+    x: Any
+    duals: dict[int, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +316,8 @@ def solve_problem(
     worst: Callable[[float], float],
     solver: str | None = None,
     *,
-    rescaled: Callable[[], tuple[Any, float]] | None = None,
+    units: Sequence[Units] = (Units(),),
+    report: Callable[[Answer], None] | None = None,
     verbose: bool = False,
     time_limit: float | None = None,
     warn: bool = True,
@@ -295,12 +334,14 @@ def solve_problem(
         rows; at most 1 accepts.
     solver
         A name, tried alone; ``None`` tries all of :data:`ORDER` that can solve such a problem.
-    rescaled
-        Builds the same problem in other units: a twin whose variables and multipliers, times the unit, solve this one.
-        Tried with a solver that failed on the problem as given, but not with one that ran out of time.
+    units
+        Units in which the problem is solved, tried in turn with a solver that fails in the first, but not with one that
+        ran out of time.
+    report
+        Called with the answer of every solver.
     time_limit
         Seconds for all solvers together: each has what is left of them as its own limit, and none is called after
-        that. PIQP and ECOS have no limit of their own, and end by their number of iterations. A call that reaches the
+        that. PIQP has no limit of its own, and ends by its number of iterations. A call that reaches the
         limit counts as a rejected attempt, unless the solver returns a point that our rows accept. ``None``: no limit;
         but a solver that is tried behind others, which could not solve the problem, has some times the seconds that
         these took.
@@ -338,12 +379,14 @@ def solve_problem(
             break
         tolerance = tolerance_of(name)
         tries: list[tuple[float, list[Any], Attempt]] = []
-        for twin in (None,) if rescaled is None else (None, rescaled):
+        for unit in units:
             begun = time.perf_counter()
-            status, unit = _run_scaled(problem, twin, name, verbose, options, left())
+            status = _run(problem, name, unit, report, verbose, options, left())
             seconds = time.perf_counter() - begun
             distance = worst(tolerance) if _has_point(problem) else float("inf")
-            attempt = Attempt(solver=name, status=status, unit=unit, worst=distance, accepted=False, seconds=seconds)
+            attempt = Attempt(
+                solver=name, status=status, unit=unit.variables, worst=distance, accepted=False, seconds=seconds
+            )
             tries.append((distance, _values(problem), attempt))
             # good enough, or too slow, to try other units
             if distance * tolerance <= GOAL or attempt.out_of_time or is_over():
@@ -389,24 +432,15 @@ def _check_options(solver: str | None, options: Mapping[str, Any]) -> None:
             )
 
 
-def _run_scaled(
+def _run(
     problem: Any,
-    twin: Callable[[], tuple[Any, float]] | None,
     name: str,
+    units: Units,
+    report: Callable[[Answer], None] | None,
     verbose: bool,
     options: Mapping[str, Any],
     limit: float | None,
-) -> tuple[str, float]:
-    if twin is None:
-        return _run(problem, name, verbose, options, limit), 1.0
-    scaled_problem, unit = twin()
-    status = _run(scaled_problem, name, verbose, options, limit)
-    scaled = [None if value is None else unit * value for value in _values(scaled_problem)]
-    _restore(problem, scaled)
-    return status, unit
-
-
-def _run(problem: Any, name: str, verbose: bool, options: Mapping[str, Any], limit: float | None) -> str:
+) -> str:
     """Compile the problem, call the solver, and assign the values of variables and multipliers; return its status."""
     import cvxpy as cp
 
@@ -423,17 +457,35 @@ def _run(problem: Any, name: str, verbose: bool, options: Mapping[str, Any], lim
         _restore(problem, [None for _ in _leaves(problem)])  # no old value may be taken for an answer
         try:
             data, chain, inverse = problem.get_problem_data(name, verbose=verbose, solver_opts=chosen)
+            data = units.divide(data)
             start = time.perf_counter()
-            answer = chain.solve_via_data(problem, data, False, verbose, chosen)
+            raw = chain.solve_via_data(problem, data, False, verbose, chosen)
             seconds = time.perf_counter() - start
-            if _was_interrupted(answer):
+            if _was_interrupted(raw):
                 raise KeyboardInterrupt
-            problem.unpack_results(answer, chain, inverse)
+            answer = take_answer(problem, raw, data["param_prob"], chain, inverse, units)
         except cp.error.SolverError as error:
             return f"failed ({str(error).splitlines()[0]})"
+    if report is not None:
+        report(answer)
     if limit is not None and seconds >= limit and problem.status != "optimal":
         return f"{OUT_OF_TIME} {limit:.3g} s"  # by its own clock, perhaps with a point
     return str(problem.status)
+
+
+def take_answer(problem: Any, raw: Any, program: Any, chain: Any, inverse: Any, units: Units = Units()) -> Answer:
+    """Give variables and multipliers what a solver returned for the data of a chain of cvxpy's, and return it."""
+    import cvxpy as cp
+
+    name, inner = chain.solver.name(), chain.solver.invert(raw, inverse[-1])
+    if inner.status in cp.settings.ERROR:
+        raise cp.error.SolverError(f"Solver {name!r} failed.")
+    primal, duals = units.multiply(inner)
+    solution = type(inner)(inner.status, inner.opt_val, primal, duals, inner.attr)
+    for reduction, record in reversed(list(zip(chain.reductions[:-1], inverse[:-1], strict=True))):
+        solution = reduction.invert(solution, record)
+    problem.unpack(solution)
+    return Answer(name, str(problem.status), program, next(iter(primal.values()), None), duals)
 
 
 def _was_interrupted(answer: Any) -> bool:
@@ -441,7 +493,7 @@ def _was_interrupted(answer: Any) -> bool:
     if isinstance(answer, dict):
         info = answer.get("info")
         if isinstance(info, dict):
-            return info.get("status_val") == -5 or info.get("exitFlag") == -4  # SCS_SIGINT, ECOS_SIGINT
+            return info.get("status_val") == -5  # SCS_SIGINT
         return False
     return "interrupted" in str(getattr(getattr(answer, "info", None), "status", "")).lower()  # OSQP
 

@@ -14,20 +14,20 @@ values of the variables. This proves optimality where losses and penalties have 
 directions can.
 """
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.composition.cones import KINDS, SEMIDEFINITE, dual_point, misalignment, read_cones, violation
+from substrate.composition.place_holders import has_attributes
 from substrate.composition.program import Program
+from substrate.solvers import Answer
 
-__all__ = ["StandardForm", "StandardNumbers", "Witness", "WitnessedProblem", "multipliers_of"]
+__all__ = ["StandardForm", "StandardNumbers", "Witness", "multipliers_of", "witness_of"]
 
 
 class StandardNumbers(NamedTuple):
@@ -135,7 +135,9 @@ class Witness:
         if z is None:
             formula = f"the cones of {form.solver} cannot be read; CLARABEL can be checked"
             return (Row(name="cones", value=np.inf, scale=1.0, tolerance=tolerance, formula=formula),)
-        x = form.point(self.x, {variable.id: variable.value for variable in problem.variables()})
+        # cvxpy exchanges variables with attributes for others
+        plain = [variable for variable in problem.variables() if not has_attributes(variable)]
+        x = form.point(self.x, {variable.id: variable.value for variable in plain})
         P, q, A, b = form.numbers()
         s, ax, az = A @ x + b, np.abs(x), np.abs(z)
         reach = float((abs(A) @ ax + np.abs(b)).max(initial=0.0))
@@ -164,73 +166,13 @@ class Witness:
         )
 
 
-class WitnessedProblem(cp.Problem):  # type: ignore[misc]
-    r"""A cvxpy problem that is solved in units of its own, and reports every solver's point in standard form.
-
-    With x = u x' and an objective in units of v, the problem of :math:`\tfrac12 x^T P x + q^T x` under
-    :math:`A x + b \in \mathcal{K}` becomes that of :math:`u^2 P / v`, :math:`u q / v`, A and :math:`b / u`: its point
-    times u, and its multipliers times v/u, are those of the first. ``keep`` is called with the solver's name, its
-    status, and the witness (or None) after each solve; ``defined`` are the variables of the last equalities, one each.
-    """
-
-    def __init__(
-        self,
-        objective: Any,
-        constraints: list[Any],
-        keep: Callable[[str, str, Witness | None], None],
-        defined: Sequence[Any] = (),
-    ) -> None:
-        super().__init__(objective, constraints)
-        self.unit, self.cost_unit, self.defined = 1.0, 1.0, tuple(defined)
-        self._keep = keep
-
-    def solve(self, *args: Any, **kwargs: Any) -> Any:
-        """Solve from scratch: without the values of an earlier solve, and without a solver that has its settings."""
-        self._solver_cache.clear()
-        for variable in self.variables():
-            variable.save_value(None)
-        return super().solve(*args, **kwargs)
-
-    def get_problem_data(self, *args: Any, **kwargs: Any) -> Any:
-        """Compile as cvxpy does, and divide the numbers for the solver by the units."""
-        data, chain, inverse = super().get_problem_data(*args, **kwargs)
-        of_cost = {"c": self.unit / self.cost_unit, "q": self.unit / self.cost_unit, "P": self.unit**2 / self.cost_unit}
-        factors = of_cost | dict.fromkeys(("b", "h", "G"), 1.0 / self.unit)
-        scaled = {
-            name: data[name] * factor
-            for name, factor in factors.items()
-            if data.get(name) is not None and (name == "P" or np.ndim(data[name]) == 1)
-        }
-        return {**data, **scaled}, chain, inverse
-
-    def unpack(self, solution: Any) -> None:
-        """Take a solver's answer in the units of the problem."""
-        primal = {key: value * self.unit for key, value in (solution.primal_vars or {}).items() if value is not None}
-        duals = {key: _scaled(value, self.cost_unit / self.unit) for key, value in (solution.dual_vars or {}).items()}
-        super().unpack(type(solution)(solution.status, solution.opt_val, primal, duals, solution.attr))
-
-    def unpack_results(self, solution: Any, chain: Any, inverse_data: Any) -> None:
-        """Unpack a solver's answer as cvxpy does, and report it."""
-        super().unpack_results(solution, chain, inverse_data)
-        inner, name = chain.solver.invert(solution, inverse_data[-1]), chain.solver.name()
-        witness = None
-        if inner.primal_vars and inner.dual_vars is not None and all(dual.value is not None for dual in _duals(self)):
-            x = self.unit * np.asarray(next(iter(inner.primal_vars.values())), dtype=np.float64).ravel()
-            worth = self.cost_unit / self.unit
-            duals = {
-                key: worth * np.asarray(dual, dtype=np.float64).ravel(order="F")
-                for key, dual in inner.dual_vars.items()
-            }
-            form = StandardForm(self.get_problem_data(name)[0]["param_prob"], name)
-            witness = Witness(form, x, duals, tuple(multipliers_of(self)))
-        self._keep(name, str(self.status), witness)
-
-
-def _scaled(value: Any, factor: float) -> Any:
-    """Return multipliers times a factor; those of a cone of several parts are a list."""
-    if value is None:
+def witness_of(problem: Any, answer: Answer) -> Witness | None:
+    """Return the witness of a solver's answer to a problem; None where it has no point or no multipliers."""
+    if answer.x is None or any(dual.value is None for dual in _duals(problem)):
         return None
-    return [factor * part for part in value] if isinstance(value, list) else factor * value
+    x = np.asarray(answer.x, dtype=np.float64).ravel()
+    duals = {key: np.asarray(dual, dtype=np.float64).ravel(order="F") for key, dual in answer.duals.items()}
+    return Witness(StandardForm(answer.program, answer.solver), x, duals, tuple(multipliers_of(problem)))
 
 
 def _duals(problem: Any) -> list[Any]:

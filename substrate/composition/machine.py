@@ -6,6 +6,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterable, Mapping
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +17,7 @@ from substrate.arrays import Array, positive
 from substrate.certificates import NO_BOUND, Certificate, Row
 from substrate.composition.accuracy import AnswerCheck, OptimalValue
 from substrate.composition.compiled import CompiledSubstrate
-from substrate.composition.conic import Witness, WitnessedProblem
+from substrate.composition.conic import Witness, witness_of
 from substrate.composition.contradiction import find_contradiction
 from substrate.composition.everywhere import ShapeConstraint, split_shapes
 from substrate.composition.identities import give_new_identities
@@ -30,14 +31,22 @@ from substrate.composition.refusals import (
     refuse_parameter_names,
     refuse_parameters,
 )
-from substrate.composition.restricted_variables import RestrictedVariables
 from substrate.composition.result import Result
 from substrate.composition.row_method import ROWS, RowMethod, RowSolution
 from substrate.composition.shape_oracle import ShapePlan
 from substrate.composition.shaped_machine import solve_shaped
 from substrate.composition.span import penalises
 from substrate.errors import CertificateError, DeclarationError, SolverError
-from substrate.solvers import OUT_OF_TIME, Attempt, SolverRecord, solve_problem, tolerance_of
+from substrate.solvers import (
+    OUT_OF_TIME,
+    Answer,
+    Attempt,
+    SolverRecord,
+    Units,
+    solve_problem,
+    take_answer,
+    tolerance_of,
+)
 
 __all__ = ["Machine", "Trials"]
 
@@ -68,10 +77,10 @@ class Trials:
         """Forget earlier solves."""
         self._words, self._best = {}, (np.inf, None)
 
-    def keep(self, solver: str, word: str, witness: Witness | None) -> None:
+    def keep(self, problem: Any, answer: Answer) -> None:
         """Record a solver's status and point; two solvers that agree that there is no solution suffice."""
-        self.witness = witness
-        self._words[solver] = word
+        self.witness = witness_of(problem, answer)
+        self._words[answer.solver] = answer.status
         self.refuse_unsolvable(among=2)
 
     def weigh(self, rows: tuple[Row, ...]) -> float:
@@ -164,15 +173,6 @@ class Machine:
                 "of two numbers is a plain bool, so make sure that one side is an expression of the substrate"
             )
         refuse_broadcast([objective, *self._given])
-        #: The constraints as they were declared, which are given the multipliers, and variables with attributes.
-        self._declared = self._given
-        self._restricted = RestrictedVariables.of([objective, *self._given])
-        if self._restricted.pairs:
-            plain = [self._restricted.exchange(part) for part in (objective, *self._declared)]
-            self._restricted.refuse_lost_convexity(
-                (cp.Minimize(objective), *self._given), (cp.Minimize(plain[0]), *plain[1:])
-            )
-            objective, self._given = plain[0], [*plain[1:], *self._restricted.constraints]
         self._prepare(objective)
         self._shape_parts = (shapes, minimize, predict)
         self.shapes = self._plan_shapes(*self._shape_parts[:2])
@@ -192,7 +192,7 @@ class Machine:
     def with_cuts(self, cuts: list[Any]) -> "Machine":
         """Return the machine with constraints at points in place of its shapes."""
         _, minimize, predict = self._shape_parts
-        constraints = [*self._declared, *cuts]
+        constraints = [*self._given, *cuts]
         return Machine(*self.substrates, minimize=minimize, subject_to=constraints, predict=predict, task=self.task)
 
     def optimal_value(self) -> "OptimalValue | str":
@@ -210,7 +210,6 @@ class Machine:
             expansion.substrate.remember(expansion.value_of)
         for variable, value in zip(self.own_variables(), own, strict=True):
             variable.save_value(value)
-        self._restricted.write_back()
         return float(self._objective.value)
 
     def _prepare(self, objective: Any) -> None:
@@ -231,7 +230,7 @@ class Machine:
     def __repr__(self) -> str:
         names = [parameter.name() for parameter in self._objective.parameters()]
         parameters = f", parameters {', '.join(names)}" if names else ""
-        count = len(self._declared)
+        count = len(self._given)
         constraints = f", {count} constraint{'s' if count > 1 else ''}" if count else ""
         return f"<Machine on {', '.join(map(repr, self.substrates))}{constraints}{parameters}>"
 
@@ -246,16 +245,12 @@ class Machine:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the declaration; what was compiled and solved is made anew where it is read."""
-        names = ("substrates", "outputs", "task", "_labels", "_given", "_objective", "_declared", "_restricted")
-        return {name: self.__dict__[name] for name in (*names, "_shape_parts")}
+        names = ("substrates", "outputs", "task", "_labels", "_given", "_objective", "_shape_parts")
+        return {name: self.__dict__[name] for name in names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(
-            {"_declared": state["_given"], "_restricted": RestrictedVariables((), ()), "task": None} | state
-        )
-        own = [variable for pair in self._restricted.pairs for variable in pair]
-        parts = [self._objective, *self._given, *self._declared, *own]
-        self.__dict__.setdefault("_shape_parts", ([], self._objective, None))
+        self.__dict__.update(state)
+        parts = [self._objective, *self._given]
         if self._shape_parts[0]:
             parts.append(self._shape_parts[1])
         give_new_identities([*parts, *(h.leaf for s in self.substrates for h in s.holders())])
@@ -324,10 +319,16 @@ class Machine:
             earlier, self._row_solution = () if attempt is None else (attempt,), None
             if time_limit is not None and attempt is not None:
                 time_limit = max(time_limit - (time.perf_counter() - start), 1e-3)
-        self._choose_units()
         try:
             self._record = solve_problem(
-                self.problem, self._worst, solver, verbose=verbose, time_limit=time_limit, **options
+                self.problem,
+                self._worst,
+                solver,
+                units=(self._units(),),
+                report=partial(self._trials.keep, self.problem),
+                verbose=verbose,
+                time_limit=time_limit,
+                **options,
             )
         except _UnsolvableError as error:
             raise self._explain(error) from None
@@ -350,7 +351,6 @@ class Machine:
             self._set(parameters)
             self._trials.begin()
             self._row_solution, self._bounded = None, True
-            self.problem.unit = self.problem.cost_unit = 1.0
             data, chain, inverse = self.problem.get_problem_data("CLARABEL", solver_opts={})
             if data["A"].shape != (z.size, x.size):
                 raise SolverError(
@@ -365,7 +365,8 @@ class Machine:
                 solve_time=0.0,
                 iterations=0,
             )
-            self.problem.unpack_results(solution, chain, inverse)
+            answer = take_answer(self.problem, solution, data["param_prob"], chain, inverse)
+            self._trials.keep(self.problem, answer)
             worst = self._worst(_TOLERANCE)
             attempt = Attempt(
                 solver="CLARABEL", status="another optimum", unit=1.0, worst=worst, accepted=worst <= 1.0, seconds=0.0
@@ -379,8 +380,7 @@ class Machine:
         for compiled in self._compiled:
             compiled.write_back()
         self._warn_of_directions()
-        self._restricted.write_back()
-        for given_constraint, solved_constraint in zip(self._declared, self._own[: len(self._declared)], strict=True):
+        for given_constraint, solved_constraint in zip(self._given, self._own, strict=True):
             for dual, solved_dual in zip(
                 given_constraint.dual_variables, solved_constraint.dual_variables, strict=True
             ):
@@ -423,11 +423,7 @@ class Machine:
 
     def _constraint_names(self) -> list[str]:
         """What certificates and errors call the constraints: their labels, or their numbers."""
-        names = [constraint.label or f"constraint {k}" for k, constraint in enumerate(self._given, start=1)]
-        for k in range(len(self._declared), len(names)):
-            variables = ", ".join(repr(variable.name()) for variable in self._given[k].variables())
-            names[k] = f"constraint {k + 1}, which the attributes of {variables} are"
-        return names
+        return [constraint.label or f"constraint {k}" for k, constraint in enumerate(self._given, start=1)]
 
     def _solve_by_rows(self, verbose: bool, time_limit: float | None) -> Attempt | None:
         """Solve row by row; None where the objective turns out to be another one."""
@@ -522,10 +518,7 @@ class Machine:
         refuse_non_convex(objective, total, self._given, self._own)
         structure = [constraint for compiled in self._compiled for constraint in compiled.constraints]
         definitions = [definition for compiled in self._compiled for definition in compiled.definitions()]
-        defined = [values for compiled in self._compiled for _, values in compiled.defined]
-        problem = WitnessedProblem(
-            cp.Minimize(total), [*self._own, *structure, *definitions], self._trials.keep, defined
-        )
+        problem = cp.Problem(cp.Minimize(total), [*self._own, *structure, *definitions])
         refuse_incomplete(problem, self._compiled)
         self.problem = problem
         self.outputs.refuse_foreign(self.problem.variables())
@@ -567,7 +560,7 @@ class Machine:
             cost = max(cost, _FAINT * self._unit_cost())
         cost = cost or 1.0
         unit = max(compiled.unit for compiled in self._compiled)
-        names = [constraint.label or f"constraint {k}" for k, constraint in enumerate(self._given, start=1)]
+        names = self._constraint_names()
         rows = [row for compiled in self._compiled for row in compiled.rows(tolerance)]
         rows += [
             _feasibility_row(constraint, name, unit, tolerance)
@@ -607,10 +600,10 @@ class Machine:
             return None, ((NO_BOUND, "certify=False leaves it out"),)
         return self._answer.row(self.problem, self._trials.witness)
 
-    def _choose_units(self) -> None:
-        """Solve in units of the targets; a penalty alone costs nothing at w = 0."""
-        self.problem.unit = max(compiled.spread for compiled in self._compiled)
-        self.problem.cost_unit = self._trivial_cost() or self._unit_cost() or 1.0
+    def _units(self) -> Units:
+        """Return the units of the targets; a penalty alone costs nothing at w = 0."""
+        unit = max(compiled.spread for compiled in self._compiled)
+        return Units(unit, self._trivial_cost() or self._unit_cost() or 1.0)
 
 
 def _feasibility_row(constraint: Any, name: str, unit: float, tolerance: float) -> Row:

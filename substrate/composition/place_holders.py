@@ -7,7 +7,7 @@ import cvxpy as cp
 
 from substrate.errors import DeclarationError
 
-__all__ = ["PlaceHolder", "Standing"]
+__all__ = ["PlaceHolder", "Standing", "has_attributes"]
 
 
 class Standing(cp.Variable):  # type: ignore[misc]
@@ -41,6 +41,11 @@ class Standing(cp.Variable):  # type: ignore[misc]
             f"{self.name()!r} is an expression of a substrate, which a plain cvxpy.Problem would take for a free "
             "variable; solve it as Machine(s, minimize=..., subject_to=[...])"
         )
+
+
+def has_attributes(variable: Any) -> bool:
+    """Return whether a variable is restricted by itself, as ``cp.Variable(nonneg=True)``."""
+    return any(value is not None and value is not False for value in variable.attributes.values())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

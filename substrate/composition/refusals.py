@@ -60,6 +60,8 @@ def refuse_incomplete(problem: Any, substrates: list[CompiledSubstrate]) -> None
         raise DeclarationError("a term uses a substrate that the machine was not given; name all its substrates")
     if problem.is_mixed_integer():
         raise DeclarationError("a machine is convex: variables of your own cannot be boolean or integer")
+    if any(variable.is_complex() for variable in variables):
+        raise DeclarationError("a machine is of real numbers: variables of your own cannot be complex or imaginary")
     present = {id(variable) for variable in variables}
     for number, compiled in enumerate(substrates, start=1):
         name = compiled.substrate.name

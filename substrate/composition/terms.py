@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from substrate.arrays import Array, is_sparse, real_array, real_points
+from substrate.composition.place_holders import has_attributes
 from substrate.errors import DataError, DeclarationError
 
 __all__ = [
@@ -234,7 +235,7 @@ class LinearPart(Term):
             raise DeclarationError(
                 f"the weights of a linear part are a cvxpy.Variable of one or two dimensions, received {w!r}"
             )
-        if any(value is not None and value is not False for value in w.attributes.values()):
+        if has_attributes(w):
             raise DeclarationError(
                 "the weights of a linear part are a cvxpy.Variable without attributes; write what restricts them as "
                 "constraints, such as w >= 0 in subject_to"

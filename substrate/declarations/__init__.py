@@ -13,7 +13,7 @@ from substrate.arrays import Array
 from substrate.certificates import NO_BOUND, Accuracy, Certificate, Row
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
-from substrate.solvers import SolverRecord, solve_problem, tolerance_of
+from substrate.solvers import SolverRecord, Units, solve_problem, tolerance_of
 
 __all__ = ["AGREEMENT", "TOLERANCE", "UNSTATED", "Declared", "agreement_rows", "given_gram", "own_gram"]
 
@@ -47,9 +47,9 @@ class Declared:
     units
         How large each quantity is at a trivial point; an agreement is measured in these units where the quantity itself
         vanishes.
-    rescaled
-        Builds the same cvxpy problem in better units, and returns the unit by which its variables and multipliers are
-        multiplied; for solvers with absolute tolerances.
+    unit
+        A unit of y in which a trivial point costs about 1, in which the problem is solved where a solver fails in that
+        of the data: their tolerances are absolute in part.
     accuracy
         The row that bounds how far the fitted values of the current point are from those of the exact optimum, by the
         strong convexity of the objective; or the reason why there is no bound.
@@ -62,7 +62,7 @@ class Declared:
     rows: Callable[[float], tuple[Row, ...]]
     record: Callable[[], tuple[tuple[str, str], ...]]
     units: Callable[[], Mapping[str, float]] = dict
-    rescaled: Callable[[], tuple[Any, float]] | None = None
+    unit: Callable[[], float] | None = None
     accuracy: Callable[[], Accuracy] | str = UNSTATED
     _log: list[SolverRecord] = field(default_factory=list, repr=False, compare=False)
 
@@ -86,11 +86,12 @@ class Declared:
         ``time_limit`` is in seconds for all solvers together, and ``warn`` whether to warn where no point is accepted,
         as in :func:`~substrate.solvers.solve_problem`.
         """
+        unit = 1.0 if self.unit is None else self.unit()
         record = solve_problem(
             self.problem,
             self._worst,
             solver,
-            rescaled=self.rescaled,
+            units=(Units(), Units(unit, unit * unit)) if unit != 1.0 else (Units(),),
             verbose=verbose,
             time_limit=time_limit,
             warn=warn,

@@ -146,22 +146,17 @@ class SparseExpansion:
             rows=self.rows,
             record=record,
             units=self.units,
-            rescaled=self.rescale,
+            unit=self.unit,
             accuracy=self.accuracy,
         )
 
     def _largest_atom(self) -> float:
         return float(np.abs(self.Phi).max()) or 1.0
 
-    def rescale(self) -> tuple[Any, float]:
-        """Return the same problem in the unit of the target in which a = 0 costs about 1."""
-        spread = float(np.linalg.norm(self.target - self.target.mean()))
-        unit = (
-            spread if spread > 1e-12 * float(np.abs(self.target).max()) else max(float(np.abs(self.target).max()), 1.0)
-        )
-        weight, name = float(self.weight.value) / unit, self.weight.name()
-        ridge = 0.0 if self.ridge is None else float(self.ridge.value)
-        return sparse_expansion(self.Phi, self.target / unit, weight, name, self.balanced, ridge).problem, unit
+    def unit(self) -> float:
+        """Return the unit of the target in which a = 0 costs about 1."""
+        spread, largest = float(np.linalg.norm(self.target - self.target.mean())), float(np.abs(self.target).max())
+        return spread if spread > 1e-12 * largest else max(largest, 1.0)
 
 
 def sparse_expansion(

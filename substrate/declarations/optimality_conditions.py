@@ -170,13 +170,9 @@ class FusedConditions:
             ),
         )
 
-    def rescale(self) -> tuple[Any, float]:
-        """Return the same problem in the unit of y in which the trivial machine costs about 1."""
-        fit = self.level.fit
-        unit = variation_unit(fit.target) * float(np.sqrt(fit.target.size))
-        rho = float(self.level.rho.value) / unit
-        twin = fused_conditions(fit.scale(unit), rho, self.M, self.y_val / unit, float(self.weight.value))
-        return twin.problem, unit
+    def unit(self) -> float:
+        """Return the unit of y in which the trivial machine costs about 1."""
+        return variation_unit(self.level.fit.target) * float(np.sqrt(self.level.fit.target.size))
 
     def declare(self, title: str, task: str, record: tuple[tuple[str, str], ...]) -> Declared:
         """Return the declared problem; its multipliers are those of the conditions, not of (25)."""
@@ -203,7 +199,7 @@ class FusedConditions:
             rows=self.rows,
             record=facts,
             units=self.units,
-            rescaled=self.rescale,
+            unit=self.unit,
             accuracy=_UNBOUNDED,
         )
 

@@ -60,18 +60,6 @@ class PenalizedFit:
         largest = float(np.abs(self.features).max()) or 1.0
         return variation_unit(self.target) / (largest if self.balanced else 1.0)
 
-    def scale(self, unit: float) -> "PenalizedFit":
-        """Return the same fit with targets in another unit."""
-        y = self.target / unit
-        return PenalizedFit(
-            features=self.features,
-            parts=self.parts,
-            target=y,
-            bias=self.bias,
-            balanced=self.balanced,
-            coefficients=self.coefficients,
-        )
-
     def bias_of(self, v: Array) -> float:
         """Return the b for which the errors sum to zero."""
         return float(np.mean(self.target) - np.mean(self.features @ v)) if self.bias else 0.0

@@ -146,10 +146,6 @@ class RegressionData:
             return replace(self, gamma=Regularization.from_lambda(float(parameters["inverse_gamma"].value)).gamma)
         return replace(self, gamma=float(parameters["gamma"].value))
 
-    def in_unit(self, unit: float) -> Self:
-        """Return the same data with y measured in a unit."""
-        return replace(self, y=self.y / unit)
-
     def unit(self) -> float:
         """Return the unit of y in which w = 0 costs about 1; of a target that is constant up to rounding, its size."""
         largest = float(np.abs(self.y).max())
@@ -174,21 +170,15 @@ class RegressionData:
         parameters: Mapping[str, Any],
         values: _Values,
         rows: Callable[[float], tuple[Row, ...]],
-        build: Callable[[Self], Declared],
         *,
         sizes: Callable[[Self], Mapping[str, float]] | None = None,
         accuracy: Callable[[Self], Accuracy] | None = None,
     ) -> Declared:
-        """Return the problem with its names and units; ``build`` states it on data in another unit.
+        """Return the problem with its names and units.
 
         ``sizes`` returns the sizes of the quantities that only this page has; ``accuracy`` bounds the answer where the
         loss is not squared.
         """
-
-        def rescale() -> tuple[Any, float]:
-            data = self.current(parameters)
-            unit = data.unit()
-            return build(data.in_unit(unit)).problem, unit
 
         def units() -> dict[str, float]:
             data = self.current(parameters)
@@ -206,6 +196,6 @@ class RegressionData:
             rows=rows,
             record=self.record,
             units=units,
-            rescaled=rescale,
+            unit=lambda: self.current(parameters).unit(),
             accuracy=bound,
         )

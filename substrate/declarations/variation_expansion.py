@@ -138,10 +138,9 @@ class VariationExpansion:
         largest = float(np.abs(self.target).max())
         return dict.fromkeys(("bias", "errors", "maximal_variation", "component_values"), largest)
 
-    def rescale(self) -> tuple[Any, float]:
-        """Return the same problem in the unit of y in which the trivial machine costs about 1."""
-        unit = variation_unit(self.target) * float(np.sqrt(self.target.size))
-        return variation_expansion(self.coordinates, self.target / unit, self.weights() / unit).problem, unit
+    def unit(self) -> float:
+        """Return the unit of y in which the trivial machine costs about 1."""
+        return variation_unit(self.target) * float(np.sqrt(self.target.size))
 
     def declare(self, title: str, task: str, grams: tuple[Gram, ...]) -> Declared:
         """Return the declared problem, its quantities in the paper's sign."""
@@ -177,7 +176,7 @@ class VariationExpansion:
             rows=self.rows,
             record=record,
             units=self.units,
-            rescaled=self.rescale,
+            unit=self.unit,
             accuracy=stated,
         )
 

@@ -84,14 +84,11 @@ class ClassificationFit(RegressionFit):
         return margin_row(self.y, np.asarray(self.f.value), np.asarray(self.e.value), tolerance)
 
 
-def classification_fit(y: Array, f: Any, e: Any, margin: float = 1.0) -> ClassificationFit:
-    """Build 1 - y∘f - e = 0; stationarity in e of J + alpha'(1 - y∘f - e) is alpha = gamma v e.
-
-    Another ``margin`` than 1 is the same problem in other units, for solvers with absolute tolerances.
-    """
+def classification_fit(y: Array, f: Any, e: Any) -> ClassificationFit:
+    """Build 1 - y∘f - e = 0; stationarity in e of J + alpha'(1 - y∘f - e) is alpha = gamma v e."""
     import cvxpy as cp
 
-    constraint = margin - cp.multiply(y, f) - e == 0
+    constraint = 1.0 - cp.multiply(y, f) - e == 0
     constraint.set_label(LABEL)
     return ClassificationFit(constraint, y, f, e)
 

@@ -20,6 +20,7 @@ and a call sends :math:`1/(a_k + \lambda)` to it and receives sums.
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -38,8 +39,8 @@ from substrate.least_squares.criteria import LeftOutCriterion, LeftOutSums
 from substrate.reduced.criteria import SpectrumRadius, lost_to_rounding
 from substrate.reduced.rows import KernelRows, KernelValues, RowValues
 from substrate.reduced.spectrum import ReducedSpectrum
-from substrate.streaming.passes import Tally
-from substrate.streaming.rows import Block
+from substrate.streaming.passes import Tally, sum_blocks
+from substrate.streaming.rows import ArraySource, Block, Source
 from substrate.threads import blas_threads
 
 __all__ = [
@@ -180,6 +181,8 @@ def errors_of_block(values: RowValues, coefficients: Array, bias: Array, block: 
 
 #: Least 1 - h_ii of a weighted row: of one that outweighs all others it is rounding, and its residual must stay finite.
 _OUTWEIGHED = 1e-30
+#: Most features that are stored, all rows together: 256 MiB.
+_MOST_STORED = 1 << 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +196,19 @@ class ResidualSums(Tally):
     smallest: Array
 
 
-def sum_left_out(values: KernelValues, spectrum: ReducedSpectrum, inverses: Array, block: Block) -> ResidualSums:
+@dataclass(frozen=True, slots=True)
+class StoredValues(RowValues):
+    """Values that were computed before: the rows of their source, in tiles of ``step``."""
+
+    n_basis: int
+    step: int
+
+    def __call__(self, X: Any) -> Array:
+        """Return the rows."""
+        return np.asarray(X)
+
+
+def sum_left_out(features: RowValues, spectrum: ReducedSpectrum, inverses: Array, block: Block) -> ResidualSums:
     """Leave rows out at many lambdas: two matrix products per tile, with the weights and, squared, with
     1/(a + lambda), the ``inverses``.
     """
@@ -201,7 +216,7 @@ def sum_left_out(values: KernelValues, spectrum: ReducedSpectrum, inverses: Arra
     g, centre = on_device_of(c, inverses), spectrum.origin.targets + spectrum.target_mean
     squares, reciprocal = zeros_beside(c, (g.shape[1], c.shape[1])), zeros_beside(c, g.shape[1])
     smallest = xp.ones_like(reciprocal)
-    for part, rows in spectrum.feature_values(values).of_block(block):
+    for part, rows in features.of_block(block):
         weights = part.row_weights()
         spare = xp.clip(1.0 - weights[:, None] * (1.0 / spectrum.mass + (rows * rows) @ g), min=_OUTWEIGHED)
         targets_of_rows, roots = part.Y / spectrum.origin.unit - centre, xp.sqrt(weights)[:, None]
@@ -217,19 +232,28 @@ def sum_left_out(values: KernelValues, spectrum: ReducedSpectrum, inverses: Arra
 
 @dataclass(frozen=True, slots=True)
 class ReducedLeaveOneOut(LeftOutCriterion):
-    """The mean square of e_i/(1 - h_ii), with weights of mean one; ``there`` is the spectrum where the rows are."""
+    """The mean square of e_i/(1 - h_ii), with weights of mean one; ``there`` is the spectrum where the rows are.
+
+    Features of rows in memory are stored where they fit: a search needs them at a hundred gammas.
+    """
 
     spectrum: ReducedSpectrum
     radius: SpectrumRadius
     there: ReducedSpectrum
-    rows: KernelRows
+    features: RowValues
+    source: Source
 
     @classmethod
     def of_rows(
         cls, spectrum: ReducedSpectrum, rows: KernelRows, radius: SpectrumRadius, *, pooled: bool = False
     ) -> Self:
         """Return the criterion on the rows of the statistic and their targets."""
-        host = spectrum.on_host()
+        host, source = spectrum.on_host(), rows.source
+        features: RowValues = spectrum.feature_values(rows.values)
+        block = None if rows.on_device else source.block_in_memory
+        if block is not None and block.n_rows * features.n_basis <= _MOST_STORED:
+            source = ArraySource(features.matrix(block.X), block.Y, block.weights)
+            features = StoredValues(features.n_basis, features.step)
         return cls(
             spectrum=host,
             targets=host.targets(),
@@ -238,12 +262,14 @@ class ReducedLeaveOneOut(LeftOutCriterion):
             machine=host.machine(),
             radius=radius,
             there=spectrum,
-            rows=rows,
+            features=features,
+            source=source,
         )
 
     def _sum_left_out(self, g: Array, roots: Array, t: Array) -> LeftOutSums:
         """Sum in a pass over the rows."""
-        sums: ResidualSums = self.rows.sums(sum_left_out, self.there, g)
+        of_block = partial(sum_left_out, self.features, self.there, g)
+        sums: ResidualSums = sum_blocks(self.source, of_block, self.features.n_basis)
         # the relative error of 1 - h_ii is that of a sum of so many terms, divided by it
         terms = self.there.values.shape[0] / (self.size + 16.0)
         with np.errstate(over="ignore"):  # of a row that is the machine nothing is known

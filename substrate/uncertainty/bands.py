@@ -15,24 +15,16 @@ machine) and :math:`\delta_k = \operatorname{tr} (S^T S)^k`,
 .. math:: \hat s^2 = \frac{\lVert S V^{1/2} y \rVert^2}{\delta_1}, \qquad
           \text{band} = f_c(x) \pm q\, \hat s\, \lVert V^{-1/2} l_c(x) \rVert, \qquad \nu = \delta_1^2 / \delta_2 ,
 
-q a quantile of Student's t with :math:`\nu` degrees of freedom. Noise that varies from row to row has the squares of
-the left-out residuals r for its variances (HC3 of [MacKinnonWhite1985]_). They are :math:`r = M y` with
-:math:`M = \operatorname{diag}(I - H)^{-1} (I - H)`, and with :math:`C = M M^T` and :math:`a_i = l_{c,i}(x)^2`
-
-.. math:: \widehat{\operatorname{var}} f_c(x) = \frac{\sum_i a_i}{\sum_i a_i C_{ii}} \sum_i a_i r_i^2, \qquad
-          \nu(x) = \frac{(\sum_i a_i C_{ii})^2}{\sum_{ij} a_i a_j C_{ij}^2}
-
-(:math:`V^{1/2} M V^{-1/2}` and :math:`V^{1/2} r` in place of M and r where there are weights): scaled to be unbiased
-where the noise does not vary, with the degrees of freedom that it then has ([BellMcCaffrey2002]_). Few rows near x have
-a part in it: with :math:`\nu` of all rows a band everywhere at once would cover 0.6 to 0.85 instead of 0.9.
+q a quantile of Student's t with :math:`\nu` degrees of freedom. Where the noise varies from row to row, weights of the
+rows say how.
 
 *Everywhere at once*, along a curve, the tube formula of [SunLoader1994]_ gives q: with :math:`\kappa` the length of the
 curve of the unit vectors along :math:`V^{-1/2} l_c(x)`,
 
 .. math:: \frac{\kappa}{\pi} \Big( 1 + \frac{q^2}{\nu} \Big)^{-\nu/2} + P(|t_\nu| > q) = 1 - \text{coverage} .
 
-Where :math:`\nu` varies along the curve, so does q: every part of it has the share of its length in the left side. The
-length is that of a polygon of great circles with more and more corners, so that no derivative of the kernel is needed.
+The length is that of a polygon of great circles with more and more corners, so that no derivative of the kernel is
+needed.
 """
 
 import math
@@ -56,23 +48,22 @@ _FIRST_CORNERS, _MOST_CORNERS = 128, 16_384
 class Smoother:
     """One output of a machine as a linear function of its targets, in coordinates in which the noise has one variance.
 
-    ``remainder`` is :math:`V^{1/2} (I - H) V^{-1/2}`, ``errors`` are :math:`V^{1/2} (y - H y)`, ``roots`` the square
-    roots of the weights and ``left_out`` the left-out residuals of the rows.
+    ``remainder`` is :math:`V^{1/2} (I - H) V^{-1/2}`, ``errors`` are :math:`V^{1/2} (y - H y)` and ``roots`` the square
+    roots of the weights.
     """
 
     remainder: Array
     errors: Array
     roots: Array
-    left_out: Array
     corrected: bool
 
     @classmethod
-    def of(cls, hat: Array, errors: Array, weights: Array, left_out: Array, corrected: bool) -> "Smoother":
-        """Return the smoother of a hat matrix, the errors and the left-out residuals of its rows, and their weights."""
+    def of(cls, hat: Array, errors: Array, weights: Array, corrected: bool) -> "Smoother":
+        """Return the smoother of a hat matrix, the errors of its rows, and their weights."""
         roots = np.sqrt(weights)
         remainder = -roots[:, None] * hat / roots
         remainder[np.diag_indices(roots.size)] += 1.0
-        return cls(remainder=remainder, errors=roots * errors, roots=roots, left_out=left_out, corrected=corrected)
+        return cls(remainder=remainder, errors=roots * errors, roots=roots, corrected=corrected)
 
     def noise(self) -> tuple[float, float]:
         """Return the deviation of the noise of a row of weight one, and the degrees of freedom of its estimate."""
@@ -102,31 +93,6 @@ class Smoother:
         """Return the lines of the smoother in use, in coordinates of one variance, from lines l(x)."""
         lines = rows / self.roots
         return np.asarray(lines + lines @ self.remainder if self.corrected else lines)
-
-    def deviations(self, varying: bool) -> Array:
-        """Return the deviation of the noise of each row, in the coordinates of the lines."""
-        return self.roots * np.abs(self.left_out) if varying else np.full(self.roots.size, self.noise()[0])
-
-    def spread(self, lines: Array, varying: bool) -> tuple[Array, Array]:
-        """Return the standard deviation of the smoother on lines of one variance, and its degrees of freedom there.
-
-        :place [BellMcCaffrey2002]_ degrees of freedom: those of a variance by the squares of residuals
-        """
-        deviation, freedom = self.noise()
-        lengths = np.linalg.norm(lines, axis=1)
-        if not varying:
-            return deviation * lengths, np.full(lines.shape[0], freedom)
-        kept = np.diag(self.remainder)
-        left_out = self.remainder / np.where(kept > 0.0, kept, 1.0)[:, None]
-        C = left_out @ left_out.T
-        units = np.where(lengths > 0.0, lengths, 1.0)
-        squares = np.square(lines / units[:, None])
-        expected = squares @ np.diag(C)
-        freedoms = expected**2 / np.where(lengths > 0.0, ((squares @ np.square(C)) * squares).sum(axis=1), 1.0)
-        deviations = self.deviations(varying)
-        unit = float(deviations.max()) or 1.0
-        variances = squares @ np.square(deviations / unit) / np.where(lengths > 0.0, expected, 1.0)
-        return unit * lengths * np.sqrt(variances), np.where(lengths > 0.0, freedoms, freedom)
 
 
 def curve_length(unit_lines: Callable[[Array], Array], corners: Array) -> float:

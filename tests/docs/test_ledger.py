@@ -77,7 +77,6 @@ def test_the_papers_have_this_many_equations():
         "Mika1999b": 0,
         "Suykens2003": 0,
         "Barber2021": 0,
-        "BellMcCaffrey2002": 0,
         "Breiman1996": 0,
         "Platt2000": 0,
         "SunLoader1994": 0,

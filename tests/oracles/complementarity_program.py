@@ -18,6 +18,7 @@ linearly on the residual Py - z exist, so that :math:`\rho` is at most a constan
 bounds require.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,7 +61,7 @@ def _solve(fit, M, y_val, weight):
     """Solve (28), or (29) with a penalty weight; M takes v to validation values without bias."""
     pyscipopt = pytest.importorskip("pyscipopt")
     unit = float(np.linalg.norm(fit.centred_target)) or float(np.linalg.norm(fit.target)) or 1.0
-    program = _ComplementarityModel(pyscipopt, fit.scale(unit), M, y_val / unit, weight)
+    program = _ComplementarityModel(pyscipopt, replace(fit, target=fit.target / unit), M, y_val / unit, weight)
     program.model.setParam("limits/time", 60.0)
     program.model.optimize()
     assert program.model.getStatus() in ("optimal", "gaplimit")

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import cvxpy as cp
 import numpy as np
 import pytest
-from cvxpy.reductions.solvers.conic_solvers.ecos_conif import ECOS
 from cvxpy.reductions.solvers.conic_solvers.scs_conif import SCS
 from cvxpy.reductions.solvers.qp_solvers.osqp_qpif import OSQP
 from cvxpy.reductions.solvers.solving_chain import SolvingChain
@@ -20,6 +19,7 @@ from substrate.solvers import (
     ORDER,
     Attempt,
     SolverRecord,
+    Units,
     capable_solvers,
     further_solvers,
     installed_solvers,
@@ -64,7 +64,7 @@ def _find_spec_without(monkeypatch, *modules):
 @pytest.mark.parametrize("name", ["NO_SUCH", "", "qp", 3, None.__class__], ids=str)
 def test_an_unknown_solver_is_refused_with_the_choices(name):
     problem, x = _projection()
-    with pytest.raises(DeclarationError, match=r"unknown solver .*; choose one of CLARABEL, PIQP, OSQP, ECOS"):
+    with pytest.raises(DeclarationError, match=r"unknown solver .*; choose one of CLARABEL, PIQP, OSQP, SCS"):
         solve_problem(problem, _worst_of(x), name)
 
 
@@ -208,12 +208,12 @@ def test_exactly_the_tolerance_is_accepted():
 
 
 def test_the_residual_is_asked_for_at_the_tolerance_of_the_solver(need):
-    need("ECOS", "OSQP")
+    need("OSQP", "HIGHS")
     asked = []
-    for name in ("OSQP", "ECOS"):
+    for name in ("OSQP", "HIGHS"):
         problem, _ = _projection()
         solve_problem(problem, lambda tolerance: asked.append(tolerance) or 0.0, name)
-    assert asked == [tolerance_of("OSQP"), tolerance_of("ECOS")] == [1e-6, 1e-5]
+    assert asked == [tolerance_of("OSQP"), tolerance_of("HIGHS")] == [1e-6, 1e-5]
 
 
 def test_when_none_is_accepted_the_best_point_and_its_multiplier_come_back_with_a_warning():
@@ -246,7 +246,7 @@ def test_an_unknown_residual_is_never_accepted():
             solve_problem(problem, lambda tolerance, unknown=unknown: unknown, installed_solvers()[0])
 
 
-@pytest.mark.parametrize("solver", ["CLARABEL", "OSQP", "ECOS", "HIGHS"])
+@pytest.mark.parametrize("solver", ["CLARABEL", "OSQP", "SCS", "HIGHS"])
 def test_an_infeasible_problem_has_no_point_and_the_error_says_so(solver, need):
     need(solver)
     x = cp.Variable()
@@ -293,19 +293,13 @@ def test_an_interruption_is_not_swallowed(monkeypatch):
 
 def test_a_rejected_problem_is_tried_in_other_units_before_the_next_solver():
     problem, x = _projection()
-    unit = 8.0
-
-    def twin():
-        z = cp.Variable(3)
-        return cp.Problem(cp.Minimize(cp.sum_squares(z - TARGET / unit)), [cp.sum(z) == 0]), unit
-
     points = []
 
     def worst(tolerance):
         points.append(x.value.copy())
         return 2.0 if len(points) == 1 else 0.0
 
-    record = solve_problem(problem, worst, rescaled=twin)
+    record = solve_problem(problem, worst, units=(Units(), Units(8.0, 64.0)))
     assert [(attempt.solver, attempt.unit) for attempt in record.attempts] == [("CLARABEL", 1.0), ("CLARABEL", 8.0)]
     assert "in units of 8" in str(record.attempts[1])
     assert_allclose(x.value, TARGET - 3.0, atol=1e-8)
@@ -351,7 +345,7 @@ def test_a_solver_with_a_clock_of_its_own_hands_over_a_point_which_our_rows_judg
 def test_the_clock_of_a_solver_is_one_of_its_options(solver, need):
     need(solver)
     clock = solvers._SOLVERS[solver].clock
-    assert (clock is None) == (solver in ("PIQP", "ECOS"))
+    assert (clock is None) == (solver == "PIQP")
     assert clock is None or clock in valid_options(solver)
 
 
@@ -359,14 +353,13 @@ def test_the_clock_of_a_solver_is_one_of_its_options(solver, need):
 
 INTERRUPTED = {
     "SCS": (SCS, {"info": {"status_val": -5}}),
-    "ECOS": (ECOS, {"info": {"exitFlag": -4}}),
     "OSQP": (OSQP, SimpleNamespace(info=SimpleNamespace(status="interrupted", status_val=10))),
 }
 
 
 @pytest.mark.parametrize("solver", INTERRUPTED)
 def test_a_solver_that_reports_an_interrupt_as_a_failure_raises_it(solver, monkeypatch, need):
-    """What SCS, ECOS and OSQP return when their own handler took the signal; cvxpy says they failed."""
+    """What SCS and OSQP return when their own handler took the signal; cvxpy says they failed."""
     need(solver)
     interface, answer = INTERRUPTED[solver]
     monkeypatch.setattr(interface, "solve_via_data", lambda *_, **__: answer)
@@ -418,7 +411,7 @@ def test_a_problem_with_cones_goes_to_the_solvers_that_have_them():
     assert capable_solvers(quadratic) == tuple(name for name in installed_solvers() if name != "HIGHS")
     assert "HIGHS" not in installed_solvers() or "HIGHS" in capable_solvers(cp.Problem(cp.Minimize(cp.norm1(x))))
     assert set(installed_solvers()) - set(capable_solvers(problem)) == {"PIQP", "OSQP", "HIGHS"}
-    with pytest.raises(SolverError, match=r"OSQP cannot solve this problem.*quadratic.*CLARABEL, ECOS, SCS"):
+    with pytest.raises(SolverError, match=r"OSQP cannot solve this problem.*quadratic.*CLARABEL, SCS"):
         solve_problem(problem, lambda tolerance: 0.0, solver="OSQP")
     record = solve_problem(problem, lambda tolerance: 0.0)
     assert [attempt.solver for attempt in record.attempts] == [capable_solvers(problem)[0]]

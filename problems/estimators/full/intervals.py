@@ -43,13 +43,10 @@ from substrate.arrays import (
     is_sparse,
     namespace_of,
     on_device_of,
-    real_array,
     take_rows,
     to_numpy,
 )
 from substrate.errors import DataError, DeclarationError, LongFitWarning
-from substrate.kernels import Kernel
-from substrate.least_squares.robust_weights import check_choice
 from substrate.uncertainty.bands import Smoother, curve_length, tube_quantile
 from substrate.uncertainty.influence import LeftOutMachines
 from substrate.uncertainty.intervals import conformal_ends, cv_plus, exact_level, jackknife_plus, kth_smallest, rank
@@ -80,12 +77,12 @@ class LSSVMIntervals(Intervals):
     methods: ClassVar[tuple[str, ...]] = ("auto", "conformal", "jackknife+", "nested", "adaptive", "split")
 
     def left_out_method(self) -> str:
-        """Return full conformal intervals where rows have one weight, jackknife+ otherwise; where there are no closed
-        forms, there are calibration rows only.
+        """Return full conformal intervals where rows have one weight and k(x, x) is known, jackknife+ otherwise; where
+        there are no closed forms, there are calibration rows only.
         """
         if not has_closed_forms(self.estimator):
             return "split"
-        return "jackknife+" if self.has_unequal_weights() else "conformal"
+        return "jackknife+" if self.has_unequal_weights() or self.estimator.kernel_.pairwise else "conformal"
 
     def has_unequal_weights(self) -> bool:
         """Return whether the rows of the fit differ in their weights."""
@@ -107,7 +104,7 @@ class LSSVMIntervals(Intervals):
         errors = np.stack([to_numpy(machines.residuals) for machines in self.machines(None)], axis=1)
         return errors, self.targets_and_weights()[0] - errors
 
-    def ends(self, X: Any, coverage: float, method: str, rows: Any = None, diagonal: Any = None) -> Array:
+    def ends(self, X: Any, coverage: float, method: str, rows: Any = None) -> Array:
         """Return the ends of intervals by any method; machines without folds are made at the first call."""
         method = self.check(coverage, method)
         if method == "nested":
@@ -116,7 +113,7 @@ class LSSVMIntervals(Intervals):
             return self.adaptive_ends(X, coverage)
         if method == "split":
             return self.split_ends(X, coverage)
-        points, diagonal = self._at(X, diagonal, method)
+        points, diagonal = self._at(X, method)
         interval, fitted = conformal_ends if method == "conformal" else jackknife_plus, self.estimator._evaluate(points)
         columns = fitted[:, None] if fitted.ndim == 1 else fitted
         ends = [
@@ -142,7 +139,7 @@ class LSSVMIntervals(Intervals):
         model = self.estimator
         check_is_fitted(model)
         refuse_closed_form(model, "return_std")
-        points, diagonal = self._at(X, None, "return_std")
+        points, diagonal = self._at(X, "return_std")
         fitted, p = model._evaluate(points), model._model.spread(points, diagonal)
         noise, gammas = (np.atleast_1d(values) for values in (model.noise_variance_, 1.0 / model.unit_ridge_))
         variances = [float(s) * (float(g) * p[:, k] + 1.0) for k, (s, g) in enumerate(zip(noise, gammas, strict=True))]
@@ -155,26 +152,17 @@ class LSSVMIntervals(Intervals):
         )
         return joined
 
-    def _at(self, X: Any, diagonal: Any, method: str) -> tuple[Any, Array]:
-        """Return the new points, checked, and k(x, x): computed, or given where the kernel is precomputed."""
-        points = self.estimator._new_points(X)
-        kernel: Kernel = self.estimator.kernel_
-        n = int(points.shape[0])
+    def _at(self, X: Any, method: str) -> tuple[Any, Array]:
+        """Return the new points, checked, and k(x, x), which jackknife+ does not need."""
+        points, kernel = self.estimator._new_points(X), self.estimator.kernel_
         if not kernel.pairwise:
-            if diagonal is not None:
-                raise DataError("diagonal is k(x, x) for a precomputed kernel; leave it out, the kernel computes it")
             return points, kernel.diag(points)
-        if diagonal is None and method == "jackknife+":
-            return points, on_device_of(points, np.zeros(n))
-        if diagonal is None:
+        if method != "jackknife+":
             raise DataError(
-                f"method={method!r} needs k(x, x) of the new rows, which rows of a precomputed kernel do not hold; "
-                "give diagonal=, or use method='jackknife+'"
+                f"method={method!r} needs k(x, x) of the new rows, which rows of a precomputed kernel do not hold; use "
+                "method='jackknife+', or fit X with the kernel itself"
             )
-        values = real_array(to_numpy(diagonal), "diagonal", ndim=1)
-        if values.shape != (n,):
-            raise DataError(f"diagonal must have one entry per row of X: expected {n}, received {values.size}")
-        return points, on_device_of(points, values)
+        return points, on_device_of(points, np.zeros(int(points.shape[0])))
 
     def resolve(self, method: str) -> str:
         """Return for "auto" nested intervals where they have been made, and after a search of few rows."""
@@ -277,10 +265,9 @@ class LSSVMIntervals(Intervals):
             ends.append(np.stack([columns[:, k] - reach, columns[:, k] + reach], axis=-1))
         return ends[0] if fitted.ndim == 1 else np.stack(ends, axis=1)
 
-    def band(self, X: Any, coverage: float, simultaneous: bool, bias_corrected: bool, noise: str, rows: Any) -> Array:
+    def band(self, X: Any, coverage: float, simultaneous: bool, bias_corrected: bool, rows: Any) -> Array:
         """Return the ends of a confidence band of the mean, for every output."""
         model = self.estimator
-        check_choice(noise, ("constant", "varying"), "noise")
         level = float(exact_level(coverage))
         check_is_fitted(model)
         refuse_closed_form(model, "a confidence band")
@@ -303,34 +290,24 @@ class LSSVMIntervals(Intervals):
             def lines(at: Any, machine: Any = machine) -> Array:
                 return np.asarray(to_numpy(machine.lines(at)))
 
-            smoother = Smoother.of(
-                hat=lines(training),
-                errors=ridge[:, k] * alpha[:, k],
-                weights=weights,
-                left_out=to_numpy(machine.residuals),
-                corrected=bool(bias_corrected),
-            )
-            at_points, varying = lines(points), noise == "varying"
-            spread, freedoms = smoother.spread(smoother.lines(at_points), varying)
-            length = self._tube(smoother, smoother.deviations(varying), lines, points) if simultaneous else 0.0
-            different, places = np.unique(freedoms, return_inverse=True)
-            quantiles = np.array([tube_quantile(level, float(one), length) for one in different])
-            reach = quantiles[places] * spread
+            errors = ridge[:, k] * alpha[:, k]
+            smoother = Smoother.of(lines(training), errors, weights, bool(bias_corrected))
+            at_points, (deviation, freedom) = lines(points), smoother.noise()
+            length = self._tube(smoother, lines, points) if simultaneous and deviation > 0.0 else 0.0
+            spread = deviation * np.linalg.norm(smoother.lines(at_points), axis=1)
+            reach = tube_quantile(level, freedom, length) * spread
             center = fitted[:, k] + smoother.shift(at_points)
             ends.append(np.stack([center - reach, center + reach], axis=-1))
         return on_device_of(points, self._joined(ends))  # type: ignore[no-any-return]
 
-    def _tube(self, smoother: Any, deviations: Array, lines: Any, points: Any) -> float:
+    def _tube(self, smoother: Any, lines: Any, points: Any) -> float:
         """Return the length of the curve of unit vectors along the points: sorted, where there is one input."""
         corners = np.asarray(to_numpy(points))
         if corners.shape[1] == 1:
             corners = np.sort(corners, axis=0)
-        largest = float(deviations.max())
-        if largest == 0.0:
-            return 0.0
 
         def unit_lines(at: Array) -> Array:
-            vectors = smoother.lines(lines(on_device_of(points, at))) * (deviations / largest)
+            vectors = smoother.lines(lines(on_device_of(points, at)))
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
             return np.asarray(vectors / np.where(lengths > 0.0, lengths, 1.0))
 
@@ -417,7 +394,6 @@ def predict_left_out_interval(
     method: str = "auto",
     *,
     rows: Any = None,
-    diagonal: Any = None,
 ) -> Array:
     """Return lower and upper ends that are to hold a new target with probability ``coverage``.
 
@@ -431,8 +407,8 @@ def predict_left_out_interval(
         Share of new targets to be covered, above 0 and below 1, for every output on its own.
     method : str, default="auto"
         ``"auto"``: after a search on fewer than 1000 rows ``"nested"``, as where its machines have been made; otherwise
-        ``"conformal"``, or ``"jackknife+"`` for rows of unequal weight. From 1000 rows on, or 50,000 numbers
-        in them, no coverage is guaranteed after a search.
+        ``"conformal"``, or ``"jackknife+"`` for rows of unequal weight and precomputed kernels. From 1000 rows on, or
+        50,000 numbers in them, no coverage is guaranteed after a search.
         ``"conformal"``: the exact full conformal set by studentised residuals, wider where rows are sparse.
         ``"jackknife+"``: that of [Barber2021]_. Both hold kernel and gamma, and fit nothing again.
         ``"nested"`` (not on a reduced basis): CV+ of [Barber2021]_, with ten folds that repeat the whole fit, search
@@ -443,15 +419,13 @@ def predict_left_out_interval(
     rows : tuple of arrays, array, or source of rows, default=None
         The training rows and targets (X, y), and sample_weight as a third where the fit had one, for a model that
         does not keep them; with a precomputed kernel the kernel matrix of the training rows.
-    diagonal : array of shape (n,), default=None
-        k(x, x) of the new rows, which ``"conformal"`` needs with a precomputed kernel.
 
     Returns
     -------
     array of shape (n, 2) or (n, n_outputs, 2)
         Infinite where there are too few rows for the coverage (8 or fewer for 0.9).
     """
-    ends: Array = self._intervals.ends(X, coverage, method, rows, diagonal)
+    ends: Array = self._intervals.ends(X, coverage, method, rows)
     return ends
 
 
@@ -485,7 +459,6 @@ def confidence_band(
     *,
     simultaneous: bool = False,
     bias_corrected: bool = True,
-    noise: str = "constant",
     rows: Any = None,
 ) -> Array:
     r"""Compute a confidence band of the mean: where the function is that the targets scatter about.
@@ -507,9 +480,6 @@ def confidence_band(
     bias_corrected : bool, default=True
         Whether the bias of the smoother is estimated by smoothing once more and subtracted, with the variance of what
         is then left: the center of the band is not the prediction.
-    noise : {"constant", "varying"}, default="constant"
-        One variance of the noise, over the weights of the rows, or one for each row by its left-out residual, with
-        the degrees of freedom of the few rows that have a part in it at a point.
     rows
         With a precomputed kernel, the kernel matrix of the training rows.
 
@@ -526,9 +496,9 @@ def confidence_band(
     >>> from substrate.kernels import RBF
     >>> model = LSSVMRegressor(RBF(6.6), 2.0).fit(*motorcycle())
     >>> times = np.linspace(5.0, 50.0, 10)[:, None]
-    >>> band, everywhere = (model.confidence_band(times, simultaneous=s, noise="varying") for s in (False, True))
+    >>> band, everywhere = (model.confidence_band(times, simultaneous=s) for s in (False, True))
     >>> bool((np.diff(everywhere) > np.diff(band)).all())
     True
     """
-    band: Array = self._intervals.band(X, coverage, simultaneous, bias_corrected, noise, rows)
+    band: Array = self._intervals.band(X, coverage, simultaneous, bias_corrected, rows)
     return band

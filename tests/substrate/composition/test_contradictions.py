@@ -58,7 +58,6 @@ def an_own_variable(s):
     return [labelled(s.f()[0] + w <= -1.0, "sum"), labelled(s.f()[0] >= 0.0, "value")], {
         "sum",
         "value",
-        "constraint 3, which the attributes of 'w' are",
     }
 
 

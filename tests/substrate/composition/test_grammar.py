@@ -436,7 +436,7 @@ def test_a_fall_without_end_is_said(s):
         Machine(s, minimize=cp.sum(s.e)).solve()
 
 
-@pytest.mark.parametrize("solver", ["CLARABEL", "piqp", "OSQP", "ECOS"])
+@pytest.mark.parametrize("solver", ["CLARABEL", "piqp", "OSQP", "SCS"])
 def test_a_named_solver_is_asked_alone(s, solver):
     if solver.upper() not in installed_solvers():
         pytest.skip(f"{solver} is not installed")
@@ -483,12 +483,11 @@ def test_a_solver_stopped_early_is_not_believed(s, monkeypatch):
     assert not result.certificate.holds
 
 
-def test_a_solve_through_the_problem_is_certified_too(s):
+def test_a_point_that_is_no_optimum_is_not_certified(s):
     machine = Machine(s, minimize=s.squared_norm + cp.norm1(s.e))
-    machine.problem.solve(solver="CLARABEL", tol_gap_rel=1e-11, tol_gap_abs=1e-11)
-    assert machine.certificate().holds, str(machine.certificate())
-    machine.problem.solve(solver="CLARABEL", max_iter=4, tol_gap_rel=1e-2, tol_gap_abs=1e-2, tol_feas=1e-2)
-    assert not machine.certificate().holds
+    loose = {"max_iter": 4, "tol_gap_rel": 1e-2, "tol_gap_abs": 1e-2, "tol_feas": 1e-2}
+    with pytest.warns(ConvergenceWarning, match="does not hold"):
+        assert not machine.solve("CLARABEL", options=loose).certificate.holds
 
 
 def test_a_certificate_before_any_solve_is_refused(s):

@@ -107,10 +107,8 @@ def test_an_iteration_limit_leaves_a_certificate_that_does_not_hold():
     assert "rejected" in dict(certificate.record)["solver"]
 
 
-@pytest.mark.parametrize(("solver", "tolerance"), [("CLARABEL", 1e-6), ("OSQP", 1e-6), ("ECOS", 1e-5)])
+@pytest.mark.parametrize(("solver", "tolerance"), [("CLARABEL", 1e-6), ("OSQP", 1e-6), ("HIGHS", 1e-5)])
 def test_rows_are_judged_at_the_tolerance_of_the_solver_that_made_the_point(solver, tolerance):
-    if solver == "ECOS":
-        pytest.importorskip("ecos", reason="the optional solver ECOS is not installed")
     declared = _declare().solve(solver)
     assert tolerance_of(solver) == tolerance
     assert {row.tolerance for row in declared.certificate().rows} == {tolerance}

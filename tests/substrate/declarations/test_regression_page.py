@@ -1,5 +1,7 @@
 """The data of a regression page: what they refuse, and the unit of y in which the trivial machine costs 1."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -27,7 +29,7 @@ def test_the_coordinates_are_those_of_the_kernel_matrix():
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
 def test_in_its_unit_the_constant_machine_costs_one(scale):
     given = data(scale * (Y + 3.0))
-    assert_allclose(given.in_unit(given.unit()).cost, 1.0, rtol=1e-12)
+    assert_allclose(replace(given, y=given.y / given.unit()).cost, 1.0, rtol=1e-12)
 
 
 @pytest.mark.parametrize(("constant", "unit"), [(0.0, 1.0), (5.0, 5.0), (-2e-7, 2e-7)])
