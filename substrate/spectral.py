@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array, to_numpy
+from substrate.arrays import Array
 from substrate.certificates import NO_BOUND, PROVED, Certificate, Row
 from substrate.errors import DataError
 from substrate.kernels import Kernel
@@ -111,8 +111,8 @@ class Centred:
 
     def bias_row(self, bias: Any, support_values: Any, tolerance: float) -> Row:
         """Return the row that compares stored biases with those of the stored support values."""
-        alpha = np.asarray(to_numpy(support_values))
-        value = np.max(np.abs(self.biases(alpha) - to_numpy(bias)), initial=0.0)
+        alpha = np.asarray(support_values)
+        value = np.max(np.abs(self.biases(alpha) - bias), initial=0.0)
         scale = float(np.max(np.abs(self.mean_row) @ np.abs(alpha), initial=0.0))
         tolerance = max(tolerance, relative_rounding(4.0 * self.root.size))
         return Row(name="bias", value=float(value), scale=scale, tolerance=tolerance, formula="|b + v'K alpha / 1'v|")
@@ -120,15 +120,15 @@ class Centred:
 
 def centre(kernel: Kernel, X: Any, weights: Array | None = None) -> Centred:
     """Return the centred and weighted kernel matrix of rows, with the rounding of its entries."""
-    K = np.array(to_numpy(kernel(X)), dtype=np.float64)
+    K = np.array(kernel(X), dtype=np.float64)
     n = K.shape[0]
-    v = np.ones(n) if weights is None else np.asarray(to_numpy(weights), dtype=np.float64)
+    v = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
     root = np.sqrt(v)
     envelope = kernel.envelope
     error = 0.0
     if not kernel.pairwise:
         shares = 1.0 if envelope is kernel else 2.0
-        sizes = np.abs(np.asarray(to_numpy(envelope.diag(X)), dtype=np.float64))
+        sizes = np.abs(np.asarray(envelope.diag(X), dtype=np.float64))
         error = shares * envelope.rounding(X) * float(v @ sizes)
     mean_row = (v / v.sum()) @ K
     K *= root[:, None]
@@ -360,11 +360,11 @@ class Features:
 
     def rows(self, X: Any) -> Array:
         """Return the features of rows."""
-        return np.asarray(to_numpy(self.kernel(X, self.points)) @ self.transform)
+        return np.asarray(self.kernel(X, self.points) @ self.transform)
 
     def lengths(self) -> Array:
         """Return the roots of k(s, s) of the points."""
-        return np.asarray(np.sqrt(np.abs(to_numpy(self.kernel.diag(self.points)))))
+        return np.asarray(np.sqrt(np.abs(self.kernel.diag(self.points))))
 
     def coefficients(self, weights: Array) -> Array:
         """Return the coefficients of the points that stand for weights of the features."""
@@ -386,7 +386,7 @@ class Features:
     def deviation(self, matrix: Array, rounding: float) -> float:
         """Bound the norm of T'K T - I times a matrix: how far the features are from orthonormal coordinates."""
         T = self.transform
-        K = np.asarray(to_numpy(self.kernel(self.points)))
+        K = np.asarray(self.kernel(self.points))
         measured = float(np.linalg.norm((T.T @ (K @ T) - np.eye(self.rank)) @ matrix))
         entries = rounding * float(np.square(self.lengths()).sum())
         entries += relative_rounding(2.0 * T.shape[0] + 4.0) * float(np.linalg.norm(K))
@@ -395,7 +395,7 @@ class Features:
 
 def features_of(kernel: Kernel, points: Any) -> Features:
     """Return the features of what a basis spans, but for directions that rounding would make inaccurate."""
-    values, vectors = np.linalg.eigh(np.asarray(to_numpy(kernel(points))))
+    values, vectors = np.linalg.eigh(np.asarray(kernel(points)))
     kept = values > _CUT * max(float(values[-1]), 0.0)
     complete = bool(kept.all()) or int(kept.sum()) == kernel.rank(points.shape[1])
     return Features(kernel, points, vectors[:, kept] / np.sqrt(values[kept]), complete)
@@ -479,16 +479,16 @@ def add_moments(features: Features, source: Source, weights: Array | None) -> Mo
     origin, second, first = features.rows(points).mean(axis=0), np.zeros((rank, rank)), np.zeros(rank)
     mass = diagonal = rounding = longest = 0.0
     for block in source.blocks():
-        X = np.asarray(to_numpy(block.X))
+        X = np.asarray(block.X)
         v = np.ones(X.shape[0]) if weights is None else weights[block.rows]
         Z = features.rows(block.X) - origin
         second += (v[:, None] * Z).T @ Z
         first += v @ Z
-        heights = np.abs(np.asarray(to_numpy(kernel.diag(block.X))))
+        heights = np.abs(np.asarray(kernel.diag(block.X)))
         mass += float(v.sum())
         diagonal += float(v @ heights)
         longest = max(longest, math.sqrt(float(heights.max(initial=0.0))))
-        rounding = max(rounding, float(kernel.rounding(np.concatenate([X, to_numpy(points)]))))
+        rounding = max(rounding, float(kernel.rounding(np.concatenate([X, points]))))
     mean = first / mass
     matrix = second - mass * np.outer(mean, mean)
     matrix = (matrix + matrix.T) / 2.0
@@ -536,7 +536,7 @@ def centre_by_degrees(kernel: Kernel, X: Any) -> Centred:
     A relative error r of the weights changes scaling by r/2 on either side and the direction that is projected out by
     r, of a matrix whose norm is at most the largest sum over a row of :math:`D^{-1} |K|`.
     """
-    K = np.asarray(to_numpy(kernel(X)))
+    K = np.asarray(kernel(X))
     weights = check_degrees(K.sum(axis=1))
     centred, sizes = centre(kernel, X, weights), np.abs(K).sum(axis=1) * weights
     relative = relative_rounding(K.shape[0] + 4.0) * float(sizes.max())

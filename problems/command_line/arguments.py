@@ -206,7 +206,6 @@ def _export(export: argparse.ArgumentParser) -> None:
     export.add_argument("model", metavar="MODEL.npz", help="a model file of substrate fit --out, or of save")
     export.add_argument("out", metavar="OUT.onnx", help="file to write")
     export.add_argument("--tol", type=float, help="largest loss of float32 (a thousandth of the spread)")
-    export.add_argument("--coverage", type=float, help="intervals too, of a calibrated regressor, for instance 0.9")
     export.add_argument("--no-proba", action="store_true", help="leave the probabilities of classes out")
     export.add_argument("--max-bytes", type=float, metavar="BYTES", help="memory that MODEL.npz may take (1 GiB)")
 

@@ -212,8 +212,7 @@ def _export(options: argparse.Namespace) -> int:
         raise DataError(f"the file is an ONNX graph, and {options.out} does not end with .onnx; name it so")
     model = _load(options)
     with _printed_warnings():
-        probabilities = not options.no_proba
-        export = to_onnx(model, options.out, tol=options.tol, coverage=options.coverage, probabilities=probabilities)
+        export = to_onnx(model, options.out, tol=options.tol, probabilities=not options.no_proba)
     print(f"{export}\nwritten: {options.out}")
     return 0
 

@@ -23,13 +23,9 @@ from problems.estimators.shared.checked_again import StoredFit
 from problems.estimators.shared.model import Model
 from substrate.arrays import (
     Array,
-    check_finite,
-    device_numbers,
     is_device_array,
     is_sparse,
-    on_device_of,
     refuse_disguised,
-    to_numpy,
 )
 from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
@@ -110,17 +106,9 @@ def check_points(estimator: Any, X: Any, sample_weight: Any = None, *, reset: bo
     """Return rows and weights, with scikit-learn's checks and a few more; rows of weight zero are left out."""
     if is_device_array(X):
         estimator._refuse_device()
-        X = device_numbers(X, "X", (2,))
-        check_finite(X=X)
-        if int(X.shape[0]) < 2:
-            raise DataError(f"at least two rows are needed, received {X.shape[0]}")
-        if reset:
-            estimator.n_features_in_ = int(X.shape[1])
-        sample_weight = to_numpy(sample_weight)
-    else:
-        refuse_disguised(X, "X")
-        rules: dict[str, Any] = {"accept_sparse": "csr", "dtype": np.float64, "order": "C", "ensure_min_samples": 2}
-        X = validate_data(estimator, X, reset=reset, **rules)
+    refuse_disguised(X, "X")
+    rules: dict[str, Any] = {"accept_sparse": "csr", "dtype": np.float64, "order": "C", "ensure_min_samples": 2}
+    X = validate_data(estimator, X, reset=reset, **rules)
     if sample_weight is None:
         return PointRows(X, None, np.arange(X.shape[0]))
     refuse_disguised(sample_weight, "sample_weight")
@@ -187,7 +175,7 @@ class KernelComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
 
     def _certify_centred(self, centred: Centred, X: Any, facts: Facts) -> Certificate:
         """Return the certificate of the stored components of a centred matrix."""
-        alpha, count, tolerance = np.asarray(to_numpy(self.support_values_)), self._n_features_out, self._tolerance()
+        alpha, count, tolerance = self.support_values_, self._n_features_out, self._tolerance()
         values = self.eigenvalues_[self.eigenvalues_ > 0.0]
         vectors = alpha[:, : values.size] * np.sqrt(values) / centred.root[:, None]
         found = find_components(centred.matrix, centred.error, count, stored=(values, vectors))
@@ -248,7 +236,6 @@ class LSSVMKernelPCA(KernelComponents):
     _page: ClassVar[str] = "kernel_pca"
     _title: ClassVar[str] = "Kernel PCA"
     _typical: ClassVar[Uses] = ({"n_components": 3}, {"basis": 8}, {"fit_inverse_transform": True})
-    _on_devices: ClassVar[bool] = True
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the components of the rows of X; ``y`` is ignored.
@@ -281,7 +268,7 @@ class LSSVMKernelPCA(KernelComponents):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # its certificate is in it
                 self.pre_images_ = LSSVMRegressorCV(kernels=kernels, gamma_range=_GAMMAS).fit(scores, rows.X)
-        self._keep_expansion(rows.X, rows.numbers, kernel, on_device_of(rows.X, alpha), on_device_of(rows.X, bias))
+        self._keep_expansion(rows.X, rows.numbers, kernel, alpha, bias)
         return self
 
     def inverse_transform(self, Z: Any) -> Array:
@@ -309,7 +296,7 @@ class LSSVMKernelPCA(KernelComponents):
             return self._certify_all_rows(X, sample_weight)
         source, weights, _ = self._open(X, sample_weight, reset=False)
         moments = add_moments(features_of(self.kernel_, self.support_vectors_), source, weights)
-        beta, tolerance = np.asarray(to_numpy(self.support_values_)), self._tolerance()
+        beta, tolerance = self.support_values_, self._tolerance()
         values = self.eigenvalues_[self.eigenvalues_ > 0.0]
         found = moments.components(self._n_features_out, (values, beta[:, : values.size]))
         facts = _basis_facts(self.kernel_, moments, f"{self.support_vectors_.shape[0]} vectors")
@@ -318,7 +305,7 @@ class LSSVMKernelPCA(KernelComponents):
             moments.score_row(beta, float(self.eigenvalues_[0]), tolerance),
             Row(
                 name="bias",
-                value=float(np.max(np.abs(to_numpy(self.bias_) + moments.mean @ again))),
+                value=float(np.max(np.abs(self.bias_ + moments.mean @ again))),
                 scale=float(np.linalg.norm(moments.mean)),
                 tolerance=max(tolerance, 1e-10),
                 formula="|b + u'z|",
@@ -335,7 +322,7 @@ class LSSVMKernelPCA(KernelComponents):
         if self.kernel_.pairwise:
             return certificate
         difference = rows.X - self.support_vectors_
-        value = float(abs(difference if is_sparse(difference) else to_numpy(difference)).max())
+        value = float(abs(difference).max())
         formula = "max |X - support vectors|"
         return certificate.extended(Row(name="rows of the fit", value=value, scale=1.0, tolerance=0.0, formula=formula))
 
@@ -364,7 +351,7 @@ class LSSVMKernelPCA(KernelComponents):
         self.basis_rank_, self.n_rows_ = rank, moments.rows
         support = np.arange(points.shape[0]) if basis.rows is None else numbers[basis.rows]
         every = np.arange(points.shape[0])
-        self._keep_expansion(points, every, kernel, on_device_of(points, beta), on_device_of(points, bias))
+        self._keep_expansion(points, every, kernel, beta, bias)
         self.support_ = np.asarray(support)
         return self
 
@@ -387,7 +374,7 @@ class LSSVMKernelPCA(KernelComponents):
 
     def _refuse_inverse(self, kernel: Kernel, X: Any) -> None:
         """Refuse before any work what pre-images cannot be found for."""
-        if is_sparse(X) or is_device_array(X) or kernel.pairwise:
+        if is_sparse(X) or kernel.pairwise:
             raise DeclarationError(
                 "pre-images are points of numpy: fit_inverse_transform=True needs dense rows, and no precomputed kernel"
             )
@@ -507,8 +494,7 @@ def _all_equal(X: Any) -> bool:
         return False
     if is_sparse(X):
         return bool(abs(X - X[[0] * X.shape[0]]).max() == 0.0)
-    host = np.asarray(to_numpy(X))
-    return bool((host == host[0]).all())
+    return bool((np.asarray(X) == np.asarray(X)[0]).all())
 
 
 def _facts(kernel: Kernel, n: int) -> Facts:

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from substrate.arrays import Array
-from substrate.kernels.nodes import Node, chain, constant, greater, interpolate, largest, select, sum_of
-from substrate.uncertainty.calibration import DECIDED, IsotonicMap, SigmoidMap
+from substrate.errors import DeclarationError
+from substrate.kernels.nodes import Node, chain, constant, greater, largest, select, sum_of
+from substrate.uncertainty.calibration import DECIDED, SigmoidMap
 
 __all__ = ["decide", "express_probabilities", "score_classes"]
 
@@ -67,7 +68,9 @@ def _largest_of_others(scores: Sequence[Node]) -> list[Node]:
 
 def _mapped(map_: Any, score: Node) -> Node:
     """Return the probability of a score by the map of a calibration."""
-    if isinstance(map_, SigmoidMap):
-        return 1.0 / (1.0 + (-(map_.slope * score + map_.offset)).exp())
-    assert isinstance(map_, IsotonicMap)
-    return interpolate(score, map_.scores, map_.values)
+    if not isinstance(map_, SigmoidMap):
+        raise DeclarationError(
+            "probabilities by isotonic regression are a table and no formula; fit with "
+            "calibration='sigmoid', or export with probabilities=False"
+        )
+    return 1.0 / (1.0 + (-(map_.slope * score + map_.offset)).exp())

@@ -16,7 +16,6 @@ from substrate.arrays import Array, is_device_array, is_sparse, real_array
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.nodes import Node, Output, Program, inputs
 from substrate.kernels.rounding_bound import DOUBLE, Arithmetic, RoundingBound, bound_rounding
-from substrate.uncertainty.intervals import exact_level, split_ends
 
 __all__ = ["Description", "describe"]
 
@@ -121,11 +120,11 @@ def _check_box(box: Any, model: Any, units: ColumnUnits) -> Array:
     return ends_given
 
 
-def describe(model: Any, *, coverage: float | None = None, probabilities: bool = True, box: Any = None) -> Description:
+def describe(model: Any, *, probabilities: bool = True, box: Any = None) -> Description:
     """Return the formula of a fitted model, compared with what the model itself predicts.
 
-    ``coverage`` asks for the intervals of a calibrated regressor, ``probabilities`` for those of a classifier that has
-    them; ``box`` is where rounding is bounded, None for that of the support vectors.
+    ``probabilities`` asks for those of a classifier that has them; ``box`` is where rounding is bounded, None for that
+    of the support vectors.
     """
     preparation = None
     if type(model).__name__ in ("TabularRegressor", "TabularClassifier"):
@@ -137,15 +136,9 @@ def describe(model: Any, *, coverage: float | None = None, probabilities: bool =
     x = [(value - m) / s for value, m, s in zip(inputs(len(units.names)), units.center, units.scale, strict=True)]
     machine = tuple(model._model.express(x))
     if isinstance(model, Classifier):
-        if coverage is not None:
-            raise DataError(
-                f"{type(model).__name__} has labels and no intervals; leave coverage out, or call predict_set in Python"
-            )
         outputs = _classes(model, machine, probabilities)
     else:
         outputs = [Output("prediction", machine, model._outputs())]
-        if coverage is not None:
-            outputs.append(_interval(model, machine, coverage))
     return Description(
         title=type(model).__name__,
         names=units.names,
@@ -170,27 +163,6 @@ def _classes(model: Any, machine: Sequence[Node], probabilities: bool) -> list[O
         values = express_probabilities(maps, scores, decided)
         outputs.append(Output("probabilities", tuple(values), (len(values),)))
     return outputs
-
-
-def _interval(model: Any, machine: Sequence[Node], coverage: float) -> Output:
-    """Return the ends of split conformal intervals: the prediction less and plus one number."""
-    exact_level(coverage)
-    if not hasattr(model, "calibration_scores_"):
-        raise DataError(
-            f"intervals of this {type(model).__name__} need its training rows, and a formula of f(x) alone exists for "
-            "split conformal ones; call calibrate(X, y) first, with rows that it was not fitted to"
-        )
-    scores = np.reshape(model.calibration_scores_, (model.calibration_scores_.shape[0], -1))
-    nodes: list[Node] = []
-    for column, value in enumerate(machine):
-        low, high = split_ends(scores[:, column], np.zeros(1), coverage)[0].tolist()
-        if not np.isfinite(high):
-            raise DataError(
-                f"{scores.shape[0]} calibration rows are too few for coverage {coverage:g}, whose intervals are "
-                "infinite; calibrate with more rows, or ask for less"
-            )
-        nodes += [value + low, value + high]
-    return Output("interval", tuple(nodes), (*model._outputs(), 2))
 
 
 def _compare(model: Any, machine: Sequence[Node], units: ColumnUnits) -> float:

@@ -56,15 +56,14 @@ def to_onnx(
     *,
     tol: float | None = None,
     precision: str = "auto",
-    coverage: float | None = None,
     probabilities: bool = True,
     box: Any = None,
 ) -> Export:
     """Return a fitted model as an ONNX graph, and write it to ``path``; needs the extra ``[onnx]``.
 
-    The graph has one input, ``X``, rows of all columns as the model takes them, and the outputs ``prediction`` and
-    ``interval`` of a regressor, or ``label``, ``scores`` and ``probabilities`` of a classifier: what ``predict``,
-    ``predict_interval``, ``decision_function`` and ``predict_proba`` return.
+    The graph has one input, ``X``, rows of all columns as the model takes them, and the output ``prediction``
+    of a regressor, or ``label``, ``scores`` and ``probabilities`` of a classifier: what ``predict``,
+    ``decision_function`` and ``predict_proba`` return.
 
     Parameters
     ----------
@@ -79,11 +78,8 @@ def to_onnx(
         ``"auto"`` is single precision where its proved loss is at most ``tol``, and double otherwise. In single
         precision the input, the support vectors and the kernel values are float32; the sum over the vectors, where
         terms cancel, and all that follows stay in double.
-    coverage : float, default=None
-        The coverage of intervals, for a regressor after ``calibrate``: they are a formula of the prediction. Others
-        need the rows of the fit.
     probabilities : bool, default=True
-        Whether a classifier that is calibrated has them.
+        Whether a classifier with ``calibration="sigmoid"`` has them.
     box : array of shape (n_features, 2), default=None
         Where the loss is bounded: lower and upper ends of every input. None is the box of the support vectors.
     """
@@ -93,7 +89,7 @@ def to_onnx(
         raise DeclarationError(f"precision must be one of {', '.join(_PRECISIONS)}, received {precision!r}")
     limit = None if tol is None else positive(tol, "tol")
     import_onnx()
-    described = describe(model, coverage=coverage, probabilities=probabilities, box=box)
+    described = describe(model, probabilities=probabilities, box=box)
     single = None if precision == "float64" else described.bound(SINGLE)
     accepted = _SHARE * described.spread if limit is None else limit
     is_single = single is not None and (precision == "float32" or single.loss <= accepted)

@@ -29,7 +29,6 @@ __all__ = [
     "Output",
     "Points",
     "Program",
-    "Table",
     "add_outputs",
     "chain",
     "compute",
@@ -38,7 +37,6 @@ __all__ = [
     "expand_linear",
     "greater",
     "inputs",
-    "interpolate",
     "kernel_formula",
     "largest",
     "order_nodes",
@@ -59,16 +57,8 @@ class Points:
         return [Node("coordinate", (), (self, column), self) for column in range(self.values.shape[1])]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Table:
-    """A function by its ``values``: at the sorted ``places`` and linear between them, or between and at them."""
-
-    places: Array
-    values: Array
-
-
 class Node:
-    """One operation on other nodes; ``value`` is what else it needs: a number, a column, a table, coefficients.
+    """One operation on other nodes; ``value`` is what else it needs: a number, a column, coefficients.
 
     ``points`` are those of the sum that the node is inside of.
     """
@@ -197,11 +187,6 @@ def largest(left: Node, right: Any) -> Node:
     return Node("maximum", (left, constant(right)))
 
 
-def interpolate(argument: Node, places: Array, values: Array) -> Node:
-    """Return a function that is linear between sorted places, and constant beyond them, as ``numpy.interp`` is."""
-    return constant(values[0]) if places.size == 1 else Node("interpolate", (argument,), Table(places, values))
-
-
 def chain(values: Iterable[Node], operation: Any) -> Node:
     """Return one node for several, joined from the left."""
     first, *others = values
@@ -321,8 +306,6 @@ def compute(node: Node, operands: list[Any], X: Array) -> Any:
         return np.full((1, 1), value)
     if operation == "total":
         return operands[0] @ value[:, None]
-    if operation == "interpolate":
-        return np.interp(operands[0], value.places, value.values)
     return _OPERATIONS[operation](*operands)
 
 

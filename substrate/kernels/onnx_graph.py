@@ -132,32 +132,7 @@ class _Writer:
             return self._add("Gemm", [terms, self._tensor(value[:, None].astype(form.type))])
         if operation == "differs":
             return self._cast(self._add("Not", [self._add("Equal", operands)]), form)
-        if operation == "interpolate":
-            return self._interpolate(value, operands[0])
         return self._add(_NAMES[operation], operands)
-
-    def _count_places(self, places: Any, argument: str) -> str:
-        """Return how many places are not above an argument."""
-        compared = self._add("LessOrEqual", [self._tensor(places[None, :]), argument])
-        ones = self._add("Cast", [compared], to=self.onnx.TensorProto.INT64)
-        return self._add("ReduceSum", [ones, self._tensor(np.array([1], dtype=np.int64))], keepdims=1)
-
-    def _interpolate(self, table: Any, argument: str) -> str:
-        """Return the value between two places by the slope there, as numpy computes it."""
-        places, values = table.places, table.values
-        one, last = (self._tensor(np.array([[n]], dtype=np.int64)) for n in (1, places.size - 1))
-        count = self._count_places(places, argument)
-        place = self._add("Sub", [self._add("Min", [self._add("Max", [count, one]), last]), one])
-        slopes = np.diff(values) / np.diff(places)
-        along = self._add("Sub", [argument, self._take(places, place)])
-        inside = self._add("Add", [self._add("Mul", [self._take(slopes, place), along]), self._take(values, place)])
-        first, end = (self._tensor(np.array([[places[k]]])) for k in (0, -1))
-        low, high = (self._tensor(np.array([[values[k]]])) for k in (0, -1))
-        above = self._add("Where", [self._add("GreaterOrEqual", [argument, end]), high, inside])
-        return self._add("Where", [self._add("Less", [argument, first]), low, above])
-
-    def _take(self, values: Any, places: str) -> str:
-        return self._add("Gather", [self._tensor(values), places], axis=0)
 
     def _cast(self, name: str, form: Any) -> str:
         return self._add("Cast", [name], to=self.type_of(form))

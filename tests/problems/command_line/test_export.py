@@ -45,7 +45,6 @@ def test_onnx_of_a_table(fitted, tmp_path, capsys):
     [
         (["model.txt"], "does not end with .onnx"),
         (["model.onnx", "--tol", "-1"], "tol"),
-        (["model.onnx", "--coverage", "0.9"], "calibrate"),
         (["absent/model.onnx"], "folder"),
     ],
 )

@@ -34,13 +34,12 @@ def three_classes(n=60, seed=0):
 CODINGS = ["one_vs_rest", "minimum_output", "ecoc"]
 
 
-@pytest.mark.parametrize("calibration", ["sigmoid", "isotonic"])
 @pytest.mark.parametrize("coding", CODINGS)
 @pytest.mark.some_cases(2)
-def test_codings_and_calibrations(coding, calibration):
+def test_codings(coding):
     X, y = three_classes()
     labels = np.array(["low", 'm"id', "hö"])[y]
-    model = LSSVMClassifier(RBF(1.0), gamma=1.0, coding=coding, calibration=calibration).fit(X, labels)
+    model = LSSVMClassifier(RBF(1.0), gamma=1.0, coding=coding).fit(X, labels)
     new = np.random.default_rng(1).uniform(X.min(axis=0), X.max(axis=0), size=(30, 2))
     answers = run_onnx(to_onnx(model, precision="float64").content, new)
     np.testing.assert_allclose(answers["scores"], model.decision_function(new), atol=1e-10)
@@ -57,27 +56,12 @@ def test_labels_keep_their_kind(labels):
     assert answers["label"].tolist() == model.predict(X).tolist()
 
 
-def test_intervals_are_a_formula_after_calibration():
-    X, y = rows(80)
-    model = LSSVMRegressor(RBF(1.0), gamma=10.0).fit(X[:40], y[:40])
-    with pytest.raises(DataError, match=r"call calibrate\(X, y\) first"):
-        to_onnx(model, coverage=0.9)
-    model.calibrate(X[40:], y[40:])
-    answers = run_onnx(to_onnx(model, coverage=0.9, precision="float64").content, X)
-    np.testing.assert_allclose(answers["interval"], model.predict_interval(X, 0.9, method="split"), atol=1e-12)
-    with pytest.raises(DataError, match=r"too few for coverage 0\.99"):
-        to_onnx(model, coverage=0.99)
-    with pytest.raises(ValueError, match="coverage"):
-        to_onnx(model, coverage=1.5)
-
-
-def test_several_outputs_have_their_shape_and_their_intervals():
+def test_several_outputs_have_their_shape():
     X, y = rows(80)
     Y = np.column_stack([y, 2.0 * y + X[:, 1]])
-    model = LSSVMRegressor(RBF(1.0), gamma=10.0).fit(X[:40], Y[:40]).calibrate(X[40:], Y[40:])
-    answers = run_onnx(to_onnx(model, coverage=0.8, precision="float64").content, X)
+    model = LSSVMRegressor(RBF(1.0), gamma=10.0).fit(X, Y)
+    answers = run_onnx(to_onnx(model, precision="float64").content, X)
     np.testing.assert_allclose(answers["prediction"], model.predict(X), atol=1e-12)
-    np.testing.assert_allclose(answers["interval"], model.predict_interval(X, 0.8, method="split"), atol=1e-12)
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e8])
@@ -210,8 +194,8 @@ def test_what_cannot_be_exported_is_refused():
         to_onnx(make_pipeline(StandardScaler(), LSSVMRegressor()).fit(X, y))
     with pytest.raises(DeclarationError, match="received a StandardScaler"):
         to_onnx(StandardScaler().fit(X))
-    with pytest.raises(DataError, match="has labels and no intervals"):
-        to_onnx(LSSVMClassifier().fit(X, y > 0.0), coverage=0.9)
+    with pytest.raises(DeclarationError, match="isotonic regression are a table"):
+        to_onnx(LSSVMClassifier(calibration="isotonic").fit(X, y > 0.0))
 
 
 def test_a_model_on_a_device_is_taken_to_numpy_first():
