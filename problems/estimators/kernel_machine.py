@@ -11,7 +11,7 @@ quantiles, expectiles, tubes, the hinge and the logistic loss are solved, bounde
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -53,7 +53,8 @@ from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.losses import Huber, Loss, RowLoss, SquaredHinge
 from substrate.numbers import Double
-from substrate.proof import Proof, precision, tolerance_in_balls
+from substrate.proof import Proof
+from substrate.proof.rows import prove_rows
 from substrate.reduced import Basis
 from substrate.reduced.features import basis_features, independent_vectors
 from substrate.streaming.rows import ArraySource
@@ -277,14 +278,10 @@ class StoredRows:
 
     def prove(self) -> Proof:
         """Bound the answer in ball arithmetic."""
-        permitted = Tolerance.of_page(self.y, self.weights, self._share)
-        tolerance = tolerance_in_balls(self.y, self.weights, self._share)._replace(rounding=permitted.rounding)
         if self.expansion.refusal:
-            return Proof.of(math.inf, tolerance, 0, self.expansion.refusal)
-        with precision(_BITS):
-            point = self.expansion.enclose_in_balls(self.coefficients)
-            bound = bound_rows(self.machine, point, self.g, tolerance.largest_radius)
-        return Proof.of(bound.radius, tolerance, _BITS, about=bound.about)
+            return Proof.of(math.inf, Tolerance.of_page(self.y, self.weights, self._share), 0, self.expansion.refusal)
+        enclose = partial(self.expansion.enclose_in_balls, self.coefficients)
+        return prove_rows(self.machine, enclose, self.g, self.y, self.weights, self._share)
 
 
 class RowLossModel(LeavesOut):

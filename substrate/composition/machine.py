@@ -221,6 +221,7 @@ class Machine:
         self._bounded = True
         self._shaped: Result | None = None
         self._row_solution: RowSolution | None = None
+        self._compiled_only = False
         self._row_method = RowMethod.of(objective, self._given, self.substrates, self.outputs, self._labels[0])
         if self._row_method is None:
             self._compile(objective)
@@ -291,11 +292,11 @@ class Machine:
     def solve_program(self, **parameters: Any) -> Result:
         """Solve the compiled problem, never row by row: where several biases are optimal, that of its multipliers."""
         with self.lock:
-            kept, self._row_method = self._row_method, None
+            self._compiled_only = True
             try:
                 return self.solve(**parameters)
             finally:
-                self._row_method = kept
+                self._compiled_only = False
 
     def _solve(
         self,
@@ -311,7 +312,8 @@ class Machine:
         self._trials.begin()
         self._row_solution = None
         earlier: tuple[Attempt, ...] = ()
-        if self._row_method is not None and not options and (solver is None or str(solver).upper() == ROWS):
+        by_rows = self._row_method is not None and not self._compiled_only and not options
+        if by_rows and (solver is None or str(solver).upper() == ROWS):
             start = time.perf_counter()
             attempt = self._solve_by_rows(verbose, time_limit)
             if attempt is not None and (attempt.accepted or attempt.out_of_time or solver is not None):
@@ -385,15 +387,20 @@ class Machine:
                 given_constraint.dual_variables, solved_constraint.dual_variables, strict=True
             ):
                 dual.save_value(solved_dual.value)
+        expansions = tuple(compiled.expansion() for compiled in self._compiled)
+        rows = None
+        if self._row_method is not None:
+            rows = self._row_method.of_coefficients(expansions[0].coefficients, float(expansions[0].b))
         return Result(
             objective=float(self.problem.objective.value),
             parameters={parameter.name(): parameter.value for parameter in self.problem.parameters()},
-            expansions=tuple(compiled.expansion() for compiled in self._compiled),
+            expansions=expansions,
             certificate=self.certificate(),
             solver_record=record,
             outputs=self.outputs,
             declared=(self._objective, len(self._given)),
             task=self.task,
+            rows=rows,
         )
 
     def _explain(self, error: _UnsolvableError) -> SolverError:
@@ -466,6 +473,7 @@ class Machine:
             outputs=self.outputs,
             declared=(self._objective, len(self._given)),
             task=self.task,
+            rows=solution,
         )
 
     def _row_certificate(self, solution: RowSolution) -> Certificate:

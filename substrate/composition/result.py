@@ -19,6 +19,7 @@ from substrate.composition.squares import SquaredRows
 from substrate.composition.terms import FittedPart, FittedTerm, LinearPart, One, Term, WeightedTerm
 from substrate.errors import DataError, DeclarationError
 from substrate.files import save
+from substrate.proof import Proof
 from substrate.solvers import SolverRecord
 
 __all__ = ["Further", "KernelExpansion", "Result"]
@@ -166,6 +167,8 @@ class Result:
     task: str | None = None
     #: The objective as it was declared and the number of constraints; None of a result from elsewhere.
     declared: tuple[Any, int] | None = field(default=None, repr=False, compare=False)
+    #: The machine as one with a loss for every row, which is proved in ball arithmetic; None of other machines.
+    rows: Any = field(default=None, repr=False, compare=False)
     #: The fitted terms of each output by its name; None is that of the only one.
     fitted: Mapping[str | None, tuple[KernelExpansion | FittedPart | FittedTerm | One, ...]] = field(init=False)
 
@@ -246,6 +249,21 @@ class Result:
         exchangeable values of equal weight; observations of another kind are taken as fixed.
         """
         return self._squared_rows("predict_interval").predict_interval(self.predict(X), X, coverage, method)
+
+    def prove(self) -> Proof:
+        """Bound in ball arithmetic how far the fitted values are from the exact optimum, by the certificate's formula.
+
+        For machines that minimise ``s.squared_norm`` and a loss of every row of one substrate, without constraints,
+        whichever solver solved them. It needs python-flint, ``pip install "lssvm-substrate[proof]"``.
+        """
+        if self.rows is None:
+            raise DeclarationError(
+                "prove is for machines of s.squared_norm and a loss of every row of one substrate, with a kernel that "
+                "has a formula and without constraints; the certificate has what is known of this one in double "
+                "precision"
+            )
+        proof: Proof = self.rows.prove(self.expansions[0].predict(self.expansions[0].substrate.X))
+        return proof
 
     def _squared_rows(self, name: str) -> SquaredRows:
         expansion = self._only(name)

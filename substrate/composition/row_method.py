@@ -21,6 +21,9 @@ from substrate.fits.row_newton import GramRows, RowPoint, solve_rows
 from substrate.ingredients import zero_sum_row
 from substrate.least_squares.border import NO_BORDER, ONES
 from substrate.losses import PieceLoss
+from substrate.proof import Proof
+from substrate.proof.least_squares import ball_matrix
+from substrate.proof.rows import prove_rows
 from substrate.solvers import OUT_OF_TIME
 
 __all__ = ["ROWS", "RowMethod", "RowSolution"]
@@ -46,7 +49,7 @@ class RowSolution:
         """Return the bound on the answer, the other rows and the objective."""
         s, a, b, (p, losses, constant) = self.substrate, self.a, self.b, self.read
         f = s.gram.product(a) + b
-        machine = RowMachine(losses, 2.0 * p, ONES if s.bias else NO_BORDER, self._weights(), b, f)
+        machine = self._machine(f)
         spread, rounding = scale_of_targets(s.y, machine.weights)
         enough = UNPOLISHED * max(spread, rounding / UNPOLISHED)
         bound = bound_rows(machine, ExpansionPoint(EnclosedKernel.of(s.gram, s.X), a), self.g, enough)
@@ -59,6 +62,20 @@ class RowSolution:
         if self.label:
             rows = tuple(replace(row, name=f"{self.label}: {row.name}") for row in rows)
         return accuracy, rows, p * float(a @ (f - b)) + constant + float(losses.values(f).sum())
+
+    def _machine(self, fitted: Array) -> RowMachine:
+        """Return the machine to be bounded, with what predict returns for its rows."""
+        border = ONES if self.substrate.bias else NO_BORDER
+        return RowMachine(self.read.losses, 2.0 * self.read.norm, border, self._weights(), self.b, fitted)
+
+    def prove(self, fitted: Array) -> Proof:
+        """Bound the distance of fitted values from the exact optimum in ball arithmetic."""
+        s, machine = self.substrate, self._machine(fitted)
+
+        def enclose() -> ExpansionPoint:
+            return ExpansionPoint(EnclosedKernel(ball_matrix(s.kernel, s.X)), self.a)
+
+        return prove_rows(machine, enclose, self.g, s.y, machine.weights, UNPOLISHED)
 
     def _weights(self) -> Array:
         """Return the weights of squared errors, or ones."""
@@ -173,6 +190,14 @@ class RowMethod:
                 self._start = point
                 break
         return solution
+
+    def of_coefficients(self, a: Array, b: float) -> RowSolution | None:
+        """Return the solution of another solver at the present parameters; None where rows do not state the machine."""
+        read = self.read()
+        if read is None:
+            return None
+        g = read.losses.limit_slopes(-2.0 * read.norm * a)
+        return RowSolution(substrate=self._substrate, read=read, a=a, b=b, g=g, label=self._label)
 
     def at_present_parameters(self, solution: RowSolution) -> RowSolution:
         """Return the same coefficients as a solution at the present values of the parameters, good or bad."""

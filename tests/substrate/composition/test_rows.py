@@ -303,3 +303,34 @@ def test_a_weight_of_zero_leaves_the_function_that_is_zero(loss):
         result = machine.solve(C=weight)
         assert result.certificate.holds, result.certificate
         assert (np.abs(result.alpha).max() == 0.0) == (weight == 0.0)
+
+
+@pytest.mark.parametrize("name", ["squared", "absolute", "tube", "hinge", "logistic"])
+@pytest.mark.parametrize("solver", ["ROWS", "CLARABEL"])
+def test_the_answer_is_proved_in_balls_by_the_formula_of_the_certificate(name, solver):
+    pytest.importorskip("flint")
+    result = machine_of(name).solve(solver)
+    proof = result.prove()
+    assert proof.proved, str(proof)
+    again = machine_of(name).solve()
+    distance = result.f - again.f
+    if "about their mean" in proof.about:
+        distance = distance - distance.mean()
+    assert np.sqrt(np.mean(distance**2)) <= proof.accuracy + again.certificate.accuracy
+    if solver == "ROWS":  # the same formula, without the rounding of double precision
+        assert proof.accuracy <= 1.01 * result.certificate.accuracy + 1e-300
+
+
+def test_a_changed_solution_is_proved_to_be_farther():
+    pytest.importorskip("flint")
+    result = machine_of("huber").solve()
+    near = result.prove().accuracy
+    object.__setattr__(result.rows, "a", result.rows.a + 1e-3 * (np.arange(N) - (N - 1) / 2.0))
+    assert result.prove().accuracy > 10.0 * near
+
+
+def test_other_machines_are_not_proved_and_say_why():
+    s = Substrate(RBF(1.0), X, Y)
+    cost = 0.5 * s.squared_norm + cp.sum_squares(s.e)
+    with pytest.raises(DeclarationError, match=r"a loss of every row of one substrate.*without constraints"):
+        Machine(s, minimize=cost, subject_to=[s.f()[0] >= 0.0]).solve().prove()
