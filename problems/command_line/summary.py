@@ -101,7 +101,7 @@ def kernel_name(kernel: Kernel) -> str:
     width: Any = getattr(kernel, "sigma", None)
     if width is None:
         return name
-    return f"{name}, one width per input" if np.ndim(width) else f"{name} of width {width:.2g}"
+    return f"{name}, one width per input" if np.ndim(width) else f"{name} of width {digits(width)}"
 
 
 def summary(model: Any, why: str, importances: Any, *, verbose: bool = False, report: str | None = None) -> list[str]:
@@ -179,7 +179,7 @@ def _choice(model: Any) -> str:
     gamma = float(np.ravel(getattr(machine, "gamma_", machine.gamma))[0])
     n_tried = len(getattr(machine, "cv_results_", {}).get("param_kernel", []))
     tried = f", of {n_tried} kernels" if n_tried > 1 else ""
-    return f"model: {kernel}; gamma {gamma:.2g}; by {CRITERION_WORDS[search.criterion]} error{tried}"
+    return f"model: {kernel}; gamma {digits(gamma)}; by {CRITERION_WORDS[search.criterion]} error{tried}"
 
 
 def _candidates(machine: Any) -> list[str]:
@@ -212,5 +212,5 @@ def describe_file(model: Any, out: str | None) -> str:
         guarantee = model.interval_guarantee(0.9)
     except SubstrateError:  # no rows have errors of their own
         return line
-    coverage = "" if guarantee.holds else ", no coverage guaranteed"
-    return f"{line}; intervals by method {guarantee.method}{coverage}"
+    about = "at least 90" if guarantee.holds else "about 90"
+    return f"{line}; its intervals for --coverage 0.9 hold {about} % of new rows, if they are like these"

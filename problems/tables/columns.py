@@ -48,6 +48,7 @@ __all__ = [
     "Input",
     "Treated",
     "dates_of",
+    "decimals_of",
     "describe_imputation",
     "describe_unknown",
     "fill_inputs",
@@ -65,6 +66,8 @@ CATEGORICAL, IMPUTE, UNKNOWN = ("one-hot", "kernel"), ("refuse", "median", "drop
 _MISSING = "(missing)"
 #: Text with at most so many values is a category without being asked to; a text target has at most so many classes.
 _MOST_CATEGORIES, _MOST_CLASSES = 50, 20
+#: The fewest values of a text that may name the groups of rows.
+_FEWEST_GROUPS = 15
 #: Fewer rows than this are a handful.
 _HANDFUL = 30
 _PANDAS = re.compile(r"Unnamed: \d+")
@@ -144,10 +147,11 @@ def treat(table: Table, options: Any, target: str, task: str = "auto") -> Treate
         table, written = _target_in_plain(table, target, task)
         task, why = _task_of(table.take_rows(rows), target, task)
         remarks = [why, *remarks]
-    inputs, decided, problems = _inputs(table.take_rows(rows), options, target)
-    lacking = {entry.name: missing for entry in inputs if (missing := table.take_rows(rows).missing(entry.name))}
+    used = table.take_rows(rows)
+    inputs, decided, problems = _inputs(used, options, target)
+    lacking = {entry.name: missing for entry in inputs if (missing := used.missing(entry.name))}
     if options.impute == "refuse" and lacking:
-        problems.append(_missing_cells(table.take_rows(rows), lacking))
+        problems.append(_missing_cells(used, lacking))
     _refuse_all(table, problems)
     if not inputs:
         said = "".join(f"; {remark}" for remark in decided)
@@ -179,6 +183,8 @@ def treat(table: Table, options: Any, target: str, task: str = "auto") -> Treate
     if target and used.n_rows < _HANDFUL:
         remarks.append(f"few rows: {used.n_rows}, so that the errors below can be far from those of new rows")
     y = labels_of(used, target, task) if target else None
+    if task == "regression" and np.ptp(y) == 0.0:
+        remarks.append(f"constant: {target} is {y[0]:g} in every row, and so is every prediction")
     return Treated(table=used, inputs=tuple(inputs), remarks=tuple(remarks), task=task, y=y)
 
 
@@ -351,6 +357,13 @@ def labels_of(table: Table, target: str, task: str) -> NDArray[Any]:
     return np.array(cells)
 
 
+def decimals_of(cells: Sequence[str]) -> int | None:
+    """Return the most digits that plain numbers have behind the point, None where one has an exponent."""
+    if any("e" in cell.lower() for cell in cells):
+        return None
+    return max(len(cell.strip().partition(".")[2].rstrip("0")) for cell in cells)
+
+
 def _inputs(table: Table, options: Any, target: str) -> tuple[list[Input], list[str], list[str]]:
     """Return the inputs, a remark on each decision, and what the user has to decide."""
     inputs: list[Input] = []
@@ -374,12 +387,31 @@ def _inputs(table: Table, options: Any, target: str) -> tuple[list[Input], list[
         remarks.append(f"group: {options.group} ({_count(len(set(table.column(options.group))), 'group')}), no input")
     if options.id:
         remarks.append(f"id: {named_columns(list(options.id))}, no input, written beside the predictions")
+    varying = [entry for entry in inputs if len(set(table.column(entry.name))) > 1]
+    if varying and len(varying) < len(inputs):
+        constant = [entry.name for entry in inputs if entry not in varying]
+        remarks.append(f"left out: {named_columns(constant)}, with one value in all rows")
+        inputs = varying
+    remarks += _group_hints(table, inputs, options)
     if coded := [entry for entry in inputs if entry.categories is not None]:
         listed = named_columns([f"{entry.name} ({len(entry.categories or ())} categories)" for entry in coded])
         by_kernel = options.categorical == "kernel"
         way = "a kernel with a width for each" if by_kernel else "one 0-1 input per category"
         remarks.append(f"{'categories' if by_kernel else 'one-hot'}: {listed}, {way}")
     return inputs, remarks, problems
+
+
+def _group_hints(table: Table, inputs: Sequence[Input], options: Any) -> list[str]:
+    """Return one line for every text whose values may name what rows belong to, as the patients of many visits."""
+    hints = []
+    for entry in inputs if options.group is None else ():
+        counts = Counter(table.column(entry.name))
+        if entry.categories is not None and len(counts) >= _FEWEST_GROUPS and min(counts.values()) > 1:
+            usual = Counter(counts.values()).most_common(1)[0][0]
+            rows = f"with {usual} rows each" if len(set(counts.values())) == 1 else f"most often with {usual} rows"
+            words = f"{len(counts)} values {rows}; if new rows are of new ones, group={entry.name!r}"
+            hints.append(f"like a group: {entry.name}, {words}")
+    return hints
 
 
 def _classify_column(table: Table, name: str, options: Any) -> Input | str:

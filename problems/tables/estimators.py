@@ -24,6 +24,7 @@ from problems.tables.columns import (
     Input,
     Treated,
     dates_of,
+    decimals_of,
     describe_imputation,
     describe_unknown,
     fill_inputs,
@@ -46,6 +47,8 @@ __all__ = ["Judged", "Preparation", "TabularClassifier", "TabularRegressor", "re
 
 #: The name of a target that has none.
 _TARGET = "target"
+#: Digits behind the point of probabilities, less the one that predictions have more.
+_OF_PROBABILITIES = 5
 #: The least that the smallest class may be of the largest one without a word.
 _BALANCED = 0.25
 _UNEQUAL = "; unequal: class_weight='balanced' counts them alike"
@@ -66,6 +69,8 @@ class Preparation:
     standardize: bool = True
     #: Whether the machine was fitted again, to all rows, by what was chosen on the training rows.
     refitted: bool = False
+    #: Digits behind the point in the targets of the table, None where they are unknown or have an exponent.
+    decimals: int | None = None
     #: One line for everything that was done to the table.
     remarks: tuple[str, ...] = ()
 
@@ -115,6 +120,7 @@ class Preparation:
             texts = (record["source"], record["target"], record["group"], *names, *remarks)
             flags = (record["in_time"], record["standardize"], record["refitted"])
             is_known = record["task"] in ("regression", "classification") and record["impute"] in IMPUTE
+            is_known = is_known and (record["decimals"] is None or type(record["decimals"]) is int)
             if not (is_known and all(isinstance(text, str) for text in texts) and all(type(f) is bool for f in flags)):
                 raise ValueError(f"{record['task']!r}, {texts}, {flags}")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -385,6 +391,7 @@ class _Tabular(BaseEstimator):
             in_time=self._is_in_time,
             impute=self.impute,
             standardize=bool(self.standardize),
+            decimals=decimals_of(table.column(target)) if self._task == "regression" else _OF_PROBABILITIES,
             remarks=tuple(remarks),
         )
         return preparation, preparation.scale(raw)

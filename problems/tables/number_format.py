@@ -5,8 +5,9 @@ all of its cells: a format belongs to it if every cell is a number in that forma
 numbers the column is ambiguous, and nothing is chosen unless another column of the table, or the user, decides it; a
 single cell such as ``1,777.5``, ``2.095,13``, ``1,234,567`` or ``0,5`` is enough to leave one format only.
 
-A percent or currency sign is a unit: it belongs to all cells of a column (a zero may lack it), and to the cells of that
-column in every table that the model predicts. The number is the one that is written: ``5%`` is 5.
+A percent or currency sign is a unit, and so are letters behind a number, as in ``9 kg``: it belongs to all cells of a
+column (a zero may lack it), and to the cells of that column in every table that the model predicts. The number is the
+one that is written: ``5%`` is 5.
 
 Integers with leading zeros, such as ``007``, are codes: ``01`` and ``1`` are two of them, and no arithmetic is meant.
 """
@@ -36,10 +37,11 @@ __all__ = [
 _SPACES, _APOSTROPHES = " \u00a0\u2007\u2009\u202f", "'\u2019"
 _GROUPS = {",": ",", ".": r"\.", " ": f"[{_SPACES}]", "'": f"[{_APOSTROPHES}]"}
 _CURRENCY = "$\u00a2-\u00a5\u058f\u060b\u0e3f\u17db\u20a0-\u20cf\ufdfc\ufe69\uff04\uffe0\uffe1\uffe5\uffe6"
+_LETTERS = r"°?[^\W\d_][\w/²³]{0,9}"
 #: A number with a sign before or behind it; the digits and their marks are looked at afterwards.
 _CELL = re.compile(
     rf"(?P<minus>[-+\u2212]?)\s*(?P<before>[A-Z]{{0,3}}[{_CURRENCY}])?\s*(?P<inner>[-+\u2212]?)"
-    rf"(?P<digits>[\d.,{_SPACES}{_APOSTROPHES}]*(?:[eE][-+]?\d+)?)\s*(?P<after>%|[{_CURRENCY}])?"
+    rf"(?P<digits>[\d.,{_SPACES}{_APOSTROPHES}]*(?:[eE][-+]?\d+)?)\s*(?P<after>%|[{_CURRENCY}]|{_LETTERS})?"
 )
 
 
@@ -82,7 +84,7 @@ class NumberFormat:
 
     def __post_init__(self) -> None:
         conditions = (self.decimal in (".", ","), self.thousands in ("", *_GROUPS), self.thousands != self.decimal)
-        if not all(conditions) or not isinstance(self.unit, str) or len(self.unit) > 4 or not self.unit.isprintable():
+        if not all(conditions) or not isinstance(self.unit, str) or len(self.unit) > 12 or not self.unit.isprintable():
             raise ValueError(f"numbers are not written with {self.decimal!r}, {self.thousands!r} and {self.unit!r}")
 
     def plain(self, cell: str) -> str | None:
@@ -150,10 +152,11 @@ def readings(
     One format stands for all that give the same numbers. Where ``decimal`` or ``thousands`` is stated, formats with
     another mark are left out.
     """
-    units = {unit for cell in dict.fromkeys(cells) if (unit := _unit(cell))}
+    is_plain = all(number(cell) is not None for cell in cells)
+    units = set() if is_plain else {unit for cell in dict.fromkeys(cells) if (unit := _unit(cell))}
     if len(units) > 1 or not cells:
         return []
-    if not units and decimal in (None, ".") and thousands != "." and all(number(cell) is not None for cell in cells):
+    if is_plain and decimal in (None, ".") and thousands != ".":
         grouped = None
         if decimal is None and thousands is None and any("." in cell for cell in cells):
             grouped = _plain_cells(NumberFormat(",", "."), cells)
@@ -187,15 +190,15 @@ def _plain_cells(form: NumberFormat, cells: Sequence[str]) -> list[str] | None:
 
 
 def _unit(cell: str) -> str:
-    if cell.isascii() and "%" not in cell and "$" not in cell:
-        return ""
     match = _CELL.fullmatch(cell.strip())
-    return "" if match is None else match["before"] or match["after"] or ""
+    return "" if match is None or not match["digits"] else match["before"] or match["after"] or ""
 
 
 def is_number_like(cell: str) -> bool:
-    """Return whether a cell is a number in some format."""
-    return bool(readings([cell]))
+    """Return whether a cell is a number in some format, and not a code such as 12B."""
+    match = _CELL.fullmatch(cell.strip())
+    is_code_like = match is not None and match["digits"][-1:].isdigit() and (match["after"] or "")[:1].isalpha()
+    return not is_code_like and bool(readings([cell]))
 
 
 def column_format(
@@ -286,9 +289,9 @@ def _choose_format(
     grouped = {form.thousands for form in evident}
     pointed = next((form for form in formats if form.decimal == "." and not form.thousands), None)
     if pointed is not None:
-        if "." in grouped:
+        if "." in grouped or decimal_commas:
             return next((form for form in formats if form.thousands == "."), None)
-        return None if decimal_commas or _find_unmarked(".", cells) is not None else pointed
+        return None if _find_unmarked(".", cells) is not None else pointed
     if decimal_commas != ("," in grouped):
         wanted = "," if decimal_commas else "."
         return next((form for form in formats if form.decimal == wanted), None)

@@ -38,6 +38,8 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 _STANDARDISED = "the inputs were standardised by these rows"
 #: A machine that was fitted again does not know where its kernel and gamma come from.
 _REFITTED = "the kernel or gamma was chosen by some of these rows"
+#: More digits behind the point are those of a program, which say nothing of the precision of a target.
+_MOST_DECIMALS = 12
 #: Why error bars of a Gaussian process are right, where they are.
 _PROCESS = "the targets are a Gaussian process with this kernel, gamma and normal noise"
 
@@ -130,7 +132,12 @@ def predictions_csv(
             "for another, or id=[] for none"
         )
     named: dict[str, Any] = {name: np.array(table.column(name)) for name in names}
-    columns = _prediction_columns(model.estimator_, model.matrix(table), coverage, proba, adaptive)
+    columns = {
+        name: _rounded(values, model.preparation_.decimals)
+        for name, values in _prediction_columns(
+            model.estimator_, model.matrix(table), coverage, proba, adaptive
+        ).items()
+    }
     if twice := [name for name in named if name in columns]:
         raise DataError(f"the id column {twice[0]!r} has the name of a column of predictions; rename it in the table")
     return csv_text({**named, **columns})
@@ -165,6 +172,15 @@ def _prediction_columns(
         for name, values in of_classes.items()
         for k, label in enumerate(machine.classes_)
     }
+
+
+def _rounded(values: Array, decimals: int | None) -> Array:
+    """Return numbers with one digit more behind the point than the targets have, where these are few; labels as they
+    are.
+    """
+    if values.dtype.kind != "f" or decimals is None or decimals > _MOST_DECIMALS:
+        return values
+    return np.round(values, decimals + 1) + 0.0  # no minus zero
 
 
 def _numbered(name: str, values: Array) -> dict[str, Array]:

@@ -121,6 +121,8 @@ class Table:
 
     def in_plain(self, formats: Mapping[str, NumberFormat]) -> "Table":
         """Return the table with the numbers of some columns in plain: a decimal point and nothing else."""
+        if any(form != PLAIN for form in formats.values()):
+            self._evident()  # plain numbers tell nothing of the marks of other columns
         columns = {
             name: tuple(cell if is_missing(cell) else form.plain(cell) or cell for cell in self.column(name))
             for name, form in formats.items()
@@ -153,7 +155,9 @@ class Table:
 
     def take_rows(self, rows: Sequence[int]) -> "Table":
         """Return the table of some rows, counted from 0."""
-        columns = {name: tuple(cells[row] for row in rows) for name, cells in self.columns.items()}
+        if len(rows) == self.n_rows and all(row == place for place, row in enumerate(rows)):
+            return self
+        columns = {name: tuple([cells[row] for row in rows]) for name, cells in self.columns.items()}
         return replace(self, columns=columns, rows=[self.row(row) for row in rows])
 
     def row(self, row: int) -> int:

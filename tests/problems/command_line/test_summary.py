@@ -82,7 +82,7 @@ def test_at_most_fifteen_lines_and_the_rest_by_verbose():
 @pytest.mark.parametrize(
     ("kernel", "name"),
     [
-        (RBF(1.23456), "RBF of width 1.2"),
+        (RBF(1.23456), "RBF of width 1.23"),
         (Matern((1.0, 2.0), nu=2.5), "Matern 5/2, one width per input"),
         (Linear() + RBF(2.0).on(1, 2), "Linear plus RBF of width 2"),
     ],

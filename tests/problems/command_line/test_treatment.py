@@ -68,7 +68,7 @@ def test_the_index_of_pandas_and_names_and_empty_columns_are_left_out_and_said()
     [
         ("", ["7", "3"], True),
         ("Unnamed: 0", ["0", "1"], True),
-        ("Unnamed: 0", ["7", "7"], False),
+        ("Unnamed: 0", ["7", "7", "8"], False),
         ("k", ["0", "1"], False),
     ],
 )
@@ -188,7 +188,7 @@ def test_dates_are_days_since_the_first_and_predict_counts_from_there(tmp_path, 
     expected = problems.LSSVMRegressor(RBF(2.0), 2.0).fit(np.column_stack([days_since, U]), Y)
     new = write(tmp_path / "new.csv", u=[0.5], when=["31.12.2020"])
     (row,), _ = predicted(capsys, out, new)
-    assert float(row["prediction"]) == expected.predict([[-1.0, 0.5]])[0]
+    assert float(row["prediction"]) == pytest.approx(expected.predict([[-1.0, 0.5]])[0], abs=1e-4)
     assert run("predict", out, write(tmp_path / "bad.csv", u=[0.5], when=["2020-12-31"])) == 2
     assert "'when' of" in (said := capsys.readouterr().err)
     assert "must hold dates (01.01.2021): row 1 ('2020-12-31')" in said
@@ -234,7 +234,7 @@ def test_a_category_that_training_did_not_see_is_refused_or_ignored(tmp_path, ca
     X = model.set_params(unknown="ignore").matrix(read_table(new))
     count = len(model.preparation_.inputs[0].categories)
     np.testing.assert_array_equal(X[0, :count], 0.0)
-    assert [float(row["prediction"]) for row in rows] == model.estimator_.predict(X).tolist()
+    assert [float(row["prediction"]) for row in rows] == pytest.approx(model.estimator_.predict(X).tolist(), abs=1e-4)
     assert "unknown: town, 1 of 3 cells ('Ostend' in row 1), as none of its categories" in err
     usual = model.preparation_.inputs[0].fill  # no training row lacks a town
     assert f"imputed: town, 1 of 3 cells, by the most frequent category {usual!r} of the training rows" in err
@@ -342,3 +342,13 @@ def test_raw_messages_are_sentences(tmp_path, capsys):
     pair = write(tmp_path / "two.csv", u=[1.0, 2.0], y=[2.0, 3.0])
     assert run("fit", pair, "--target", "y", "--validation", "0.01") in (0, 1, 2)
     assert "n_samples" not in capsys.readouterr().err
+
+
+def test_what_looks_like_a_group_or_is_constant_is_said():
+    patients = [f"p{k // 4}" for k in range(80)]
+    table = Table("t.csv", {"patient": tuple(patients), "u": texts(range(80)), "y": texts([k % 7 for k in range(80)])})
+    hint = "like a group: patient, 20 values with 4 rows each; if new rows are of new ones, --group patient"
+    assert hint in treated(table, task="regression").remarks
+    assert hint not in treated(table, task="regression", group="patient").remarks
+    constant = Table("t.csv", {"u": ("1", "2"), "y": ("7", "7.0")})
+    assert "constant: y is 7 in every row, and so is every prediction" in treated(constant, task="regression").remarks
