@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-__all__ = ["answers", "bullets", "code", "figure", "folded", "page", "paragraph", "section", "table"]
+__all__ = ["answers", "bullets", "code", "figure", "figures", "folded", "page", "paragraph", "section", "table"]
 
 _STYLE = """
 * { box-sizing: border-box; }
@@ -30,11 +30,22 @@ th, td { text-align: left; padding: .3rem .6rem .3rem 0; border-bottom: 1px soli
 th.number, td.number { text-align: right; font-variant-numeric: tabular-nums; overflow-wrap: normal; }
 td small, th small { display: block; color: #555; font-weight: normal; }
 pre { background: #f4f4f4; padding: .7rem; font-size: .85rem; white-space: pre-wrap; overflow-wrap: anywhere; }
-figure { margin: 1rem 0; break-inside: avoid; }
-figure img { width: 100%; height: auto; display: block; }
+.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: .5rem 1.2rem; }
+figure { margin: .6rem 0; break-inside: avoid; }
+figure img { width: 100%; height: auto; display: block; background: #fff; }
 figcaption { font-size: .9rem; color: #555; }
 footer { margin-top: 2.5rem; font-size: .85rem; color: #555; }
+small { font-size: 12px; }
+summary { cursor: pointer; }
 @media (max-width: 34rem) { body { padding: .8rem; font-size: 15px; } table { font-size: .85rem; } }
+@media (prefers-color-scheme: dark) {
+  body { background: #16181c; color: #e6e6e6; }
+  h2, th, td { border-color: #444; }
+  .answers div, pre { background: #23262c; }
+  .answers .holds { background: #17301f; }
+  .answers .fails { background: #3a1a20; }
+  .answers h2, td small, th small, figcaption, footer { color: #b0b0b0; }
+}
 @media print { body { max-width: none; font-size: 10.5pt; } h2, h3 { break-after: avoid; } }
 """
 # nothing may be fetched, and nothing may run
@@ -104,6 +115,11 @@ def answers(lines: Iterable[tuple[str, str, str, str]]) -> str:
         for question, short, more, kind in lines
     )
     return f'<div class="answers">{boxes}</div>'
+
+
+def figures(drawn: Iterable[str]) -> str:
+    """Return figures beside each other where there is room."""
+    return f'<div class="figures">{"".join(drawn)}</div>'
 
 
 def figure(title: str, caption: str, drawn: Any) -> str:

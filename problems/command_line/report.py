@@ -8,10 +8,20 @@ from typing import Any
 import numpy as np
 
 import substrate
-from problems.command_line.page import answers, bullets, code, figure, folded, page, paragraph, section, table
-from problems.command_line.summary import digits, important, is_reliable, kernel_name
+from problems.command_line.page import (
+    answers,
+    bullets,
+    code,
+    figure,
+    figures,
+    folded,
+    page,
+    paragraph,
+    section,
+    table,
+)
+from problems.command_line.summary import describe_choice, digits, important, is_reliable
 from problems.command_line.words import in_shell
-from problems.tables.machines import CRITERION_WORDS
 from problems.tables.predictions import interval_ends
 from problems.tables.quality import training_quality
 from substrate.arrays import Array
@@ -21,21 +31,12 @@ __all__ = ["report"]
 
 #: The share of new targets that the intervals of the first screen hold.
 _COVERAGE = 0.9
-#: Most inputs named, classes with a curve, bars, and points of a curve.
-_NAMED, _CURVES, _BARS, _GRID = 5, 6, 20, 400
-#: The problem that every machine solves, in a form that browsers typeset.
-_PROBLEM = (
-    '<math display="block"><munder><mi>min</mi><mrow><mi>f</mi><mo>,</mo><mi>b</mi></mrow></munder>'
-    "<mrow><mfrac><mn>1</mn><mn>2</mn></mfrac><msup><mrow><mo>‖</mo><mi>f</mi><mo>‖</mo></mrow><mn>2</mn></msup>"
-    "<mo>+</mo><mfrac><mi>γ</mi><mn>2</mn></mfrac><munder><mo>∑</mo><mi>i</mi></munder>"
-    "<msup><mrow><mo>(</mo><msub><mi>y</mi><mi>i</mi></msub><mo>−</mo><mi>f</mi><mo>(</mo><msub><mi>x</mi><mi>i</mi>"
-    "</msub><mo>)</mo><mo>−</mo><mi>b</mi><mo>)</mo></mrow><mn>2</mn></msup></mrow></math>"
-)
-_WORDS = {
-    "stack": "The prediction is a weighted mean of machines, each of which solves",
-    "lssvm": "The machine is a least-squares support vector machine, which solves",
-    "sparse": "The function is a combination of few kernel functions, the basis vectors, and solves",
-}
+#: Fewest held-out rows of a third by which intervals are judged.
+_FEWEST_IN_A_THIRD = 5
+#: Most inputs named, classes with a curve, bars, inputs with a curve, points of a curve, and rows of a picture.
+_NAMED, _CURVES, _BARS, _EFFECTS, _GRID, _DRAWN = 5, 6, 12, 4, 60, 1000
+#: Inches of a picture, and points of its letters, which stay above 11 pixels on a phone.
+_SIZE, _LETTERS = (4.4, 3.2), 11.0
 _CERTIFICATE = (
     "The first line bounds how far the fitted values can be from those of the exact optimum, in units of the target. "
     "Each further line is an equation that the exact optimum satisfies: its residual, recomputed from the data, has to "
@@ -50,16 +51,13 @@ def report(model: Any, why: str, path: str | None, importances: Any) -> str:
     """Return the page as text; ``path`` is the file of the model, if there is one."""
     preparation, judged = model.preparation_, model.judged_
     facts = map(in_shell, [why, *model.remarks_[1:]])
-    warned = bullets(map(in_shell, judged.warnings)) if judged.warnings else paragraph("None were raised.")
     sections = [
         answers([_good(model), _sure(model), _inputs_that_matter(model, importances), _solved(model)]),
         bullets(f"{fact[0].upper()}{fact[1:]}." for fact in facts),
-        _errors(model),
-        section("Pictures", *_pictures(model, importances)),
-        _inputs(model, importances),
-        _fitted(model),
-        _certificate(model),
-        section("Warnings", warned),
+        section("Accuracy", *_errors(model), *_intervals(model)),
+        section("Pictures", figures(_pictures(model, importances))),
+        section("Model", paragraph(f"{_capitalise(describe_choice(model))}."), _certificate(model)),
+        section("Warnings", bullets(map(in_shell, judged.warnings))) if judged.warnings else "",
         _use(path),
         f"<footer>lssvm-substrate {escape(substrate.__version__)}</footer>",
     ]
@@ -146,66 +144,42 @@ def _n(value: float) -> str:
     return "none" if np.isnan(value) else digits(value)
 
 
-def _errors(model: Any) -> str:
+def _errors(model: Any) -> Iterator[str]:
+    """Yield the measures on the rows that trained and on the others, and the classes by those predicted."""
     judged, quality = model.judged_, model.quality_
     inside = training_quality(judged.machine, judged.X, judged.y).measures
     head = ("measure", "training rows", quality.rows, f"baseline\n{quality.baseline}")
-    rows = [
-        [measure.name, _n(of_training.value), _n(measure.value), _n(measure.baseline)]
-        for measure, of_training in zip(quality.measures, inside, strict=True)
-    ]
-    elements = [table(head, rows)]
+    yield table(
+        head,
+        [
+            [measure.name, _n(of_training.value), _n(measure.value), _n(measure.baseline)]
+            for measure, of_training in zip(quality.measures, inside, strict=True)
+        ],
+    )
     if quality.confusion is not None:
         counts, classes = quality.confusion.counts.tolist(), quality.confusion.classes
-        elements.append(paragraph("Rows by their class (down) and the predicted one (across):"))
+        yield paragraph("Rows by their class (down) and the predicted one (across):")
         lines = [[label, *map(str, row)] for label, row in zip(classes, counts, strict=True)]
-        elements.append(table(["class", *(f"as {label}" for label in classes)], lines))
-    return section("Errors", *elements)
+        yield table(["class", *(f"as {label}" for label in classes)], lines)
 
 
-def _inputs(model: Any, importances: Any) -> str:
-    standardized = "Each input x enters as (x - centre) / scale; a category as 1 where it is the row's and 0 elsewhere."
-    words = [standardized if model.preparation_.standardize else "Inputs enter as they are."]
-    head = ["input", "centre", "scale"]
-    if importances is not None:
-        head.append("importance")
-        how = "grows" if "error" in importances.score else "falls"
-        words.append(f"Importance: how much the {importances.score} of left-out rows {how} when an input is shuffled.")
+def _intervals(model: Any) -> Iterator[str]:
+    """Yield how wide intervals are, and how many held-out rows they hold, by thirds of the prediction."""
+    judged = model.judged_
+    if model.quality_.confusion is not None or judged.y_val.size < 3 * _FEWEST_IN_A_THIRD:
+        return
+    predicted = judged.machine.predict(judged.X_val)
+    try:
+        ends = interval_ends(model.estimator_, judged.X_val, _COVERAGE)
+    except SubstrateError:  # the first screen says why there are none
+        return
     rows = []
-    for number, entry in enumerate(model.preparation_.inputs):
-        for feature in entry.features:
-            row = [feature, f"{entry.center:.4g}", f"{entry.scale:.4g}"]
-            if importances is not None:
-                mean, deviation = importances.importances_mean[number], importances.importances_std[number]
-                row.append(f"{mean:.3g} ± {deviation:.1g}" if feature == entry.features[0] else "")
-            rows.append(row)
-    return section("Inputs", *map(paragraph, words), table(head, rows))
-
-
-def _fitted(model: Any) -> str:
-    machine, search = model.judged_.machine, model.judged_.search
-    elements = [paragraph(f"{_WORDS[search.model]}:"), _PROBLEM]
-    if model.quality_.confusion is not None:
-        elements.append(paragraph("Classes are coded as y = -1 and +1; of more than two, each has such a machine."))
-    if search.model == "stack":
-        u, members = machine.stack_weights_, machine.estimators_
-        order = [int(m) for m in np.argsort(-u, kind="stable") if u[m] > 0.0]
-        rows = [[kernel_name(members[m].kernel_), f"{members[m].gamma:.3g}", f"{u[m]:.3g}"] for m in order]
-        elements.append(table(("kernel", "gamma", "weight"), rows))
-        return section("What was fitted", *elements)
-    gamma = float(np.ravel(getattr(machine, "gamma_", machine.gamma))[0])
-    rule = "was given" if search.gamma is not None else f"was chosen by {CRITERION_WORDS[search.criterion]} error"
-    elements.append(paragraph(f"The kernel is {kernel_name(machine.kernel_)}; γ = {gamma:.4g} {rule}."))
-    bound = float(np.mean(getattr(machine, "criterion_lower_bound_", -np.inf)))
-    if np.isfinite(bound):
-        reached = float(np.mean(machine.criterion_))
-        words = (
-            f"Its mean squared {CRITERION_WORDS[search.criterion]} error is {reached:.6g}; it is proved that no other"
-        )
-        elements.append(
-            paragraph(f"{words} γ of the range searched, with any kernel tried, has less than {bound:.6g}.")
-        )
-    return section("What was fitted", *elements)
+    for name, third in zip(("lowest", "middle", "highest"), np.array_split(np.argsort(predicted), 3), strict=True):
+        y, (low, high) = judged.y_val[third], ends[third].T
+        span = f"{name} third\n{digits(predicted[third].min())} to {digits(predicted[third].max())}"
+        rows.append([span, f"± {digits(np.median(high - low) / 2.0)}", f"{np.mean((low <= y) & (y <= high)):.0%}"])
+    yield paragraph("Intervals that are to hold 90 % of new rows, on the held-out rows:")
+    yield table(("prediction", "interval", "rows inside"), rows)
 
 
 def _certificate(model: Any) -> str:
@@ -216,9 +190,8 @@ def _certificate(model: Any) -> str:
         for row in certificate.rows
     ]
     outcome = f"{certificate.title}: {'holds' if certificate.holds else 'does not hold'}; {certificate.promise}."
-    facts = bullets(f"{name}: {fact}" for name, fact in certificate.record)
-    checks = folded("All checks", paragraph(_CERTIFICATE), table(head, rows, 2), facts)
-    return section("Certificate", paragraph(outcome), checks)
+    facts = bullets(f"{name}: {fact}" for name, fact in certificate.record if name != "kernels")
+    return folded("Certificate", paragraph(outcome), paragraph(_CERTIFICATE), table(head, rows, 2), facts)
 
 
 def _use(path: str | None) -> str:
@@ -238,25 +211,30 @@ def _pictures(model: Any, importances: Any) -> Iterator[str]:
         yield paragraph('No pictures: matplotlib is not installed, pip install "lssvm-substrate[tables]"')
         return
     matplotlib.use("agg")  # files only: no window, no display needed
-    from problems.displays import CriterionDisplay
-
-    with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "report", "font.size": 10.0}):
-        machine, judged = model.judged_.machine, model.judged_
+    with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "report", "font.size": _LETTERS}):
         if model.quality_.confusion is None:
             yield _draw_predictions(model)
             yield _draw_residuals(model)
-        elif judged.y_val.size:
+        elif model.judged_.y_val.size:
             yield _draw_probabilities(model)
         if importances is not None:
             yield _draw_importances(model, importances)
-        if np.isfinite(getattr(machine, "criterion_lower_bound_", np.nan)) and hasattr(machine, "gamma_"):
-            caption = "The error by which gamma was chosen, with the chosen kernel; the dashed line is the lower bound."
-            yield figure("The choice of gamma", caption, CriterionDisplay.from_estimator(machine).figure_)
+            for number in important(importances)[:_EFFECTS]:
+                yield from _draw_effect(model, number)
 
 
 def _plain(text: object) -> str:
     """Return text in which matplotlib does not find formulas."""
     return str(text).replace("$", r"\$")
+
+
+def _axes(height: float = _SIZE[1]) -> tuple[Any, Any]:
+    """Return a new figure and its axes, with few enough numbers below it that they do not touch."""
+    from problems.displays.canvas import axes_for
+
+    drawn, (axes,) = axes_for(None, size=(_SIZE[0], height))
+    axes.locator_params(axis="x", nbins=4)
+    return drawn, axes
 
 
 def _rows_on(axes: Any, model: Any, places: Any, heights: Any) -> None:
@@ -265,28 +243,31 @@ def _rows_on(axes: Any, model: Any, places: Any, heights: Any) -> None:
 
     judged = model.judged_
     training, held = {"color": GREY, "markersize": 4.0}, {"color": "black", "markersize": 5.0}
-    axes.plot(places(judged.X, judged.y), heights(judged.X, judged.y), "o", label="training rows", **training)
-    if judged.y_val.size:
-        X, y = judged.X_val, judged.y_val
-        axes.plot(places(X, y), heights(X, y), "x", label="held-out rows", **held)
-    axes.legend(frameon=False, fontsize="small")
+    for X, y, mark, options in (
+        (judged.X, judged.y, "o", training | {"label": "training rows"}),
+        (judged.X_val, judged.y_val, "x", held | {"label": "held-out rows"}),
+    ):
+        if y.size:
+            step = -(-y.size // _DRAWN)
+            axes.plot(places(X[::step], y[::step]), heights(X[::step], y[::step]), mark, **options)
+    axes.legend(frameon=False)
 
 
 def _draw_predictions(model: Any) -> str:
-    from problems.displays.canvas import ACCENT, axes_for
+    from problems.displays.canvas import ACCENT
 
     judged, target, inputs = model.judged_, _plain(model.preparation_.target), model.preparation_.inputs
-    drawn, (axes,) = axes_for(None)
+    drawn, axes = _axes()
     if judged.X.shape[1] == 1:
-        grid = np.linspace(judged.X.min(), judged.X.max(), _GRID)[:, None]
+        grid = np.linspace(judged.X.min(), judged.X.max(), 5 * _GRID)[:, None]
 
         def in_units(X: Array, y: Any = None) -> Array:
             return np.asarray(X[:, 0] * inputs[0].scale + inputs[0].center)
 
-        axes.plot(in_units(grid), judged.machine.predict(grid), "-", color=ACCENT, linewidth=2.0, label="f")
+        axes.plot(in_units(grid), judged.machine.predict(grid), "-", color=ACCENT, linewidth=2.0, label="prediction")
         _rows_on(axes, model, in_units, lambda X, y: y)
         axes.set(xlabel=_plain(inputs[0].name), ylabel=target)
-        return figure("Data and fit", "The curve is f; crosses are held-out rows.", drawn)
+        return figure("Data and fit", "The curve is the prediction; crosses are held-out rows.", drawn)
     ends = [float(judged.y.min()), float(judged.y.max())]
     axes.plot(ends, ends, "--", color=ACCENT, linewidth=1.4)
     _rows_on(axes, model, lambda X, y: y, lambda X, y: judged.machine.predict(X))
@@ -295,10 +276,8 @@ def _draw_predictions(model: Any) -> str:
 
 
 def _draw_residuals(model: Any) -> str:
-    from problems.displays.canvas import axes_for
-
     predict = model.judged_.machine.predict
-    drawn, (axes,) = axes_for(None)
+    drawn, axes = _axes()
     axes.axhline(0.0, color="0.35", linewidth=1.0)
     _rows_on(axes, model, lambda X, y: predict(X), lambda X, y: y - predict(X))
     axes.set(xlabel=f"{_plain(model.preparation_.target)}, predicted", ylabel="residual")
@@ -309,11 +288,9 @@ def _draw_residuals(model: Any) -> str:
 def _draw_probabilities(model: Any) -> str:
     from sklearn.calibration import CalibrationDisplay
 
-    from problems.displays.canvas import axes_for
-
     judged = model.judged_
     classes = judged.machine.classes_
-    drawn, (axes,) = axes_for(None)
+    drawn, axes = _axes()
     try:
         probabilities = judged.machine.predict_proba(judged.X_val)
     except SubstrateError as error:
@@ -321,18 +298,42 @@ def _draw_probabilities(model: Any) -> str:
     for number in range(len(classes) == 2, min(len(classes), _CURVES)):
         options = {"n_bins": 5, "strategy": "quantile", "name": f"class {_plain(classes[number])}", "ax": axes}
         CalibrationDisplay.from_predictions(judged.y_val == classes[number], probabilities[:, number], **options)
+    axes.set(xlabel="probability that is predicted", ylabel="share of rows")
     caption = "Held-out rows: how often a class occurs where its probability, by left-out training rows, is p."
     return figure("Probabilities", caption, drawn)
 
 
 def _draw_importances(model: Any, importances: Any) -> str:
-    from problems.displays.canvas import ACCENT, axes_for
+    from problems.displays.canvas import ACCENT
 
     mean, deviation = importances.importances_mean, importances.importances_std
     order = np.argsort(mean, kind="stable")[-_BARS:]
-    drawn, (axes,) = axes_for(None, size=(6.4, 1.3 + 0.32 * order.size))
+    drawn, axes = _axes(1.3 + 0.32 * order.size)
     names = [_plain(model.preparation_.inputs[number].name) for number in order]
     axes.barh(names, mean[order], xerr=deviation[order], color=ACCENT)
     axes.set_xlabel(f"change of the {importances.score}")
     caption = "How much worse left-out rows are predicted when the values of an input are shuffled."
     return figure("Which inputs matter", caption, drawn)
+
+
+def _draw_effect(model: Any, number: int) -> Iterator[str]:
+    """Yield the picture of what a number does on average over the training rows, the others as they are."""
+    from problems.displays.canvas import ACCENT
+
+    judged, entry = model.judged_, model.preparation_.inputs[number]
+    if entry.categories is not None or model.quality_.confusion is not None:
+        return
+    column = model.preparation_.columns_of_inputs[number][0]
+    X = np.array(judged.X[:: -(-judged.y.size // (_DRAWN // 5))])
+    low, high = np.quantile(X[:, column], (0.02, 0.98))
+    grid = np.linspace(low, high, _GRID)
+    means = []
+    for value in grid:
+        X[:, column] = value
+        means.append(float(np.mean(judged.machine.predict(X))))
+    drawn, axes = _axes()
+    axes.plot(grid * entry.scale + entry.center, means, color=ACCENT, linewidth=2.0)
+    target = _plain(model.preparation_.target)
+    axes.set(xlabel=_plain(entry.name), ylabel=f"{target}, mean prediction")
+    caption = f"The mean prediction where {entry.name} has this value and the other inputs are those of the table."
+    yield figure(f"What {entry.name} does", caption, drawn)

@@ -20,7 +20,17 @@ from substrate.certificates import Certificate
 from substrate.errors import SubstrateError
 from substrate.kernels import Kernel, Matern
 
-__all__ = ["describe_file", "digits", "importance", "important", "is_reliable", "kernel_name", "said", "summary"]
+__all__ = [
+    "describe_choice",
+    "describe_file",
+    "digits",
+    "importance",
+    "important",
+    "is_reliable",
+    "kernel_name",
+    "said",
+    "summary",
+]
 
 #: Lines about the table, inputs that are named as those that matter, and machines of a stack that are named.
 _MOST_REMARKS, _MOST_INPUTS, _MOST_MACHINES = 5, 5, 3
@@ -114,7 +124,7 @@ def summary(model: Any, why: str, importances: Any, *, verbose: bool = False, re
     lines += [*remarks, *_quality(quality)]
     if verbose and quality.confusion is not None:
         lines += _confusion(quality.confusion)
-    lines += [*_matter(model, importances), _choice(model)]
+    lines += [*_matter(model, importances), describe_choice(model)]
     if verbose:
         lines += [*_candidates(model.judged_.machine), "", *str(model.judged_.machine.certificate_).splitlines()]
         if model.estimator_ is not model.judged_.machine:
@@ -165,7 +175,8 @@ def _matter(model: Any, importances: Any) -> list[str]:
     return [f"inputs that matter: {listed} (share of the error that shuffling adds)"]
 
 
-def _choice(model: Any) -> str:
+def describe_choice(model: Any) -> str:
+    """Return kernel and weight of the machine, and what chose them."""
     machine, search = model.judged_.machine, model.judged_.search
     if search.model == "stack":
         u = machine.stack_weights_

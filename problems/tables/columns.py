@@ -182,7 +182,7 @@ def treat(table: Table, options: Any, target: str, task: str = "auto") -> Treate
         raise DataError(f"{table.source} has one row that can be used; a model needs at least two, and better dozens")
     if target and used.n_rows < _HANDFUL:
         remarks.append(f"few rows: {used.n_rows}, so that the errors below can be far from those of new rows")
-    y = labels_of(used, target, task) if target else None
+    y: Any = labels_of(used, target, task) if target else None
     if task == "regression" and np.ptp(y) == 0.0:
         remarks.append(f"constant: {target} is {y[0]:g} in every row, and so is every prediction")
     return Treated(table=used, inputs=tuple(inputs), remarks=tuple(remarks), task=task, y=y)

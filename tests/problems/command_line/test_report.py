@@ -76,7 +76,7 @@ def test_the_sections_are_there_and_the_numbers_are_those_of_the_model(fitted):
     model, text = fitted
     headings = re.findall(r"<h2>(.*?)</h2>", text)
     assert headings[:4] == ["How good is it?", "How sure is it?", "Which inputs matter?", "Is it solved?"]
-    assert headings[4:] == ["Errors", "Pictures", "Inputs", "What was fitted", "Certificate", "Warnings", "Use it"]
+    assert headings[4:] == ["Accuracy", "Pictures", "Model", "Use it"]
     words, judged = Page(text).words, model.judged_
     certificate = judged.machine.certificate_
     assert f"Yes, the certificate holds {certificate.promise[0].upper()}{certificate.promise[1:]}." in words
@@ -85,7 +85,7 @@ def test_the_sections_are_there_and_the_numbers_are_those_of_the_model(fitted):
     outside = judged.machine.predict(judged.X_val) - judged.y_val
     root = [np.sqrt(np.mean(errors**2)) for errors in (inside, outside)]
     assert f"RMSE {root[0]:.3g} {root[1]:.3g}" in words
-    assert f"with any kernel tried, has less than {judged.machine.criterion_lower_bound_:.6g}" in words
+    assert all(f"{name} third" in words for name in ("lowest", "middle", "highest"))
     assert "45 train, 15 held out" in words
     assert "problems.load('model.npz')" in words
     assert "substrate predict model.npz new.csv" in words
@@ -99,12 +99,10 @@ def test_the_inputs_that_matter_are_those_whose_shuffled_values_do_harm(fitted):
 
 def test_pictures_are_well_formed_images_with_names(fitted):
     images = re.findall(r'<img src="data:image/svg\+xml;base64,([^"]+)" alt="([^"]+)">', fitted[1])
-    names = ["Predicted against measured", "Residuals", "Which inputs matter", "The choice of gamma"]
-    assert [name for _, name in images] == names
+    names = ["Predicted against measured", "Residuals", "Which inputs matter", "What first does", "What second does"]
+    assert sorted(name for _, name in images) == sorted(names)
     for code, _ in images:
         assert ElementTree.fromstring(base64.b64decode(code)).tag == "{http://www.w3.org/2000/svg}svg"
-    for formula in re.findall(r"<math.*?</math>", fitted[1]):
-        ElementTree.fromstring(formula)
 
 
 def test_classes_are_counted():
@@ -160,13 +158,12 @@ FRAME = """<!DOCTYPE html><iframe src="report.html" style="width:{width}px;heigh
     scroll: page.documentElement.scrollWidth,
     wide: seen("body *", e => e.getBoundingClientRect().right > {width} + 1),
     images: seen("img", e => e.naturalWidth > 0 && e.getBoundingClientRect().height > 50),
-    formulas: seen("math", e => e.getBoundingClientRect().height > 10 && e.getBoundingClientRect().width > 30),
   }});
 }}</script>"""
 
 
 @pytest.mark.parametrize("width", [1200, 390])
-def test_a_browser_shows_figures_and_mathematics_without_complaint(tmp_path, fitted, width):
+def test_a_browser_shows_figures_without_complaint(tmp_path, fitted, width):
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         pytest.skip(f"no browser found ({', '.join(BROWSERS)})")
@@ -183,4 +180,3 @@ def test_a_browser_shows_figures_and_mathematics_without_complaint(tmp_path, fit
     assert seen["scroll"] <= width
     assert seen["wide"] == 0
     assert seen["images"] == text.count("<img ")
-    assert seen["formulas"] == text.count("<math ")
