@@ -19,6 +19,7 @@ import numpy as np
 
 from substrate.arrays import positive
 from substrate.errors import DeclarationError, SolverError
+from substrate.second_order_form import solve_by_ecos
 
 __all__ = [
     "FURTHER",
@@ -46,7 +47,7 @@ class _Solver:
     options: Mapping[str, Any]
     #: Relative residual at which its point is accepted.
     tolerance: float = 1e-6
-    #: Its own option for a time limit in seconds, which may return a point; PIQP ends by its iterations.
+    #: Its own option for a time limit in seconds, which may return a point; PIQP and ECOS end by their iterations.
     clock: str | None = None
     #: Whether it solves problems with second-order or exponential cones, beside linear and quadratic programs.
     has_cones: bool = False
@@ -72,6 +73,13 @@ _SOLVERS: dict[str, _Solver] = {
     "PIQP": _Solver("piqp", "piqp", {"eps_abs": 1e-10, "eps_rel": 1e-11, "max_iter": 500}),
     "OSQP": _Solver(
         "osqp", "osqp", {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iter": 100_000, "polishing": True}, clock="time_limit"
+    ),
+    "ECOS": _Solver(
+        module="ecos",
+        package="ecos",
+        options={"abstol": 1e-12, "reltol": 1e-12, "feastol": 1e-12, "max_iters": 200},
+        tolerance=1e-5,
+        has_cones=True,
     ),
     "SCS": _Solver(
         module="scs",
@@ -108,7 +116,6 @@ _FURTHER: dict[str, bool] = {
     "CPLEX": True,
     "XPRESS": True,
     "KNITRO": True,
-    "ECOS": True,
     "QOCO": True,
     "CVXOPT": True,
     "PROXQP": False,
@@ -122,6 +129,7 @@ SEMIDEFINITE: tuple[str, ...] = ("CLARABEL", "SCS")
 
 #: The options of solvers that do not list them.
 _OPTIONS: dict[str, tuple[str, ...]] = {
+    "ECOS": ("abstol", "reltol", "feastol", "abstol_inacc", "reltol_inacc", "feastol_inacc", "max_iters"),
     "SCS": (
         "eps_abs",
         "eps_rel",
@@ -341,7 +349,7 @@ def solve_problem(
         Called with the answer of every solver.
     time_limit
         Seconds for all solvers together: each has what is left of them as its own limit, and none is called after
-        that. PIQP has no limit of its own, and ends by its number of iterations. A call that reaches the
+        that. PIQP and ECOS have no limit of their own, and end by their number of iterations. A call that reaches the
         limit counts as a rejected attempt, unless the solver returns a point that our rows accept. ``None``: no limit;
         but a solver that is tried behind others, which could not solve the problem, has some times the seconds that
         these took.
@@ -456,10 +464,15 @@ def _run(
         warnings.simplefilter("ignore")
         _restore(problem, [None for _ in _leaves(problem)])  # no old value may be taken for an answer
         try:
-            data, chain, inverse = problem.get_problem_data(name, verbose=verbose, solver_opts=chosen)
-            data = units.divide(data)
-            start = time.perf_counter()
-            raw = chain.solve_via_data(problem, data, False, verbose, chosen)
+            compiler = "CLARABEL" if name == "ECOS" else name
+            data, chain, inverse = problem.get_problem_data(compiler, verbose=verbose, solver_opts=chosen)
+            # a solver that may be given squares as cones has no units for them
+            units = Units() if name in _FURTHER else units
+            data, start = units.divide(data), time.perf_counter()
+            if name == "ECOS":
+                raw = solve_by_ecos(data, verbose, chosen)
+            else:
+                raw = chain.solve_via_data(problem, data, False, verbose, chosen)
             seconds = time.perf_counter() - start
             if _was_interrupted(raw):
                 raise KeyboardInterrupt

@@ -55,7 +55,7 @@ REPEATED = (
     "problems/test_ls_svm_regression.py::test_every_solver_agrees_with_the_bordered_solve[boston-primal-OSQP]",
     "problems/test_selection.py::test_selection_on_motorcycle_is_never_worse_than_a_grid",
     "problems/test_sparse_ls_svm.py::test_the_choice_is_the_best_of_many_fits[gamma_range1-folds]",
-    "problems/test_verify.py::test_every_problem_passes[OSQP HIGHS]",
+    "problems/test_verify.py::test_every_problem_passes[OSQP HIGHS ECOS]",
     "substrate/least_squares/test_adaline.py::test_conjugate_directions_settle_tic_tac_toe",
     "substrate/composition/test_pivoted_features.py::test_machines_do_not_depend_on_the_factor[RBF(sigma=0.5)",
     "substrate/composition/test_pivoted_features.py::test_machines_do_not_depend_on_the_factor[RBF(sigma=6.0)",

@@ -28,7 +28,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "substrate.values",
     ),
     ("substrate.certificates", "substrate.balls"),
-    ("substrate.solvers",),
+    ("substrate.second_order_form", "substrate.solvers"),
     ("substrate.kernels",),
     (
         "substrate.gram",

@@ -53,8 +53,8 @@ class StandardForm:
         # cvxpy changes the sign of the rows of equalities for a conic solver
         self.sign = 1.0 if program.formatted else -1.0
         kinds = {type(constraint).__name__ for constraint in program.constraints}
-        # ECOS has an order of its own for the entries of an exponential cone, and SCS for those of a matrix
-        other = {"ECOS": "ExpCone", "SCS": SEMIDEFINITE}.get(solver)
+        # SCS has an order of its own for the entries of a matrix
+        other = SEMIDEFINITE if solver == "SCS" else None
         self.understood = kinds <= KINDS and other not in kinds
         self.cones = read_cones(program.constraints) if self.understood else ()
         self.height = self.cones[-1].rows.stop if self.cones else 0

@@ -16,7 +16,7 @@ def hide(monkeypatch, *modules):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name in modules else find(name, *rest))
 
 
-MODULE_OF = {"CLARABEL": "clarabel", "PIQP": "piqp", "OSQP": "osqp", "SCS": "scs", "HIGHS": "highspy"}
+MODULE_OF = {"CLARABEL": "clarabel", "PIQP": "piqp", "OSQP": "osqp", "ECOS": "ecos", "SCS": "scs", "HIGHS": "highspy"}
 
 
 def test_the_solvers_are_those_known_here():
@@ -71,6 +71,7 @@ LIMITS = {
     "CLARABEL": {"max_iter": 1},
     "PIQP": {"max_iter": 1},
     "OSQP": {"max_iter": 1},
+    "ECOS": {"max_iters": 1},
     "SCS": {"max_iters": 1},
     "HIGHS": {"qp_iteration_limit": 0},
 }
@@ -110,7 +111,7 @@ def test_solvers_options_limits_and_silence(module, solver, capfd):
     else:
         warned = [warning for warning in caught if issubclass(warning.category, ConvergenceWarning)]
         assert declared.certificate().holds == declared.solver_record.accepted == (not warned)
-        assert solver in ("CLARABEL", "PIQP") or warned
+        assert solver in ("CLARABEL", "PIQP", "ECOS") or warned
     try:
         declared.solve(solver)
     except SolverError as failure:

@@ -137,7 +137,7 @@ def test_the_rows_of_a_demonstration_are_few(name):
 
 
 # SCS, a first-order method, takes as long as all others together; two solvers are what a problem needs to pass
-@pytest.mark.parametrize("left_out", first(1, ["OSQP HIGHS", "SCS", ""]))
+@pytest.mark.parametrize("left_out", first(1, ["OSQP HIGHS ECOS", "SCS", ""]))
 def test_every_problem_passes(capsys, monkeypatch, left_out):
     used = [solver for solver in installed_solvers() if solver not in left_out.split()]
     monkeypatch.setattr(problems.command_line.verify, "installed_solvers", lambda: tuple(used))
@@ -296,7 +296,7 @@ def lazy(monkeypatch):
 
     def make(*names):
         for name in names:
-            step = {"max_iters": 1} if name == "SCS" else {"max_iter": 1}
+            step = {"max_iters": 1} if name in ("ECOS", "SCS") else {"max_iter": 1}
             step = {"qp_iteration_limit": 0} if name == "HIGHS" else step
             monkeypatch.setitem(solvers._SOLVERS, name, replace(solvers._SOLVERS[name], options=step))
 

@@ -64,7 +64,7 @@ def _find_spec_without(monkeypatch, *modules):
 @pytest.mark.parametrize("name", ["NO_SUCH", "", "qp", 3, None.__class__], ids=str)
 def test_an_unknown_solver_is_refused_with_the_choices(name):
     problem, x = _projection()
-    with pytest.raises(DeclarationError, match=r"unknown solver .*; choose one of CLARABEL, PIQP, OSQP, SCS"):
+    with pytest.raises(DeclarationError, match=r"unknown solver .*; choose one of CLARABEL, PIQP, OSQP, ECOS"):
         solve_problem(problem, _worst_of(x), name)
 
 
@@ -246,7 +246,7 @@ def test_an_unknown_residual_is_never_accepted():
             solve_problem(problem, lambda tolerance, unknown=unknown: unknown, installed_solvers()[0])
 
 
-@pytest.mark.parametrize("solver", ["CLARABEL", "OSQP", "SCS", "HIGHS"])
+@pytest.mark.parametrize("solver", ["CLARABEL", "OSQP", "ECOS", "SCS", "HIGHS"])
 def test_an_infeasible_problem_has_no_point_and_the_error_says_so(solver, need):
     need(solver)
     x = cp.Variable()
@@ -264,7 +264,8 @@ def test_without_any_point_the_error_says_what_each_solver_said(monkeypatch):
     with pytest.raises(SolverError, match="no solver returned a point") as caught:
         solve_problem(_projection()[0], lambda tolerance: 0.0)
     for name in capable_solvers(_projection()[0]):
-        assert f"{name}: failed ({name.lower()} broke)" in str(caught.value)
+        compiler = "clarabel" if name == "ECOS" else name.lower()
+        assert f"{name}: failed ({compiler} broke)" in str(caught.value)
 
 
 def test_a_solver_that_fails_leaves_no_stale_point_behind(monkeypatch):
@@ -345,7 +346,7 @@ def test_a_solver_with_a_clock_of_its_own_hands_over_a_point_which_our_rows_judg
 def test_the_clock_of_a_solver_is_one_of_its_options(solver, need):
     need(solver)
     clock = solvers._SOLVERS[solver].clock
-    assert (clock is None) == (solver == "PIQP")
+    assert (clock is None) == (solver in ("PIQP", "ECOS"))
     assert clock is None or clock in valid_options(solver)
 
 
@@ -411,9 +412,25 @@ def test_a_problem_with_cones_goes_to_the_solvers_that_have_them():
     assert capable_solvers(quadratic) == tuple(name for name in installed_solvers() if name != "HIGHS")
     assert "HIGHS" not in installed_solvers() or "HIGHS" in capable_solvers(cp.Problem(cp.Minimize(cp.norm1(x))))
     assert set(installed_solvers()) - set(capable_solvers(problem)) == {"PIQP", "OSQP", "HIGHS"}
-    with pytest.raises(SolverError, match=r"OSQP cannot solve this problem.*quadratic.*CLARABEL, SCS"):
+    with pytest.raises(SolverError, match=r"OSQP cannot solve this problem.*quadratic.*CLARABEL, ECOS, SCS"):
         solve_problem(problem, lambda tolerance: 0.0, solver="OSQP")
     record = solve_problem(problem, lambda tolerance: 0.0)
     assert [attempt.solver for attempt in record.attempts] == [capable_solvers(problem)[0]]
     # the gradient of the norm has length one, so it is (-1, 0), and exp(x_1) is one
     assert_allclose(x.value, [0.0, 4.0], atol=1e-4)
+
+
+def test_ecos_has_the_squares_in_a_cone_and_the_multipliers_of_the_program(need):
+    """With equalities, inequalities, second-order and exponential cones, beside a singular quadratic form."""
+    need("ECOS")
+    rng = np.random.default_rng(0)
+    B, values = rng.normal(size=(6, 4)), {}
+    for solver in ("CLARABEL", "ECOS"):
+        x = cp.Variable(4)
+        constraints = [cp.sum(x) == 1.0, x[0] >= 0.3, cp.norm(x[1:]) <= 0.6, cp.sum(cp.exp(x)) <= 5.2]
+        problem = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(B[:2] @ x) + B[2] @ x), constraints)
+        solve_problem(problem, lambda tolerance: 0.0, solver, units=(Units(3.0, 7.0),))
+        values[solver] = [problem.value, x.value, *(np.ravel(one.dual_variables[0].value) for one in constraints)]
+    for known, found in zip(*values.values(), strict=True):
+        assert_allclose(found, known, atol=1e-5)
+    assert np.abs(values["ECOS"][3]).max() + np.abs(values["ECOS"][5]).max() > 1e-3, "constraints that matter"
