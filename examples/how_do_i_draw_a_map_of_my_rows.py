@@ -1,16 +1,16 @@
 """How do I draw a map of my rows?
 ===============================
 
-Kernel PCA puts rows that are alike near each other, and its pre-images take the noise from rows. The certificate says
-how near the components are to exact ones, and proves that they are the leading ones. ``substrate map table.csv``
-draws such a map of any table.
+Kernel PCA puts rows that are alike near each other, and a machine from scores back to rows takes the noise from them.
+The certificate says how near the components are to exact ones, and proves that they are the leading ones.
+``substrate map table.csv`` draws such a map of any table.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 
-from problems import LSSVMKernelPCA
+from problems import LSSVMKernelPCA, LSSVMRegressorCV
 from problems.displays import ComponentMapDisplay
 from substrate.kernels import RBF
 
@@ -18,11 +18,12 @@ digits = load_digits(n_class=5)
 X, labels = digits.data / 16.0, digits.target.astype(str)
 X, labels, new = X[:500], labels[:500], X[500:506]
 
-model = LSSVMKernelPCA(RBF(4.0), 25, fit_inverse_transform=True).fit(X)
+model = LSSVMKernelPCA(RBF(4.0), 25).fit(X)
 print(f"{100.0 * model.explained_variance_ratio_.sum():.0f} % of the variance in 25 components")
 
 noisy = new + np.random.default_rng(0).normal(scale=0.3, size=new.shape)
-clean = model.denoise(noisy)
+pre_images = LSSVMRegressorCV(RBF(), gamma_range=(1e-3, 1e5)).fit(model.transform(X), X)
+clean = pre_images.predict(model.transform(noisy))
 before, after = np.mean((noisy - new) ** 2), np.mean((clean - new) ** 2)
 print(f"mean squared error of new digits: noisy {before:.4f}, denoised {after:.4f}\n")
 print(model.certify(X))

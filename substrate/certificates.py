@@ -123,24 +123,16 @@ UNPOLISHED = unpolished_tolerance(ACCURATE)
 
 
 @dataclass(frozen=True, slots=True)
-class Distance(Row):
-    """A row whose ``value`` is a distance in units of y; ``spread`` is that of y.
+class Accuracy(Row):
+    """A row named ``"accuracy"``: ``value`` bounds the distance of the fitted values from those of the exact optimum.
 
-    ``scale`` is the spread, or what makes the tolerance as large as the rounding of y where that is more.
+    It is in units of y, whose spread is ``spread``; ``scale`` is that, or what makes the tolerance as large as the
+    rounding of y where that is more. ``about`` names what is bounded. ``outputs`` holds the row of every output where
+    there are several: ``value``, ``scale`` and ``spread`` are then those of the output with the largest bound, in its
+    own units, and the row passes where the rows of all outputs do.
     """
 
     spread: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Accuracy(Distance):
-    """A row named ``"accuracy"``: ``value`` bounds the distance of the fitted values from those of the exact optimum.
-
-    ``about`` names what is bounded. ``outputs`` holds the row of every output where there are several: ``value``,
-    ``scale`` and ``spread`` are then those of the output with the largest bound, in its own units, and the row passes
-    where the rows of all outputs do.
-    """
-
     about: str = "fitted values"
     outputs: "tuple[Accuracy, ...]" = ()
 
@@ -389,7 +381,7 @@ class Certificate:
         """
         if self.answer is not None:
             return self.answer.spread
-        return next((row.spread for row in self.rows if isinstance(row, Distance)), math.nan)
+        return next((row.spread for row in self.rows if isinstance(row, Accuracy)), math.nan)
 
     @property
     def accuracies(self) -> tuple[float, ...]:

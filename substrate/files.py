@@ -40,7 +40,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from substrate.arrays import is_sparse, to_numpy
-from substrate.certificates import Accuracy, Certificate, Distance, Row
+from substrate.certificates import Accuracy, Certificate, Row
 from substrate.errors import DataError, DeclarationError, ModelFileWarning, SubstrateError
 from substrate.kernels import Foreign
 from substrate.values import Named, Value
@@ -80,7 +80,7 @@ Estimators = Callable[[str], Any]
 _Class = TypeVar("_Class", bound=type)
 
 #: The frozen dataclasses that a file may name, beside kernels, losses and other values that are parameters.
-_STORED: dict[str, type] = {kind.__name__: kind for kind in (Accuracy, Certificate, Distance, Row)}
+_STORED: dict[str, type] = {kind.__name__: kind for kind in (Accuracy, Certificate, Row)}
 #: Classes that are written as another one, which has the methods ``of`` and ``restore``.
 _WRITTEN_AS: dict[type, Any] = {}
 

@@ -7,16 +7,14 @@ r"""Kernel principal components and kernel spectral clustering: eigenproblems of
 :mod:`problems.kernel_spectral_clustering` for the problems and :mod:`substrate.spectral` for what is proved.
 """
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
-from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from problems.estimators.chosen.selection import LSSVMRegressorCV
 from problems.estimators.shared.absent import Absent
 from problems.estimators.shared.base import KernelEstimator, Uses
 from problems.estimators.shared.checked_again import StoredFit
@@ -29,7 +27,7 @@ from substrate.arrays import (
 )
 from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels import RBF, Kernel
+from substrate.kernels import Kernel
 from substrate.least_squares.kernel_products import expansion_values
 from substrate.reduced import Basis
 from substrate.reduced.choice import chosen_basis
@@ -60,10 +58,6 @@ __all__ = [
     "check_points",
 ]
 
-#: Widths of the machine from scores to rows, in units of the median distance of the scores.
-_WIDTHS = (1.0, 2.0, 4.0)
-#: Its gammas: those at which double precision knows a machine.
-_GAMMAS = (1e-3, 1e5)
 #: Weights, and their inverses, from which squares and products with kernel values cannot leave the range of doubles.
 _LEAST_WEIGHT = 1e-100
 
@@ -200,9 +194,6 @@ class LSSVMKernelPCA(KernelComponents):
         None: all rows are in the expansion. Otherwise the few vectors whose span holds the components, as for
         :class:`~problems.LSSVMRegressor`; rows are then read block by block, and may be a Dask collection, or
         an iterable of blocks that can be iterated again.
-    fit_inverse_transform : bool, default=False
-        Whether :meth:`inverse_transform` and :meth:`denoise` are to be used: an LS-SVM from scores to rows is fitted,
-        with the width and gamma of the smallest exact leave-one-out error [Bakir2004]_.
 
     Attributes
     ----------
@@ -214,8 +205,6 @@ class LSSVMKernelPCA(KernelComponents):
         Coefficients of the expansion; on a basis, of its vectors.
     bias_ : array of shape (n_components,)
         What is added, so that the scores of the training rows have the mean zero.
-    pre_images_ : LSSVMRegressorCV
-        The machine from scores to rows.
     certificate_ : Certificate
         What is proved of the eigenvalues and of the subspace.
 
@@ -231,11 +220,10 @@ class LSSVMKernelPCA(KernelComponents):
 
     _: KW_ONLY
     basis: Any = None
-    fit_inverse_transform: bool = False
     _readers: ClassVar[Mapping[str, Callable[[Any], Any]]] = {**KernelEstimator._readers, "basis": Basis.of}
     _page: ClassVar[str] = "kernel_pca"
     _title: ClassVar[str] = "Kernel PCA"
-    _typical: ClassVar[Uses] = ({"n_components": 3}, {"basis": 8}, {"fit_inverse_transform": True})
+    _typical: ClassVar[Uses] = ({"n_components": 3}, {"basis": 8})
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the components of the rows of X; ``y`` is ignored.
@@ -256,33 +244,12 @@ class LSSVMKernelPCA(KernelComponents):
         if count > n - 1:
             raise DataError(f"n_components={count} exceeds what the {n} rows have; use at most {n - 1}")
         kernel = self._resolved_kernel(rows.X)
-        if self.fit_inverse_transform:
-            self._refuse_inverse(kernel, rows.X)
         centred = centre(kernel, rows.X, rows.weights)
         found = find_components(centred.matrix, centred.error, count)
-        alpha, bias, scores = centred.expand(found)
+        alpha, bias, _ = centred.expand(found)
         self._keep_values(found, _facts(kernel, n), _all_equal(rows.X))
-        if self.fit_inverse_transform:
-            width = RBF("median").resolved(scores).sigma
-            kernels = [RBF(factor * (width if isinstance(width, float) else 1.0)) for factor in _WIDTHS]
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # its certificate is in it
-                self.pre_images_ = LSSVMRegressorCV(kernels=kernels, gamma_range=_GAMMAS).fit(scores, rows.X)
         self._keep_expansion(rows.X, rows.numbers, kernel, alpha, bias)
         return self
-
-    def inverse_transform(self, Z: Any) -> Array:
-        """Return a point for every row of scores; needs ``fit_inverse_transform=True``."""
-        check_is_fitted(self)
-        if not hasattr(self, "pre_images_"):
-            raise DeclarationError("inverse_transform needs a fit with fit_inverse_transform=True")
-        scores = check_array(Z, dtype=np.float64, input_name="Z")
-        points: Array = self.pre_images_.predict(scores)
-        return points[:, None] if points.ndim == 1 else points
-
-    def denoise(self, X: Any) -> Array:
-        """Return the points nearest to the components of rows: the pre-images of their scores."""
-        return self.inverse_transform(self.transform(X))
 
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
         """Check the present coefficients on the rows of the fit, given again.
@@ -327,8 +294,6 @@ class LSSVMKernelPCA(KernelComponents):
         return certificate.extended(Row(name="rows of the fit", value=value, scale=1.0, tolerance=0.0, formula=formula))
 
     def _fit_on_basis(self, X: Any, choice: Basis, count: int, sample_weight: Any) -> Self:
-        if self.fit_inverse_transform:
-            raise DeclarationError("pre-images need all rows; leave basis or fit_inverse_transform out")
         choice = choice if choice.rule is not None else choice.with_params(rule="feature_vectors")
         source, weights, numbers = self._open(X, sample_weight)
         kernel = self._resolved_kernel(source.take_rows(width_rows(source.n_rows)))
@@ -371,13 +336,6 @@ class LSSVMKernelPCA(KernelComponents):
         if source.feature_names is not None:
             self.feature_names_in_ = np.array(source.feature_names, dtype=object)
         return source, None, np.arange(source.n_rows)
-
-    def _refuse_inverse(self, kernel: Kernel, X: Any) -> None:
-        """Refuse before any work what pre-images cannot be found for."""
-        if is_sparse(X) or kernel.pairwise:
-            raise DeclarationError(
-                "pre-images are points of numpy: fit_inverse_transform=True needs dense rows, and no precomputed kernel"
-            )
 
 
 @dataclass(eq=False, repr=False)

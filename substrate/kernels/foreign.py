@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from substrate.arrays import Array, diagonal_of, is_device_array, namespace_of, same_home, where_it_lives
-from substrate.errors import DataError, DeclarationError
+from substrate.errors import DataError
 from substrate.kernels.distances import to_dense
 from substrate.kernels.kernel import Kernel, paired_values
 
@@ -26,10 +26,7 @@ class Precomputed(Kernel):
     trusted: ClassVar[bool] = False
 
     not_smooth: ClassVar[str] = "a precomputed matrix has no inputs; pass X and the kernel itself"
-
-    def refuse_scale_gradient(self) -> None:
-        """Refuse: a matrix has no scales."""
-        raise DeclarationError(f"{self!r} has no derivatives in its scales: {self.not_smooth}")
+    no_scale_gradient: ClassVar[str] = not_smooth
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """Return no derivatives, inside another kernel."""
@@ -66,12 +63,10 @@ class Foreign(Kernel):
         # kernels of scikit-learn compare by their parameters, and have no hash of their own
         return hash((Foreign, type(self.function)))
 
-    def refuse_scale_gradient(self) -> None:
-        """Refuse: only values are known of a function."""
-        raise DeclarationError(
-            f"{self!r} has no derivatives in its scales: only its values are known; write it as a Kernel whose fields "
-            "are its scales, with a `_scale_gradient`, or search without derivatives"
-        )
+    no_scale_gradient: ClassVar[str] = (
+        "only its values are known; write it as a Kernel whose fields are its scales, with a `_scale_gradient`, or "
+        "search without derivatives"
+    )
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """Return no derivatives, inside another kernel: its values are given."""

@@ -119,6 +119,8 @@ class Kernel(Value, ABC):
     and 2 only. What is not defined by a kernel that is made of others follows from them.
     """
 
+    #: Why nothing is known of the scales, where that is so.
+    no_scale_gradient: ClassVar[str] = ""
     #: Precedence of the printed formula: 1 for a sum, 2 for a product, 3 for a name.
     binding: ClassVar[int] = 3
 
@@ -274,14 +276,13 @@ class Kernel(Value, ABC):
         self.refuse_derivatives()
         if is_device_array(X) or is_device_array(Z):
             raise DeclarationError("derivatives are computed by numpy; pass numpy arrays (X.cpu().numpy(), X.get())")
-        rows, columns = real_points(X, "X"), real_points(Z, "Z")
+        rows, columns = _dense(X, "X"), _dense(Z, "Z")
         if rows.shape[1] != columns.shape[1]:
             raise DataError(f"X has {rows.shape[1]} columns and Z has {columns.shape[1]}; they must agree")
         a, b = (checked_orders(orders, rows.shape[1]) for orders in (left, {} if right is None else right))
         for orders in (a, b):
             self.refuse_orders(orders)
-        x, z = (points.toarray() if is_sparse(points) else points for points in (rows, columns))
-        return self._derivative(x, z, a, b)
+        return self._derivative(rows, columns, a, b)
 
     def refuse_derivatives(self) -> None:
         """Raise with the reason where there are none."""
@@ -326,8 +327,7 @@ class Kernel(Value, ABC):
         A column of a box whose two ends are the same is taken at that point.
         """
         self.refuse_integrals()
-        points = real_points(X, "X")
-        points = np.asarray(points.toarray() if is_sparse(points) else points)
+        points = _dense(X, "X")
         checked = checked_orders(orders or {}, points.shape[1])
         flat = np.stack([points, points], axis=-1)
         return self._integral(flat, checked_boxes(boxes, points.shape[1], flat=True), checked)
@@ -406,7 +406,8 @@ class Kernel(Value, ABC):
                 f"weights must have one number per pair of points, {left.shape[0]} x {right.shape[0]}, "
                 f"received shape {W.shape}"
             )
-        self.refuse_scale_gradient()
+        if self.no_scale_gradient:
+            raise DeclarationError(f"{self!r} has no derivatives in its scales: {self.no_scale_gradient}")
         total = np.zeros(len(self.scales()))
         symmetric = right is left and self.trusted  # of two pairs (i, j) and (j, i), one suffices
         for start in range(0, left.shape[0], _ROWS):
@@ -417,9 +418,6 @@ class Kernel(Value, ABC):
             else:
                 total += self._scale_gradient(left[rows], right, W[rows])
         return total
-
-    def refuse_scale_gradient(self) -> None:
-        """Raise with the reason where nothing is known of the scales."""
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """Return the same as :meth:`scale_gradient`, of two checked dense point sets."""

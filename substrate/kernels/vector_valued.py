@@ -207,6 +207,8 @@ class Separable(OnDirections):
 class _VectorField(OnDirections):
     """A kernel made of the second derivatives of another, one in each point."""
 
+    no_scale_gradient: ClassVar[str] = "its values are second derivatives; search over a grid of widths instead"
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self.kernel.refuse_derivatives()
@@ -245,10 +247,6 @@ class _VectorField(OnDirections):
     def largest_order(self, columns: Collection[int]) -> float:
         """Return one less than the order of the kernel inside."""
         return 0.0 if self.not_smooth else self.kernel.largest_order(columns) - 1.0
-
-    def refuse_scale_gradient(self) -> None:
-        """Raise: the derivatives of second derivatives in widths are not known."""
-        raise DeclarationError(f"{self!r} has no derivatives in its scales; search over a grid of widths instead")
 
     def rounding(self, X: Any, by_differences: bool = False) -> float:
         """Return the rounding of second derivatives, by Cauchy and Schwarz where k is a function of the difference."""
