@@ -34,7 +34,6 @@ def test_the_criterion_is_that_of_refits_and_no_gamma_does_better():
     assert model.criterion_lower_bound_ <= model.criterion_ <= model.criterion_lower_bound_ * (1.0 + 2e-4)
     assert model.certificate_.holds
     assert model.certificate_["gap of gamma"].passes
-    assert model.certificate_["criterion refitted"].relative < 1e-10
     assert "gamma searched" in dict(model.certificate_.record)
 
 

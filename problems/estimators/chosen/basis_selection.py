@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.chosen.basis_criterion import criterion_on, refitted_row
 from problems.estimators.chosen.candidates import EvaluatedKernel, winner
 from problems.estimators.chosen.families import at_all_widths, is_families, list_unresolved
 from problems.estimators.chosen.over_gamma import OverGamma
@@ -30,10 +29,21 @@ from problems.estimators.shared.coded import numbers_of_codes
 from substrate.arrays import take_rows, to_numpy
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Kernel
+from substrate.least_squares.criteria import Criterion
 from substrate.least_squares.evidence import OF_SPECTRUM
 from substrate.least_squares.validation import CriterionSum
+from substrate.reduced.criteria import (
+    ReducedEvidence,
+    ReducedFold,
+    ReducedGcv,
+    SpectrumRadius,
+    criterion_of_sums,
+    sizes_of_rows,
+)
 from substrate.reduced.folds import GivenFolds, folds_of
-from substrate.reduced.moments import accumulate
+from substrate.reduced.left_out import ReducedLeaveOneOut
+from substrate.reduced.moments import Statistic, accumulate
+from substrate.reduced.solution import Penalty
 from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
 from substrate.search.gamma_search import gamma_ends, lambda_range, search_gamma, search_widest
 from substrate.streaming.passes import each_block
@@ -218,14 +228,33 @@ class BasisSearch(OverGamma):
         gamma = unit * float(best.judged.search.gamma[0])
         fit = fit_at(best.prepared, gamma, self.estimator._tolerance(), best.spectrum)
         rows, facts = self.search_rows(judged, best.judged)
-        extra = (refitted_row(fit, best.judged),) if self.criterion == "loo" else ()
         said = {"conditional on": f"{CONDITIONAL}, chosen with the left-out row included"}
         if self.estimator.search is not None:
             said["kernels"] = dict(facts)["kernels"] + f", by at most {_SAMPLE} rows"
         more = tuple((name, said.get(name, fact)) for name, fact in facts)
-        return replace(fit, factor=fit.factor.in_unit(unit), rows=(*fit.rows, *extra, *rows), facts=(*fit.facts, *more))
+        return replace(fit, factor=fit.factor.in_unit(unit), rows=(*fit.rows, *rows), facts=(*fit.facts, *more))
 
 
 def _targets(block: Block) -> Any:
     """Return the targets of a block."""
     return np.asarray(block.Y)
+
+
+def criterion_on(
+    which: str, prepared: PreparedRows, statistic: Statistic, spectrum: ReducedSpectrum, pooled: bool
+) -> Criterion | CriterionSum:
+    """Return the criterion of one of the names of ``cv``, from the statistic of all rows."""
+    rows, host = prepared.rows, spectrum.on_host()
+    rounding = rows, Penalty.of(rows.values, to_numpy(prepared.K), host.features), sizes_of_rows(rows)
+    radius = SpectrumRadius.of(host, *rounding)
+    if which == "loo":
+        return ReducedLeaveOneOut.of_rows(spectrum, rows, radius, pooled=pooled)
+    if which == "gcv":
+        return criterion_of_sums(ReducedGcv, spectrum.with_squared_weights(rows).on_host(), radius, pooled)
+    if which == "evidence":
+        return criterion_of_sums(ReducedEvidence, host, radius, pooled)
+    criteria = []
+    for fold in statistic.folds:
+        others = reduced_spectrum(statistic, statistic.total - fold).on_host()
+        criteria.append(ReducedFold.of(others, fold, SpectrumRadius.of(others, *rounding), pooled=pooled))
+    return CriterionSum.of(criteria, [1.0 / len(criteria)] * len(criteria))

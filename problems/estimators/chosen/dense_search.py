@@ -11,17 +11,11 @@ from problems.estimators.chosen.candidates import EvaluatedKernel, evaluate, jud
 from problems.estimators.chosen.noise_rule import check_noise, judge_by_noise
 from problems.estimators.chosen.over_gamma import OverGamma
 from problems.estimators.chosen.simplest_kernel import prefer_simplest
-from problems.estimators.chosen.tasks import Task, centred_points
+from problems.estimators.chosen.tasks import Task
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
-from substrate.arrays import Array, on_device_of, to_numpy
-from substrate.certificates import Row, roundoff
+from substrate.arrays import Array, on_device_of
 from substrate.gram import Gram
 from substrate.kernels import Kernel
-from substrate.least_squares.leave_one_out import leave_one_out_residuals, projected_diagonal, projected_inverse
-from substrate.least_squares.left_out_blocks import LeftOutBlocks, block_residuals
-from substrate.least_squares.regularization import Regularization
-from substrate.least_squares.saddle_system import target_unit
-from substrate.numbers import relative_rounding
 from substrate.threads import blas_threads
 
 __all__ = ["DenseSearch"]
@@ -67,7 +61,6 @@ class DenseSearch(OverGamma):
         judged: list[EvaluatedKernel],
         best: EvaluatedKernel,
         given: Array | None,
-        blocks: LeftOutBlocks | None = None,
     ) -> SaddleFit:
         """Fit the chosen machine on all rows, with the rows of the search."""
         model = self.estimator
@@ -77,39 +70,5 @@ class DenseSearch(OverGamma):
         method = Method.closed_form(model._tolerance())
         border = model._model.border(X, weights)
         fit = fit_saddle(best.kernel, X, Y, gammas, weights, method, gram=gram, border=border)
-        points = centred_points(best.kernel, X)
-        searched = gram if points is X else Gram.of(best.kernel, points)
-        refitted = self.criterion in ("loo", "blocks")
-        extra = (_refitted_row(searched, Y, fit, best, weights, blocks),) if refitted else ()
         rows, facts = self.search_rows(judged, best)
-        return fit._replace(rows=(*fit.rows, *extra, *rows), facts=(*fit.facts, *facts))
-
-
-def _refitted_row(
-    gram: Gram, Y: Array, fit: SaddleFit, best: EvaluatedKernel, weights: Array, blocks: LeftOutBlocks | None
-) -> Row:
-    """Return the root of the left-out criterion, first output, from a Cholesky factor instead of a spectrum."""
-    ridge = Regularization(float(best.search.gamma[0])).ridge(weights)
-    Y, support_values = to_numpy(Y), to_numpy(fit.support_values)
-    alpha = support_values if best.search.gamma.size == 1 else support_values[:, :1]
-    if blocks is None or blocks.largest == 1:
-        residuals = leave_one_out_residuals(alpha, to_numpy(projected_diagonal(gram, ridge, fit.border)))
-    else:
-        residuals = block_residuals(alpha, to_numpy(projected_inverse(gram, ridge, fit.border)), blocks)
-    unit = target_unit(residuals)
-    v = to_numpy(weights)[:, None]
-    refitted_error = unit * float(np.sqrt(np.mean(v / v.mean() * np.square(residuals / unit))))
-    value = best.search.unit * float(np.sqrt(best.search.values[0]))
-    # a factor of K + D loses digits by the condition of the system, a spectrum of PKP does not
-    condition = float((to_numpy(gram.diagonal) * v[:, 0]).sum()) * float(best.search.gamma[0])
-    tolerance = 1e-9 + 10.0 * best.error + min(relative_rounding(10.0) * condition, 1e-6)
-    # where the residuals vanish, the rest is the rounding of y
-    floor = 10.0 * roundoff(gram.n, 1.0) / tolerance * float(np.abs(Y).max())
-    scale = max(value, refitted_error) + floor
-    return Row(
-        name="criterion refitted",
-        value=value - refitted_error,
-        scale=scale,
-        tolerance=tolerance,
-        formula="root, by spectrum - by Cholesky factor",
-    )
+        return fit._replace(rows=(*fit.rows, *rows), facts=(*fit.facts, *facts))

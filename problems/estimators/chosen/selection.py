@@ -118,7 +118,7 @@ class GammaChoice:
         )
         judged = search.search(kernels, task)
         best = winner(judged)
-        fit = search.fit_final(X, Y, judged, best, task.weights, task.blocks)
+        fit = search.fit_final(X, Y, judged, best, task.weights)
         gammas = tuple(float(gamma) for gamma in np.broadcast_to(best.search.gamma, Y.shape[1]))
         search.keep_search(judged, best, pooled or one_output)
         model._model.keep_noise(Y, fit, gammas, one_output)
@@ -231,8 +231,7 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):
         of several outputs the mean, each in units of its variance), ``rank_test_score``, times, bounds, and
         ``gamma_range``, the lowest and highest gamma over which each bound is.
     kernel_, support_values_, bias_, support_, support_vectors_, ridge_, certificate_, n_iter_
-        As for :class:`LSSVMRegressor`; the certificate also has the gap, and for ``cv="loo"`` the criterion
-        recomputed.
+        As for :class:`LSSVMRegressor`; the certificate also has the gap.
 
     Notes
     -----
