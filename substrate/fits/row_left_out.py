@@ -1,26 +1,24 @@
-r"""Machines with one loss per row, without one of their rows, by exchanges of rows between pieces of their losses.
+r"""Machines with one loss per row, without one of their rows.
 
 At the optimum every row is on a straight piece of its loss, where its coefficient is known; on a curved piece with
-curvature :math:`D_i`, where :math:`f_i + \tfrac{\lambda}{D_i} a_i = t_i`; or at a kink, where :math:`f_i = t_i`. Let F
-be the rows of the last two kinds and
+curvature :math:`D_i`; or at a kink, where its value is known. Let F be the rows of the last two kinds, with
+:math:`D_i^{-1} = 0` at a kink, and
 
-.. math:: \begin{bmatrix} K_{FF} + \lambda D_F^{-1} & Z_F \\ Z_F^T & 0 \end{bmatrix}^{-1}
-          = \begin{bmatrix} B & V \\ V^T & -S \end{bmatrix}, \qquad
-          R = [K_{\cdot F}, Z] \begin{bmatrix} B \\ V^T \end{bmatrix}, \qquad
-          C = K - [K_{\cdot F}, Z] \begin{bmatrix} B & V \\ V^T & -S \end{bmatrix} [K_{\cdot F}, Z]^T .
+.. math:: M = \begin{bmatrix} K_{FF} + \lambda D_F^{-1} & Z_F \\ Z_F^T & 0 \end{bmatrix}^{-1}, \qquad
+          R = [K_{\cdot F}, Z]\, M .
 
-Where rows L leave F, or have another piece there, and rows E enter it, the machine needs one system of
-:math:`|L| + |E|` unknowns: forces r on the targets of L and changes :math:`\delta` of the coefficients of E, by which
+While all other rows stay on their pieces, the machine without row i has
 
-.. math:: a_F + B_{\cdot L} r - R_{E \cdot}^T \delta \qquad\text{and}\qquad f + R_{\cdot L} r + C_{\cdot E} \delta
+.. math::
 
-are its coefficients and its values. Without row i it begins with :math:`a_i = 0`, which is the formula of
-[Cawley2004]_ section 4, and rows change their piece until each is where its value or its slope says, which are the
-conditions of optimality. Losses whose curvature is nowhere constant are fitted again. A row with a slope of zero can be
-left out without a change.
+    a_F - M_{F i} \frac{a_i}{M_{ii}}, \quad f - R_{\cdot i} \frac{a_i}{M_{ii}} \quad (i \in F), \qquad
+    a_F + R_{i F}^T a_i, \quad f - \big(K_{\cdot i} - R\, [K_{i F}, Z_i]^T\big) a_i \quad (i \notin F) ,
+
+which is the formula of [Cawley2004]_ section 4. Where another row would change its piece, and for losses whose
+curvature is nowhere constant, the machine is fitted again. A row with a slope of zero is left out without a change.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -35,8 +33,6 @@ __all__ = ["RowsLeftOut", "leave_rows_out"]
 
 #: Share of the sizes of slopes within which a slope is strictly between both of a kink.
 _INSIDE = 1e-9
-#: Exchanges after which a row is given up, and its machine is fitted.
-_MOST_EXCHANGES = 20
 
 Indices = NDArray[np.intp]
 
@@ -59,19 +55,40 @@ def leave_rows_out(space: GramRows, losses: RowLoss, point: RowPoint, spread: fl
     :place [Cawley2004]_ section 4: leave-one-out of the 2-norm SVM, while its support holds
     """
     values, used = point.f.copy(), np.flatnonzero(point.u)
-    exchange = _Exchange.of(space, losses, point) if isinstance(losses, PieceLoss) else None
-    fitted_again = []
+    settled = _on_same_pieces(space, losses, point, used) if isinstance(losses, PieceLoss) else {}
+    fitted_again = np.array([row for row in used.tolist() if row not in settled], dtype=np.intp)
     for row in used.tolist():
-        value = None if exchange is None else exchange.value_without(row)
-        if value is None:
-            fitted_again.append(row)
-            value = _fit_without(space, losses, point, row, spread)
-        values[row] = value
-    settled = np.setdiff1d(used, fitted_again)
-    among = settled if settled.size else np.arange(losses.n)
+        values[row] = settled[row] if row in settled else _fit_without(space, losses, point, row, spread)
+    among = np.array(list(settled), dtype=np.intp) if settled else np.arange(losses.n)
     row = int(among[np.argmax(np.abs(values - point.f)[among])])
     difference = abs(float(values[row]) - _fit_without(space, losses, point, row, spread))
-    return RowsLeftOut(values, np.array(fitted_again, dtype=np.intp), row, difference)
+    return RowsLeftOut(values, fitted_again, row, difference)
+
+
+def _on_same_pieces(space: GramRows, losses: PieceLoss, point: RowPoint, rows: Indices) -> dict[int, float]:
+    """Return the values of rows without which all others stay on their pieces, by their numbers."""
+    pieces, a = _Pieces.of(losses, space.lam, point), point.u
+    free, m = np.flatnonzero(pieces.is_free), int(pieces.is_free.sum())
+    border = np.zeros((space.Z.shape[1],) * 2)
+    inside = space.K[np.ix_(free, free)] + np.diag(pieces.ridge[free])
+    response = np.concatenate([space.K[:, free], space.Z], axis=1)
+    try:
+        M = np.linalg.inv(np.block([[inside, space.Z[free]], [space.Z[free].T, border]]))
+    except np.linalg.LinAlgError:
+        return {}
+    R, place, settled = response @ M, np.cumsum(pieces.is_free) - 1, dict[int, float]()
+    for row in rows.tolist():
+        others, k = a.copy(), place[row]
+        if pieces.is_free[row]:
+            force = a[row] / M[k, k]
+            f, others[free] = point.f - force * R[:, k], a[free] - force * M[:m, k]
+        else:
+            f = point.f - a[row] * (space.K[:, row] - R @ response[row])
+            others[free] += a[row] * R[row, :m]
+        others[row] = 0.0
+        if np.isfinite(f).all() and pieces.hold(f, others, row):
+            settled[row] = float(f[row])
+    return settled
 
 
 @dataclass(frozen=True)
@@ -97,21 +114,26 @@ class _Pieces:
         k = np.where(close & ~is_kink, np.where(g <= below, at, at + 1), k)
         return cls(losses, lam, np.where(is_kink, at, -1), k)
 
-    def states(self) -> tuple[NDArray[np.bool_], Array, Array, Array]:
-        """Return which rows are in F, lam/D and t of these, and the coefficients of the others."""
-        rows, before = np.arange(self.losses.n), np.maximum(self.k - 1, 0)
-        curvature, is_kink = self.losses.curvature[rows, self.k], self.kink >= 0
-        slope = np.where(self.k > 0, self.losses.above[rows, before], self.losses.below[rows, 0])
-        place = self.losses.places[rows, np.where(is_kink, self.kink, before)]
-        is_free, D = is_kink | (curvature > 0.0), np.where(curvature > 0.0, curvature, 1.0)
-        ridge = np.where(is_kink, 0.0, self.lam / D)
-        return is_free, ridge, np.where(is_kink, place, place - slope / D), -slope / self.lam
+    @property
+    def _curvature(self) -> Array:
+        return np.where(self.kink >= 0, 0.0, self.losses.curvature[np.arange(self.losses.n), self.k])
 
-    def move(self, f: Array, a: Array, absent: int) -> "_Pieces | None":
-        """Return the pieces on which values and slopes are, one step away at most; None where all are the same."""
-        losses, rows = self.losses, np.arange(self.losses.n)
+    @property
+    def is_free(self) -> NDArray[np.bool_]:
+        """Which rows have coefficients that their values determine."""
+        return (self.kink >= 0) | (self._curvature > 0.0)
+
+    @property
+    def ridge(self) -> Array:
+        """lambda/D, zero at a kink."""
+        D = self._curvature
+        return np.where(D > 0.0, self.lam / np.where(D > 0.0, D, 1.0), 0.0)
+
+    def hold(self, f: Array, a: Array, absent: int) -> bool:
+        """Return whether all rows but one are still on their pieces, by slopes at a kink and by values elsewhere."""
+        losses, rows, last = self.losses, np.arange(self.losses.n), self.losses.places.shape[1] - 1
         room = losses.width + roundoff(losses.n) * (1.0 + float(np.abs(f).max()))
-        unit, g, last = _INSIDE * float(np.abs(a).max()) * self.lam, -self.lam * a, losses.places.shape[1] - 1
+        unit, g = _INSIDE * float(np.abs(a).max()) * self.lam, -self.lam * a
         is_kink, at = self.kink >= 0, np.maximum(self.kink, 0)
         falls = is_kink & (g < losses.below[rows, at] - unit)
         rises = is_kink & (g > losses.above[rows, at] + unit)
@@ -120,111 +142,7 @@ class _Pieces:
         over = ~is_kink & (self.k <= last) & (f > losses.places[rows, right] + room)
         changed = falls | rises | under | over
         changed[absent] = False
-        if not changed.any():
-            return None
-        falls, rises, under, over = (mask & changed for mask in (falls, rises, under, over))
-        jumps = losses.above > losses.below
-        k = np.where(
-            falls, at, np.where(rises, at + 1, np.where(under, self.k - 1, np.where(over, self.k + 1, self.k)))
-        )
-        kink = np.where(falls | rises, -1, self.kink)
-        kink = np.where(under & jumps[rows, left], left, np.where(over & jumps[rows, right], right, kink))
-        return replace(self, kink=kink, k=k)
-
-
-@dataclass(frozen=True)
-class _Exchange:
-    """A solved machine, its pieces, and the matrices of the page; ``inverse`` is that of the system of ``free``."""
-
-    pieces: _Pieces
-    a: Array
-    f: Array
-    free: Indices
-    inverse: Array
-    R: Array
-    C: Array
-
-    @classmethod
-    def of(cls, space: GramRows, losses: PieceLoss, point: RowPoint) -> "_Exchange | None":
-        """Invert the system; None where it has no inverse."""
-        pieces = _Pieces.of(losses, space.lam, point)
-        is_free, ridge, _, _ = pieces.states()
-        free, k = np.flatnonzero(is_free), space.Z.shape[1]
-        m = free.size
-        system = np.zeros((m + k, m + k))
-        system[:m, :m] = space.K[np.ix_(free, free)] + np.diag(ridge[free])
-        system[:m, m:], system[m:, :m] = space.Z[free], space.Z[free].T
-        try:
-            inverse = np.linalg.inv(system)
-        except np.linalg.LinAlgError:
-            return None
-        response = np.concatenate([space.K[:, free], space.Z], axis=1)
-        R = response @ inverse
-        if not np.isfinite(R).all():
-            return None
-        return cls(pieces, point.u, point.f, free, inverse, R, space.K - R @ response.T)
-
-    def value_without(self, row: int) -> float | None:
-        """Return the value of a row in the machine without it; None where the pieces do not settle."""
-        m, place = self.free.size, np.full(self.a.size, -1)
-        place[self.free] = np.arange(m)
-        was_free, ridge, target, _ = self.pieces.states()
-        pieces = self.pieces
-        for _ in range(_MOST_EXCHANGES):
-            is_free, new_ridge, new_target, fixed = pieces.states()
-            is_free[row], fixed[row] = False, 0.0
-            L = np.flatnonzero(was_free & (~is_free | (new_ridge != ridge) | (new_target != target)))
-            E = np.flatnonzero(is_free & ~was_free)
-            moved = np.flatnonzero(~is_free & ~was_free & (fixed != self.a))  # from one straight piece to another
-            base_f = self.f + self.C[:, moved] @ (fixed[moved] - self.a[moved])
-            base_a = self.a.copy()
-            base_a[self.free] -= self.R[moved, :m].T @ (fixed[moved] - self.a[moved])
-            base_a[moved] = fixed[moved]
-            solved = self._solve(place[L], L, E, is_free, new_ridge, new_target, fixed, ridge, target, base_a, base_f)
-            if solved is None:
-                return None
-            r, delta = solved
-            f = base_f + self.R[:, place[L]] @ r + self.C[:, E] @ delta
-            a = base_a
-            a[self.free] += self.inverse[:m, place[L]] @ r - self.R[E, :m].T @ delta
-            a[E] += delta
-            after = pieces.move(f, a, row)
-            if after is None:
-                return float(f[row])
-            pieces = after
-        return None
-
-    def _solve(
-        self,
-        places: Indices,
-        L: Indices,
-        E: Indices,
-        is_free: NDArray[np.bool_],
-        new_ridge: Array,
-        new_target: Array,
-        fixed: Array,
-        ridge: Array,
-        target: Array,
-        a: Array,
-        f: Array,
-    ) -> tuple[Array, Array] | None:
-        """Return the forces on L and the changes of E."""
-        across = self.R[np.ix_(E, places)]
-        B = self.inverse[np.ix_(places, places)]
-        # a row that leaves has a known coefficient; one that stays has another ridge and another target
-        stays = is_free[L]
-        step = np.where(stays, new_ridge[L] - ridge[L], 1.0)
-        top = np.concatenate([step[:, None] * B + np.diag(stays.astype(float)), -step[:, None] * across.T], axis=1)
-        bottom = np.concatenate([across, self.C[np.ix_(E, E)] + np.diag(new_ridge[E])], axis=1)
-        wanted = np.where(stays, new_target[L] - target[L] - step * a[L], fixed[L] - a[L])
-        right = np.concatenate([wanted, new_target[E] - f[E] - new_ridge[E] * a[E]])
-        try:
-            solved = np.linalg.solve(np.concatenate([top, bottom]), right)
-        except np.linalg.LinAlgError:
-            return None
-        if not np.isfinite(solved).all():
-            return None
-        return solved[: L.size], solved[L.size :]
+        return not changed.any()
 
 
 def _fit_without(space: GramRows, losses: RowLoss, point: RowPoint, row: int, spread: float) -> float:
