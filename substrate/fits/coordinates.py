@@ -166,13 +166,13 @@ def stacked_directions(components: Sequence[Array], bias: bool, cutoff: float) -
     if bias:
         stacked = reflect(np.ascontiguousarray(stacked.T))[1:].T
     if not stacked.shape[1]:
-        return np.zeros((components[0].shape[0], 1)), 0
+        return np.zeros((components[0].shape[1], 1)), 0
     with blas_threads(stacked.shape[1]):
         # the triangular factor has the same right singular vectors and is d times smaller
         _, s, Vt = np.linalg.svd(np.linalg.qr(stacked, mode="r"))
     keep = s > max(cutoff * float(s[0]), rounding)
     if not keep.any():  # zero kernels have one direction, of no effect
-        return np.zeros((components[0].shape[0], 1)), 0
+        return np.zeros((components[0].shape[1], 1)), 0
     A = np.ascontiguousarray(Vt[: s.size][keep].T / s[keep])
     return (off_ones(A) if bias else A), int(keep.sum())
 
