@@ -49,7 +49,6 @@ import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from html import escape
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -448,19 +447,6 @@ class Certificate:
         lines.insert(2, "-" * max(len(line) for line in lines))
         lines += [f"{name}: {fact}" for name, fact in self.record]
         return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(h)}</th>" for h in (*_HEADINGS, "formula"))
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in (*cells, row.formula)) + "</tr>"
-            for cells, row in zip(self._cells(), self._lines(), strict=True)
-        )
-        facts = "".join(f"<li>{escape(name)}: {escape(fact)}</li>" for name, fact in self.record)
-        conclusion = "holds" if self.holds else "does not hold"
-        return (
-            f"<table><caption>{escape(self.title)}: {conclusion}; {escape(self.promise)}</caption>"
-            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><ul>{facts}</ul>"
-        )
 
 
 def _each_output(row: Row) -> list[Row]:

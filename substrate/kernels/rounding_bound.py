@@ -332,12 +332,6 @@ def _absolute(v: _Known) -> _Known:
     return _Known(low, v.size, v.share, v.rest)
 
 
-def _maximum(operands: list[_Known]) -> _Known:
-    left, right = operands
-    low, high = np.maximum(left.low, right.low), np.maximum(left.high, right.high)
-    return _Known(low, high, 0.0, np.maximum(left.error, right.error))
-
-
 def _total(body: _Known, coefficients: Array, form: Format) -> _Known:
     """Add up the terms: their errors, and those of the products and of the sum in any order."""
     sizes = np.abs(coefficients)
@@ -359,5 +353,4 @@ _RULES: Mapping[str, Callable[[list[_Known], bool, Format], _Known]] = {
     "exponential": lambda operands, same, form: _exponential(operands, form),
     "root": lambda operands, same, form: _root(operands, form),
     "power": lambda operands, same, form: _power(operands, form),
-    "maximum": lambda operands, same, form: _maximum(operands),
 }

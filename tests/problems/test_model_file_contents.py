@@ -103,7 +103,6 @@ def test_a_printed_certificate_of_an_edited_file_says_so(tmp_path):
         loaded = load(path)
     assert str(loaded.certificate_).startswith("LS-SVM regression: DOES NOT HOLD")
     assert "file: changed after it was written; its certificate does not hold" in str(loaded.certificate_)
-    assert "does not hold" in loaded.certificate_._repr_html_()
     assert not loaded.certify(X, Y).holds, "and it is right: these are not the coefficients of the fit"
 
 

@@ -6,7 +6,7 @@ from kernel_formulas import WITH_FORMULA, expansion
 
 from substrate.balls import ball, precision
 from substrate.kernels import RBF, Categorical, Componentwise, Matern, Polynomial
-from substrate.kernels.nodes import Output, Program, chain, constant, inputs, largest, order_nodes
+from substrate.kernels.nodes import Output, Program, inputs, order_nodes
 from substrate.kernels.nodes import compute as compute_node
 from substrate.kernels.rounding_bound import DOUBLE, SINGLE, bound_rounding
 
@@ -144,11 +144,3 @@ def test_division_by_what_may_be_zero_has_no_bound():
     program = Program(2, [Output("f", (x[0] / x[1],), ())])
     assert bound_rounding(program, np.array([[0.0, 1.0], [-1.0, 1.0]]), DOUBLE).loss == np.inf
     assert bound_rounding(program, np.array([[0.0, 1.0], [0.5, 1.0]]), DOUBLE).loss < 1e-15
-
-
-def test_the_largest_of_several_has_the_largest_error():
-    x = inputs(3)
-    program = Program(3, [Output("f", (chain([*x, constant(0.1)], largest),), ())])
-    bound = bound_rounding(program, np.array([[0.0, 1.0], [-2.0, 2.0], [0.0, 3.0]]), SINGLE)
-    assert 3.0 * 2.0**-24 <= bound.loss < 1e-6
-    assert bound.lows[0] <= 0.1 <= 3.0 <= bound.highs[0]
