@@ -34,7 +34,7 @@ of v are taken to be off by.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -445,7 +445,7 @@ class AnswerCheck:
         if witness is None:
             return "the solver left no multipliers"
         numbers = witness.form.numbers()
-        if self._at[0] is not witness or self._at[1] is not numbers[0]:
+        if self._at[0] is not witness or self._at[1] is not numbers:
             with np.errstate(all="ignore"):
                 try:
                     self._kept = self._check(problem, witness)
@@ -453,7 +453,7 @@ class AnswerCheck:
                     self._kept = f"the linear algebra of the check failed ({error})"
                 except SolverError as error:
                     self._kept = str(error)
-            self._at = (witness, numbers[0])
+            self._at = (witness, numbers)
         return self._kept
 
     def _check(self, problem: Any, witness: Witness) -> OptimalValue | str:
@@ -461,10 +461,11 @@ class AnswerCheck:
         form, x, z = witness.form, witness.x, witness.form.multipliers(witness.duals)
         if not form.understood:
             return "its cones are beyond this check"
-        P, q, A, b = form.numbers()
+        program = replace(form.numbers())  # what is remembered of it belongs to this check
+        P, q, A, b = program.P[0], program.q[0], program.A, program.b[0]
         if not P.nnz:
             compiled = problem.get_problem_data("CLARABEL")[0]["param_prob"]
-            squares = StandardForm(compiled, "CLARABEL").numbers().P.nnz
+            squares = StandardForm(compiled, "CLARABEL").numbers().P[0].nnz
             return "the solver was given the squares as cones; CLARABEL and SCS take them" if squares else _NEITHER
         if z is None or form.bounded:
             return "the solver left no multipliers that can be read"
@@ -472,7 +473,7 @@ class AnswerCheck:
             return "the solver's point, or a number of the problem, is not finite"
         if not all(leaf.id in form.columns for compiled in self._compiled for leaf in compiled.leaves()):
             return "a variable of the machine is in no term of the compiled problem"
-        program = form.conic_program()
+        program.rounding = program.rounding.copy()
         program.remember(x)
         program.reach = np.maximum(program.reach, max(each.spread for each in self._compiled))
         functions = _functions(form, program, self._compiled, self._representers)

@@ -15,28 +15,18 @@ directions can.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.composition.cones import KINDS, SEMIDEFINITE, dual_point, misalignment, read_cones, violation
 from substrate.composition.place_holders import has_attributes
-from substrate.composition.program import Program
+from substrate.composition.program import Program, compiled_program
 from substrate.solvers import Answer
 
-__all__ = ["StandardForm", "StandardNumbers", "Witness", "multipliers_of", "witness_of"]
-
-
-class StandardNumbers(NamedTuple):
-    """P, q, A and b of the standard form."""
-
-    P: Any
-    q: Array
-    A: Any
-    b: Array
+__all__ = ["StandardForm", "Witness", "multipliers_of", "witness_of"]
 
 
 class StandardForm:
@@ -46,9 +36,7 @@ class StandardForm:
         self.program = program
         self.solver = solver
         # the parameters' values, and the numbers there; at first of no values
-        self._at: tuple[Any, StandardNumbers] = (None, StandardNumbers(None, np.zeros(0), None, np.zeros(0)))
-        #: The constant of the objective at the parameters' values of the latest ``numbers``.
-        self.offset = 0.0
+        self._at: tuple[Any, Program | None] = (None, None)
         self.columns = dict(program.var_id_to_col)
         # cvxpy changes the sign of the rows of equalities for a conic solver
         self.sign = 1.0 if program.formatted else -1.0
@@ -62,35 +50,14 @@ class StandardForm:
         bounds = [getattr(program, name, None) for name in ("lower_bounds", "upper_bounds")]
         self.bounded = any(bound is not None and bool(np.isfinite(bound).any()) for bound in bounds)
 
-    def numbers(self) -> StandardNumbers:
+    def numbers(self) -> Program:
         """Return the numbers at the parameters' present values."""
-        program, n = self.program, self.program.x.size
-        key = tuple(np.asarray(parameter.value).tobytes() for parameter in program.parameters)
-        if self._at[0] != key:
-            if program.reduced_P.matrix_data is None:
-                P, (q, offset, A, b) = sp.csr_array((n, n)), program.apply_parameters()
-            else:
-                P, q, offset, A, b = program.apply_parameters(quad_obj=True)
-            self.offset = float(np.sum(offset))
-            rows = (A, b) if self.height else (sp.csr_array((0, n)), np.zeros(0))
-            self._at = (key, StandardNumbers(P, q, *rows))
-        return self._at[1]
-
-    def conic_program(self) -> Program:
-        """Return the program of the numbers at the parameters' present values."""
-        P, q, A, b = self.numbers()
-        A = sp.csr_array(A)
-        A.eliminate_zeros()
-        return Program(
-            P=(sp.csr_array(P),),
-            q=np.asarray(q)[None, :],
-            b=np.asarray(b)[None, :],
-            d=np.array([self.offset]),
-            A=A,
-            cones=self.cones,
-            columns=dict(self.columns),
-            rounding=np.zeros(self.height),
-        )
+        values = {parameter.id: np.asarray(parameter.value).tobytes() for parameter in self.program.parameters}
+        known, numbers = self._at
+        if numbers is None or known != values:
+            numbers = compiled_program(self.program, self.cones)
+            self._at = (values, numbers)
+        return numbers
 
     def point(self, x: Array, values: dict[int, Any]) -> Array:
         """Return x with the given values at the places of their variables."""
@@ -138,7 +105,8 @@ class Witness:
         # cvxpy exchanges variables with attributes for others
         plain = [variable for variable in problem.variables() if not has_attributes(variable)]
         x = form.point(self.x, {variable.id: variable.value for variable in plain})
-        P, q, A, b = form.numbers()
+        numbers = form.numbers()
+        P, q, A, b = numbers.P[0], numbers.q[0], numbers.A, numbers.b[0]
         s, ax, az = A @ x + b, np.abs(x), np.abs(z)
         reach = float((abs(A) @ ax + np.abs(b)).max(initial=0.0))
         pull = float((abs(P) @ ax + np.abs(q) + abs(A).T @ az).max(initial=0.0))

@@ -7,7 +7,7 @@ r"""A convex problem as a conic program that is affine in parameters: its optimu
 
 The coefficients are columns of cvxpy's own tensors, so that the dependence on the parameters is exact; Clarabel is
 given new numbers for other values and keeps its ordering. Programs are stacked, as those of folds, and others are added
-to them, as a validation error; squared validation errors :math:`\|M x - v\|^2` enter the quadratic term.
+to them, as a validation error.
 
 A solver's point is not trusted. For every w, every :math:`z \in \mathcal{K}^*` and :math:`r = P w + q - A^T z`, every
 feasible x has, with :math:`\delta = x - w`,
@@ -20,7 +20,6 @@ feasible x has, with :math:`\delta = x - w`,
 and the last two terms are at least :math:`-r_j^2 / (2 p_j)` in a coordinate whose diagonal entry :math:`p_j` is the
 only one of its row in P, and at least :math:`-|r_j| R_j` elsewhere, where an optimum is taken to be within
 :math:`R_j` of w. w and z are corrected first, so that r is zero to rounding in the coordinates of the second kind.
-Squares are bounded by tangents, :math:`\|M x - v\|^2 \ge 2 u^T (M x - v) - u^T u`, which are exact at u = M w - v.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,7 +40,16 @@ from substrate.composition.cones import Cone, clarabel_cones, dual_point, inward
 from substrate.errors import SolverError
 from substrate.numbers import relative_rounding
 
-__all__ = ["FeasiblePoint", "Point", "Program", "parameters_at", "read_problem", "squares_of", "stack"]
+__all__ = [
+    "FeasiblePoint",
+    "Point",
+    "Program",
+    "compiled_program",
+    "parameters_at",
+    "read_problem",
+    "squares_of",
+    "stack",
+]
 
 #: The largest distance of an optimum from a point that is assumed, in multiples of the variable's size.
 FAR = 1000.0
@@ -83,7 +91,7 @@ class FeasiblePoint(NamedTuple):
 class Program:
     """The parts of P, q, b and of the constant d: what does not depend on parameters, and what each multiplies.
 
-    Values are given as coefficients of the parts: 1, the parameters, and a weight of the squares where there are some.
+    Values are given as coefficients of the parts: 1, the parameters, and a weight of what was added.
     ``columns`` are the places of the problem's variables by their identities, ``rounding`` is what each entry of b may
     be off by, ``unit`` a size of the variables that matters.
     """
@@ -97,8 +105,6 @@ class Program:
     columns: dict[int, int]
     rounding: Array
     unit: float = np.inf
-    #: M and v of the squares, which are the last part.
-    squares: tuple[Any, Array] | None = None
     #: The largest size of each variable at any point so far.
     reach: Array = field(init=False)
     _solver: Any = field(default=None, init=False)
@@ -110,18 +116,6 @@ class Program:
         self.reach = np.zeros(int(self._blocks.max(initial=0)) + 1)
 
     # --- other programs -----------------------------------------------------------------------------------------------
-
-    def plus_squares(self, M: Any, v: Array) -> "Program":
-        """Return the program with one more part, the squares of M x - v."""
-        M = sp.csr_array(M)
-        return replace(
-            self,
-            P=(*self.P, sp.csr_array(2.0 * (M.T @ M))),
-            q=np.vstack([self.q, -2.0 * (M.T @ v)]),
-            b=np.vstack([self.b, np.zeros(self.b.shape[1])]),
-            d=np.append(self.d, float(v @ v)),
-            squares=(M, v),
-        )
 
     def plus(self, other: "Program") -> "Program":
         """Return the program with one more part, the objective of another in the same variables and new ones."""
@@ -172,9 +166,6 @@ class Program:
             P, q = P + weight * part, q + weight * linear
         zeros_of_mu = np.zeros((len(self.P) - len(weights), count))
         linears = np.vstack([np.append(q, -levels), np.hstack([self.q[len(weights) :], zeros_of_mu])])
-        squares = None
-        if self.squares is not None:
-            squares = _widen(self.squares[0], n + count, self.squares[1].size), self.squares[1]
         b = np.zeros((len(linears), m + count + 1))
         b[0, -1] = -1.0
         return replace(
@@ -187,7 +178,6 @@ class Program:
             cones=(*self.cones, Cone("NonNeg", slice(m, m + count)), Cone("Zero", slice(m + count, m + count + 1))),
             columns=self.columns | {-2: n},
             rounding=np.append(relative_rounding(2.0 * thetas.shape[1]) * sizes, np.zeros(count + 1)),
-            squares=squares,
         )
 
     # --- solutions ----------------------------------------------------------------------------------------------------
@@ -413,22 +403,15 @@ class Program:
         return best
 
     def residual(self, weights: Array, w: Array, z: Array) -> tuple[Array, Array]:
-        """Return the residual of stationarity at w and z, squares by their tangent, and what rounding may change."""
+        """Return the residual of stationarity at w and z, and what rounding may change."""
         P, sizes, q, linear = self._objective(weights)
-        if self.squares is not None:
-            M, v = self.squares
-            u = M @ w - v
-            q = q + 2.0 * weights[-1] * (M.T @ u)
-            linear = linear + 2.0 * weights[-1] * (abs(M).T @ np.abs(u)) * (v.size + 1.0)
         depths = np.diff(P.indptr) + np.bincount(self.A.indices, minlength=w.size) + 4.0
         error = relative_rounding(1.0) * depths * (sizes @ np.abs(w) + linear + abs(self.A).T @ np.abs(z))
         return P @ w + q - self.A.T @ z, error
 
     def _objective(self, weights: Array) -> tuple[Any, Any, Array, Array]:
-        """Return P and q at coefficients of the parts but the squares, with the sums of sizes."""
-        c = weights if self.squares is None else weights[:-1]
-        P = self.matrix(c)
-        _, entries, _ = self._pattern
+        """Return P and q at coefficients of the parts, with the sums of sizes."""
+        c, P, (_, entries, _) = weights, self.matrix(weights), self._pattern
         sizes = sp.csr_array((np.abs(c) @ np.abs(entries[: c.size]), P.indices, P.indptr), P.shape)
         return P, sizes, c @ self.q[: c.size], np.abs(c) @ np.abs(self.q[: c.size])
 
@@ -448,11 +431,6 @@ class Program:
         value = 0.5 * float(w @ (P @ w)) + float(q @ w) - float(z @ (self.A @ w + b))
         size = float(np.abs(w) @ (0.5 * (sizes @ np.abs(w)) + linear))
         size += float(np.abs(z) @ (abs(self.A) @ np.abs(w) + np.abs(b)))
-        if self.squares is not None:
-            M, v = self.squares
-            u = M @ w - v
-            value += weights[-1] * float(u @ u)
-            size += 2.0 * weights[-1] * float(np.abs(u) @ (abs(M) @ np.abs(w) + np.abs(v)))
         operations = 2.0 * (w.size + z.size) + len(weights) + _OPERATIONS
         lost_by_rounding = 1.01 * (relative_rounding(operations) * size + float(np.abs(z) @ self.rounding))
         loss = 1.001 * float(lost.sum())
@@ -656,9 +634,9 @@ def read_problem(
     fixed = {key: zeros[key] if key in ids else value for key, value in given.items()}
     cones = read_cones(compiled.constraints)
     height = cones[-1].rows.stop if cones else 0
-    parts = [_numbers(compiled, fixed, height, False)]
+    parts = [_numbers(compiled, height, fixed)]
     for key in ids:
-        parts.append(_numbers(compiled, zeros | {key: np.ones(1)} if key in zeros else zeros, height, True))
+        parts.append(_numbers(compiled, height, zeros | {key: np.ones(1)} if key in zeros else zeros, True))
     exchanged = {}
     for reduction, record in zip(chain.reductions, inverse, strict=True):
         if type(reduction).__name__ == "CvxAttr2Constr" and record:
@@ -686,6 +664,21 @@ def read_problem(
         problem.unpack_results(point, chain, inverse)
 
     return program, assign
+
+
+def compiled_program(compiled: Any, cones: tuple[Cone, ...]) -> Program:
+    """Return the program that cvxpy compiled, at the present values of its parameters."""
+    numbers = _numbers(compiled, cones[-1].rows.stop if cones else 0)
+    return Program(
+        P=(numbers.P,),
+        q=numbers.q[None, :],
+        b=numbers.b[None, :],
+        d=np.array([numbers.d]),
+        A=numbers.A,
+        cones=cones,
+        columns=dict(compiled.var_id_to_col),
+        rounding=np.zeros(numbers.b.size),
+    )
 
 
 def squares_of(program: Program, into: Program) -> tuple[Any, Array] | None:
@@ -756,7 +749,8 @@ class _Numbers(NamedTuple):
     b: Array
 
 
-def _numbers(compiled: Any, values: dict[int, Array], height: int, zero_offset: bool) -> _Numbers:
+def _numbers(compiled: Any, height: int, values: dict[int, Array] | None = None, zero_offset: bool = False) -> _Numbers:
+    """Return the numbers at values of the parameters, the present ones unless given."""
     n = compiled.x.size
     if compiled.reduced_P.matrix_data is None:
         q, d, A, b = compiled.apply_parameters(values, zero_offset)
@@ -765,7 +759,7 @@ def _numbers(compiled: Any, values: dict[int, Array], height: int, zero_offset: 
         P, q, d, A, b = compiled.apply_parameters(values, zero_offset, quad_obj=True)
     A = sp.csr_array(A) if height else sp.csr_array((0, n))
     A.eliminate_zeros()
-    return _Numbers(sp.csr_array(P), np.array(q), float(d), A, np.array(b) if height else np.zeros(0))
+    return _Numbers(sp.csr_array(P), np.array(q), float(np.sum(d)), A, np.array(b) if height else np.zeros(0))
 
 
 def _all_rows(parts: Sequence[_Numbers], parameters: Sequence[Any]) -> Any:

@@ -70,7 +70,8 @@ def exact_fitted_values(machine):
     find it.
     """
     form = StandardForm(machine.problem.get_problem_data("CLARABEL")[0]["param_prob"], "CLARABEL")
-    P, q, A, b = form.numbers()
+    program = form.numbers()
+    P, q, A, b = program.P[0], program.q[0], program.A, program.b[0]
     rows = {
         kind: [r for k, where in form.cones if k == kind for r in range(where.start, where.stop)]
         for kind in ("Zero", "NonNeg")
