@@ -39,8 +39,7 @@ from problems.demonstration import Case, Demonstration, half_validates
 from substrate.arrays import Array, positive
 from substrate.declarations import Declared, given_gram
 from substrate.declarations.expansion import checked_targets, validation_rows
-from substrate.declarations.optimality_conditions import fused_conditions
-from substrate.declarations.penalized_fit import PenalizedFit, sparse_fit
+from substrate.declarations.optimality_conditions import PenalizedFit, fused_conditions, sparse_fit
 from substrate.gram import Gram
 from substrate.kernels import RBF
 

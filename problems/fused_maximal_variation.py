@@ -37,8 +37,7 @@ from problems.demonstration import Case, Demonstration, half_validates
 from substrate.arrays import Array, positive
 from substrate.declarations import Declared
 from substrate.declarations.expansion import checked_targets, validation_rows
-from substrate.declarations.optimality_conditions import fused_conditions
-from substrate.declarations.penalized_fit import PenalizedFit, variation_fit
+from substrate.declarations.optimality_conditions import PenalizedFit, fused_conditions, variation_fit
 from substrate.declarations.variation_expansion import component_grams
 from substrate.errors import DataError
 from substrate.fits.coordinates import CUTOFF, shared_coordinates

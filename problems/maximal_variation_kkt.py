@@ -40,8 +40,12 @@ from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive
 from substrate.declarations import Declared
 from substrate.declarations.expansion import checked_targets, signs_of
-from substrate.declarations.optimality_conditions import OptimalityConditions, optimality_conditions
-from substrate.declarations.penalized_fit import PenalizedFit, variation_fit
+from substrate.declarations.optimality_conditions import (
+    OptimalityConditions,
+    PenalizedFit,
+    optimality_conditions,
+    variation_fit,
+)
 from substrate.declarations.variation_expansion import component_grams
 from substrate.fits.coordinates import CUTOFF, raw_coordinates, shared_coordinates
 from substrate.fits.variation import variation_unit

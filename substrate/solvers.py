@@ -180,6 +180,10 @@ class Attempt:
         return self.status.startswith(OUT_OF_TIME)
 
 
+#: The data of cvxpy's solvers that have the unit of the variables; G is of quadratic programs, a vector there.
+_OF_VARIABLES = ("b", "h", "G", "lower_bounds", "upper_bounds")
+
+
 @dataclass(frozen=True, slots=True)
 class Units:
     r"""Units of the variables and of the objective in which a problem is solved.
@@ -195,7 +199,7 @@ class Units:
     def divide(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """Return the data of a solver in these units."""
         u, v = self.variables, self.objective
-        factors = {"P": u * u / v, "c": u / v, "q": u / v} | dict.fromkeys(("b", "h", "G"), 1.0 / u)
+        factors = {"P": u * u / v, "c": u / v, "q": u / v} | dict.fromkeys(_OF_VARIABLES, 1.0 / u)
         scaled = {
             name: data[name] * factor
             for name, factor in factors.items()

@@ -48,8 +48,7 @@ from substrate.composition.conic import StandardForm, Witness
 from substrate.composition.linear_operators import add_lengths, bound_rounding
 from substrate.composition.outputs import Outputs, scale_of_targets
 from substrate.composition.program import FeasiblePoint, Program
-from substrate.composition.reading import points_of
-from substrate.composition.span import SubstrateSpan
+from substrate.composition.span import SubstrateSpan, points_of
 from substrate.composition.terms import LinearPart, One, Term, WeightedTerm, base_of
 from substrate.errors import SolverError
 from substrate.numbers import relative_rounding, root_mean_square
@@ -467,7 +466,7 @@ class AnswerCheck:
             compiled = problem.get_problem_data("CLARABEL")[0]["param_prob"]
             squares = StandardForm(compiled, "CLARABEL").numbers().P[0].nnz
             return "the solver was given the squares as cones; CLARABEL and SCS take them" if squares else _NEITHER
-        if z is None or form.bounded:
+        if z is None:
             return "the solver left no multipliers that can be read"
         if not all(np.isfinite(values).all() for values in (P.data, q, A.data, b, x, z)):
             return "the solver's point, or a number of the problem, is not finite"

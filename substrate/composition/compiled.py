@@ -23,12 +23,10 @@ from substrate.composition.frames import (
     fitted_frame,
     stacked_frame,
 )
-from substrate.composition.further_points import READ
 from substrate.composition.level import Substrate
 from substrate.composition.place_holders import PlaceHolder
-from substrate.composition.reading import Reading, reading_of
 from substrate.composition.result import Further, KernelExpansion
-from substrate.composition.span import SubstrateSpan, penalises, value_of_holder
+from substrate.composition.span import READ, Reading, SubstrateSpan, penalises, reading_of, value_of_holder
 from substrate.errors import DeclarationError
 from substrate.ingredients import zero_sum, zero_sum_row
 

@@ -43,12 +43,12 @@ class StandardForm:
         kinds = {type(constraint).__name__ for constraint in program.constraints}
         # SCS has an order of its own for the entries of a matrix
         other = SEMIDEFINITE if solver == "SCS" else None
-        self.understood = kinds <= KINDS and other not in kinds
-        self.cones = read_cones(program.constraints) if self.understood else ()
-        self.height = self.cones[-1].rows.stop if self.cones else 0
-        # some solvers receive bounds of variables apart from the rows
+        # some solvers receive bounds of variables apart from the rows, whose multipliers cvxpy does not return
         bounds = [getattr(program, name, None) for name in ("lower_bounds", "upper_bounds")]
-        self.bounded = any(bound is not None and bool(np.isfinite(bound).any()) for bound in bounds)
+        bounded = any(bound is not None and bool(np.isfinite(bound).any()) for bound in bounds)
+        self.understood = kinds <= KINDS and other not in kinds and not bounded
+        self.cones = read_cones(program.constraints) if kinds <= KINDS else ()
+        self.height = self.cones[-1].rows.stop if self.cones else 0
 
     def numbers(self) -> Program:
         """Return the numbers at the parameters' present values."""
@@ -138,7 +138,7 @@ def witness_of(problem: Any, answer: Answer) -> Witness | None:
     """Return the witness of a solver's answer to a problem; None where it has no point or no multipliers."""
     if answer.x is None or any(dual.value is None for dual in _duals(problem)):
         return None
-    x = np.asarray(answer.x, dtype=np.float64).ravel()
+    x = np.array(answer.x, dtype=np.float64).ravel()
     duals = {key: np.asarray(dual, dtype=np.float64).ravel(order="F") for key, dual in answer.duals.items()}
     return Witness(StandardForm(answer.program, answer.solver), x, duals, tuple(multipliers_of(problem)))
 

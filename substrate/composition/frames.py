@@ -9,7 +9,7 @@ with :math:`\bar k` the mean of the rows of K (zero where there is no bias). The
 - *fitted*: :math:`P K P = U S U^T` with :math:`P = I - 11^T/N`, and :math:`A = U S^{-1}`: z are orthonormal coordinates
   of the fitted values, and :math:`1^T a = 0` is built in.
 - *features*: :math:`A = U S^{-1/2}`: the norm is :math:`\|z\|^2`. For many rows from a factor with pivots in place of
-  eigenvectors (:mod:`substrate.composition.pivoted_features`). Further representers may join the training rows
+  eigenvectors. Further representers may join the training rows
   (:mod:`substrate.composition.span`); only the coefficients of values of f take part in the sum to zero, the centring
   P is that of these, and the identity for the others.
 - *stacked*: the singular value decomposition :math:`[\Omega^1; \dots; \Omega^d] P = Q \Sigma V^T`, and
@@ -25,17 +25,25 @@ hides, and the certificate counts it. Where it is not, fitted values at N distin
 positive definite kernel: all directions are kept if they can be represented, that is above :data:`REPRESENTED`, and
 then the machine is exact in its fitted values. Elsewhere :data:`DEFAULT_CUTOFF` is part of the model: ``missing``
 counts the directions that the kernel may have beside those kept, and the certificate says so in its first line.
+
+*Pivots.* With :math:`K \approx L L^T` (centred where there is a bias), f = L z has :math:`w^T w = \|z\|^2`, as with
+eigenvectors, at a tenth of their price for many rows. The coefficients of the expansion are those of least norm,
+
+.. math:: a = Q R^{-T} z, \qquad L = Q R ,
+
+so that :math:`K a = L z` up to the remainder :math:`E = K - L L^T`. The factor ends where all pivots left are below
+the cut-off [Higham2002]_ (section 10.3). For a matrix that is not positive semi-definite E is not small: it is
+estimated by products with random vectors, and a matrix that fails is left to the eigenvalues, which say why.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.linalg.lapack import dpstrf
 
 from substrate.arrays import Array
-from substrate.composition.pivoted_features import pivoted_factor
-from substrate.composition.reading import Reading
-from substrate.composition.span import SubstrateSpan
+from substrate.composition.span import Reading, SubstrateSpan
 from substrate.fits.coordinates import CUTOFF, stacked_directions
 from substrate.gram import Coordinates, Gram, refuse_negative
 from substrate.least_squares.stacked_least_squares import off_ones, reflect
@@ -50,9 +58,10 @@ __all__ = [
     "coefficient_frame",
     "feature_frame",
     "fitted_frame",
+    "largest_eigenvalue",
+    "pivoted_factor",
     "stacked_frame",
 ]
-
 
 #: Default cut-off without a norm on w, where the machine is ill posed in directions of small eigenvalues.
 DEFAULT_CUTOFF = CUTOFF
@@ -279,3 +288,39 @@ def _tall_directions(values: Array, relative: float) -> tuple[Array, int]:
         _, s, Vt = np.linalg.svd(values, full_matrices=False)
     keep = s > max(relative * float(s[0]), rounding)
     return np.ascontiguousarray(Vt[keep].T / s[keep]), int(keep.sum())
+
+
+_POWERS, _PROBES = 12, 3
+#: Largest accepted remainder, in units of the cut-off and of the root of the number of rows.
+_REMAINDER = 10.0
+
+
+def largest_eigenvalue(K: Array) -> float:
+    """Return a lower bound on the largest eigenvalue of a symmetric matrix, within a few hundredths."""
+    vector: Array = np.random.default_rng(0).standard_normal((K.shape[0], 1))
+    for _ in range(_POWERS):
+        vector = K @ vector
+        length = float(np.linalg.norm(vector))
+        if not 0.0 < length < np.inf:
+            return 0.0
+        vector = vector / length
+    return float(np.vdot(vector, K @ vector))
+
+
+def pivoted_factor(K: Array, relative: float) -> Array | None:
+    """Return L with as many columns as there are pivots above the cut-off; None where K is not semi-definite up to
+    it.
+    """
+    n, largest = K.shape[0], largest_eigenvalue(K)
+    tolerance = relative * largest
+    if not 0.0 < tolerance < np.inf:
+        return None
+    packed, pivots, rank, _ = dpstrf(K, tol=tolerance, lower=1)
+    if not rank:
+        return None
+    L = np.empty((n, rank))
+    L[pivots - 1] = np.tril(packed[:, :rank])
+    probes = np.random.default_rng(1).standard_normal((n, _PROBES))
+    remainder = np.linalg.norm(K @ probes - L @ (L.T @ probes), axis=0)
+    accepted = _REMAINDER * np.sqrt(n) * tolerance * np.linalg.norm(probes, axis=0)
+    return L if bool((remainder <= accepted).all()) else None

@@ -22,7 +22,6 @@ import cvxpy as cp
 import numpy as np
 
 from substrate.arrays import Array, non_negative, real_array, real_points
-from substrate.composition.basis_vectors import basis_vectors
 from substrate.composition.everywhere import Everywhere, ShapeExpression, read_operator
 from substrate.composition.linear_operators import (
     BoxIntegral,
@@ -35,17 +34,22 @@ from substrate.composition.linear_operators import (
     sum_operators,
 )
 from substrate.composition.measures import are_measures, checked_measures
-from substrate.composition.observations import Observations
+from substrate.composition.observations import Observations, checked_targets, without_single_column
 from substrate.composition.place_holders import PlaceHolder, Standing
-from substrate.composition.targets import checked_targets, without_single_column
 from substrate.composition.terms import Term
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Componentwise, Kernel, as_kernel
 from substrate.kernels.derivatives import checked_column
 from substrate.kernels.integrals import checked_boxes
+from substrate.reduced import Basis
+from substrate.reduced.choice import chosen_basis
+from substrate.streaming.rows import ArraySource
 
-__all__ = ["Substrate"]
+__all__ = [
+    "Substrate",
+    "basis_vectors",
+]
 
 
 class Substrate(Term):
@@ -508,3 +512,20 @@ def _check_cutoff(cutoff: Any) -> float:
             "and from 1 on none is left; the default is None"
         )
     return size
+
+
+def basis_vectors(basis: Any, kernel: Kernel, X: Any, y: Array) -> tuple[Any, str]:
+    """Return the points that a basis stands for, and how they came about; the rules are those of the estimators."""
+    if kernel.pairwise:
+        raise DeclarationError("a precomputed matrix has no points that could be a basis; pass X and the kernel itself")
+    choice = Basis.of(np.asarray(basis) if isinstance(basis, (list, tuple)) else basis)
+    if choice.rule is None:
+        choice = choice.with_params(rule="feature_vectors")
+    if isinstance(choice.rule, str) and choice.rule == "pruned":
+        raise DeclarationError(
+            "basis.rule='pruned' ranks rows by a least-squares fit at one gamma, which a machine need not have; take "
+            "another rule, or pass the points of a fitted LSSVMRegressor(basis=...)"
+        )
+    # the ridge is that of the rule above alone
+    chosen = chosen_basis(choice, kernel, ArraySource(X, y.reshape(y.shape[0], -1)), 1.0)
+    return chosen.points, chosen.description

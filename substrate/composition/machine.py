@@ -20,10 +20,9 @@ from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.conic import Witness, witness_of
 from substrate.composition.contradiction import find_contradiction
 from substrate.composition.everywhere import ShapeConstraint, split_shapes
-from substrate.composition.identities import give_new_identities
 from substrate.composition.level import Substrate
 from substrate.composition.outputs import declared_outputs, labels_of
-from substrate.composition.place_holders import Standing
+from substrate.composition.place_holders import Standing, give_new_identities
 from substrate.composition.refusals import (
     refuse_broadcast,
     refuse_incomplete,

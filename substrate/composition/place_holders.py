@@ -1,13 +1,15 @@
-"""Variables that stand for values of a substrate until a machine replaces them."""
+"""Variables that stand for values of a substrate until a machine replaces them, and their numbers in files."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import cvxpy as cp
+from cvxpy.lin_ops.lin_utils import get_id
 
 from substrate.errors import DeclarationError
 
-__all__ = ["PlaceHolder", "Standing", "has_attributes"]
+__all__ = ["PlaceHolder", "Standing", "give_new_identities", "has_attributes"]
 
 
 class Standing(cp.Variable):  # type: ignore[misc]
@@ -59,3 +61,25 @@ class PlaceHolder:
     role: str
     points: Any = None
     part: Any = 0
+
+
+def give_new_identities(expressions: Iterable[Any]) -> None:
+    """Give the variables, parameters and constraints in some expressions numbers that nothing else has here.
+
+    cvxpy counts from one in every process, so that numbers of another process are those of other variables in this one.
+    """
+    copies: dict[int, Any] = {}
+    nodes = list(expressions)
+    while nodes:
+        node = nodes.pop()
+        if id(node) in copies:
+            continue
+        copies[id(node)] = node
+        nodes += node.args
+        if isinstance(node, cp.Constraint):
+            node.constr_id = get_id()
+            nodes += node.dual_variables
+        elif isinstance(node, (cp.Variable, cp.Parameter)):
+            node.id = get_id()
+        for name in [name for name in vars(node) if name.startswith("_lazy") or name.endswith("__cache__")]:
+            del vars(node)[name]  # what cvxpy computed with the numbers before

@@ -14,7 +14,7 @@ from substrate.composition.level import Substrate
 from substrate.composition.linear_operators import Functional, LinearOperator
 from substrate.composition.outputs import Outputs
 from substrate.composition.place_holders import PlaceHolder
-from substrate.composition.reading import Reading, inner_products, reading_of
+from substrate.composition.span import Reading, inner_products, reading_of
 from substrate.composition.squares import SquaredRows
 from substrate.composition.terms import FittedPart, FittedTerm, LinearPart, One, Term, WeightedTerm
 from substrate.errors import DataError, DeclarationError

@@ -30,14 +30,173 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from substrate.arrays import Array, check_memory
-from substrate.composition.further_points import READ, FurtherPoints, Numbers, keys_of
+from substrate.arrays import Array, check_memory, is_sparse, row_blocks
 from substrate.composition.level import Substrate
+from substrate.composition.linear_operators import (
+    VALUE,
+    Functional,
+    inner_product_matrix,
+)
 from substrate.composition.place_holders import PlaceHolder
-from substrate.composition.reading import Reading, inner_products, points_of, reading_of
 
-__all__ = ["SubstrateSpan", "penalises", "value_of_holder"]
+__all__ = [
+    "READ",
+    "FurtherPoints",
+    "Numbers",
+    "Reading",
+    "SubstrateSpan",
+    "inner_products",
+    "keys_of",
+    "penalises",
+    "points_of",
+    "read",
+    "reading_of",
+    "value_of_holder",
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading:
+    """f without its bias, its component ``part`` or what an operator makes of it, at points (None: training)."""
+
+    points: Any = None
+    part: int | None = None
+    operator: Functional | None = None
+
+
+def reading_of(holder: PlaceHolder) -> Reading:
+    """Return what a place-holder of values reads."""
+    return read(holder.role, holder.points, holder.part)
+
+
+def read(role: str, points: Any, part: Any) -> Reading:
+    """Return what a role reads at points; ``part`` is the component, or the operator."""
+    return Reading(points, part if role == "component" else None, part if role == "operator" else None)
+
+
+def inner_products(substrate: Substrate, left: Reading, right: Reading) -> Array:
+    """Return the matrix of all inner products of the representers of two readings."""
+    P, Q = points_of(substrate, left), points_of(substrate, right)
+    if left.part is not None and right.part is not None and left.part != right.part:
+        return np.zeros((P.shape[0], Q.shape[0]))
+    component = right.part if left.part is None else left.part
+    kernel = substrate.kernel if component is None else substrate.components[component]
+    if left.operator is not None or right.operator is not None:
+        return inner_product_matrix(kernel, left.operator or VALUE, P, right.operator or VALUE, Q)
+    if right.points is substrate.basis:
+        return substrate.kernel_rows(left.points, component)
+    return np.asarray(kernel(P) if P is Q else kernel(P, Q))
+
+
+def points_of(substrate: Substrate, reading: Reading) -> Any:
+    """Return the points of a reading."""
+    return substrate.X if reading.points is None else reading.points
+
+
+Numbers = NDArray[np.intp]
+#: Place-holders that read w at points.
+READ = ("f", "component", "operator")
+
+
+class FurtherPoints:
+    """The points of some mentions that are not training rows, each once, by what is read there.
+
+    ``separate`` says whether one of several components that is read at a training row has a representer of its own
+    there, or the coefficient that all components share.
+    """
+
+    def __init__(self, substrate: Substrate, holders: list[PlaceHolder], separate: bool) -> None:
+        self._first = substrate.n
+        self._separate = separate and len(substrate.components) > 1
+        self._known: dict[tuple[str, Any], dict[bytes, int]] = {}
+        self._points: dict[tuple[str, Any], list[Any]] = {}
+        self._at: dict[int, tuple[tuple[str, Any], Numbers]] = {}
+        elsewhere = [
+            holder
+            for holder in holders
+            if holder.points is not None or holder.role == "operator" or self._has_own(holder)
+        ]
+        training_numbers: dict[bytes, int] = {}
+        for row, key in enumerate(keys_of(substrate.X) if elsewhere else ()):
+            training_numbers.setdefault(
+                key, row - self._first
+            )  # training rows have negative numbers, to be told from the others
+        for holder in elsewhere:
+            self._add(holder, substrate.X if holder.points is None else holder.points, training_numbers)
+
+    def _has_own(self, holder: PlaceHolder) -> bool:
+        """Return whether a mention has representers of its own at training rows too."""
+        return holder.role == "operator" or (holder.role == "component" and self._separate)
+
+    def _add(self, holder: PlaceHolder, points: Any, training_numbers: dict[bytes, int]) -> None:
+        kind = (holder.role, holder.part)
+        numbers = self._known.setdefault(kind, {})
+        at, fresh = [], []
+        for row, key in enumerate(keys_of(points)):
+            if key in training_numbers and not self._has_own(holder):
+                at.append(training_numbers[key])
+                continue
+            if key not in numbers:
+                numbers[key] = len(numbers)
+                fresh.append(row)
+            at.append(numbers[key])
+        if fresh:
+            self._points.setdefault(kind, []).append(points[fresh])
+        places = np.array(at, dtype=np.intp)
+        if holder.role != "component" or (places >= 0).all():  # otherwise it has none of its own at a training row
+            self._at[id(holder.leaf)] = (kind, places)
+
+    @property
+    def size(self) -> int:
+        """How many representers."""
+        return sum(len(numbers) for numbers in self._known.values())
+
+    def _kinds(self) -> list[tuple[str, Any]]:
+        """Return the kinds, those of further values of f first, then those of components; operators as they were
+        mentioned.
+        """
+        return sorted(self._points, key=lambda kind: (READ.index(kind[0]), kind[1] if kind[0] == "component" else 0))
+
+    def readings(self) -> tuple[list[Reading], int]:
+        """Return the readings, and how many representers of values of f there are, with the training rows."""
+        readings = []
+        for role, component in self._kinds():
+            readings.append(read(role, _stack(self._points[role, component]), component))
+        return readings, self._first + len(self._known.get(("f", 0), {}))
+
+    def places(self) -> dict[int, Numbers]:
+        """Return the representers of every mention that has one for each of its points."""
+        starts, start = {}, self._first
+        for kind in self._kinds():
+            starts[kind] = start
+            start += len(self._known[kind])
+        return {
+            leaf: np.where(at < 0, at + self._first, at + starts.get(kind, 0)) for leaf, (kind, at) in self._at.items()
+        }
+
+    def count_in_words(self) -> str:
+        """Return the number of representers, in words."""
+        count = {role: sum(len(self._known[kind]) for kind in self._kinds() if kind[0] == role) for role in READ}
+        words = {"f": "further points", "component": "points of components", "operator": "functionals"}
+        return ", ".join(f"{count[role]} {words[role]}" for role in READ if count[role])
+
+
+def keys_of(points: Any) -> Iterable[bytes]:
+    """Yield one key per row, equal for equal rows."""
+    for rows in row_blocks(points.shape[0], points.shape[1]):
+        block = points[rows].toarray() if is_sparse(points) else points[rows]
+        yield from (row.tobytes() for row in np.ascontiguousarray(block, dtype=np.float64) + 0.0)  # one zero, not two
+
+
+def _stack(blocks: list[Any]) -> Any:
+    if not any(is_sparse(block) for block in blocks):
+        return np.vstack(blocks)
+    from scipy.sparse import csr_array, vstack
+
+    return csr_array(vstack([csr_array(block) for block in blocks]))
+
 
 #: Place-holders that penalise w.
 _NORMS = frozenset({"squared_norm", "norm"})

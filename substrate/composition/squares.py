@@ -22,8 +22,8 @@ import numpy as np
 from substrate.arrays import Array, real_points
 from substrate.composition.level import Substrate
 from substrate.composition.linear_operators import VALUE
-from substrate.composition.reading import Reading, inner_products
 from substrate.composition.row_reader import read_row_losses
+from substrate.composition.span import Reading, inner_products
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.least_squares.border import NO_BORDER, ONES, Border

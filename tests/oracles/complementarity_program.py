@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from substrate.declarations.penalized_fit import PenalizedFit, sparse_fit, variation_fit
+from substrate.declarations.optimality_conditions import PenalizedFit, sparse_fit, variation_fit
 from substrate.fits.coordinates import CUTOFF, shared_coordinates
 from substrate.fits.variation import TrainedPoint
 from substrate.ingredients import ComplementarySlackness

@@ -74,10 +74,6 @@ def a_cone(s):
 CASES = [bounds, a_cycle, equalities, a_norm, an_own_variable, a_cone]
 
 
-def strip_entries(text):
-    return text.partition(" (entr")[0]
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 @pytest.mark.parametrize("unit", [1.0, 1e3])
 @pytest.mark.some_cases(5)
@@ -89,8 +85,8 @@ def test_the_smallest_contradictory_set_is_named(case, unit):
         machine.solve()
     structure = [each for compiled in machine._compiled for each in (*compiled.constraints, *compiled.definitions())]
     found = find_contradiction(machine._own, machine._constraint_names(), structure, unit)
-    assert {strip_entries(name) for name in found.names} == expected
-    assert all(strip_entries(name) in str(caught.value) for name in found.names)
+    assert set(found.names) == expected
+    assert all(name in str(caught.value) for name in found.names)
     others = {name for name in machine._constraint_names() if name not in expected}
     assert not any(f"{name} " in str(caught.value) or f"{name}," in str(caught.value) for name in others)
     assert "contradict each other" in str(caught.value)
@@ -99,15 +95,6 @@ def test_the_smallest_contradictory_set_is_named(case, unit):
     for left_out in numbers:
         kept = [machine._own[k] for k in numbers if k != left_out]
         assert find_contradiction(kept, ["rest"] * len(kept), structure, unit).names == ()
-
-
-def test_the_entries_that_take_part_are_named():
-    s = Substrate(RBF(1.0), X, Y)
-    lower, upper = np.full(10, -2.0), np.full(10, 2.0)
-    lower[4] = 3.0
-    machine = Machine(s, minimize=s.squared_norm + cp.norm1(s.e), subject_to=[s.f() >= lower, s.f() <= upper])
-    with pytest.raises(SolverError, match=r"constraint 1 \(entry 4\) and constraint 2 \(entry 4\) contradict"):
-        machine.solve()
 
 
 def test_one_constraint_alone_can_be_impossible():

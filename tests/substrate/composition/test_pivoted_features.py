@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 from substrate import Machine, Substrate
 from substrate.composition import frames
-from substrate.composition.pivoted_features import largest_eigenvalue, pivoted_factor
+from substrate.composition.frames import largest_eigenvalue, pivoted_factor
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Linear
 
