@@ -184,7 +184,7 @@ def test_a_time_limit_is_for_all_solvers_together(data, monkeypatch, cones):
     machine = Machine(s, minimize=s.squared_norm + cp.norm1(s.e), subject_to=rules)
     called = []
 
-    def asked(problem, name, verbose, options, limit):
+    def asked(problem, name, units, report, verbose, options, limit):
         called.append((name, limit))
         return "out of time"
 
