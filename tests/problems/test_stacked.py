@@ -170,7 +170,7 @@ def test_wrong_parameters_are_refused_before_any_work():
     ):
         with pytest.raises((DeclarationError, DataError), match=message):
             stack(**parameters).fit(X, Y)
-    with pytest.raises(DeclarationError, match="method must be one of auto, jackknife"):
+    with pytest.raises(DeclarationError, match="method must be one of auto, nested"):
         stack().fit(X, Y).predict_interval(NEW, method="conformal")
     with pytest.raises(DataError, match="has no calibration rows"):
         stack().fit(X, Y).predict_interval(NEW, method="split")
@@ -210,3 +210,13 @@ def test_classes_have_one_weight_for_all_codes(n_classes, tmp_path):
     assert_array_equal(again.predict_proba(points), probabilities)
     found = LSSVMClassifierCV(kernels=KERNELS).fit(points, labels, sample_weight=weights)
     assert model.criterion_ <= found.criterion_ * (1.0 + 1e-9)
+
+
+def test_intervals_repeat_the_search_or_follow_the_errors(tmp_path):
+    model = stack(kernels=[RBF(1.0), Linear()]).fit(X, Y)
+    assert model.interval_guarantee(0.9).method == "nested"
+    with pytest.raises(DeclarationError, match="method must be one of auto, nested, adaptive, split"):
+        model.predict_interval(X, 0.9, "jackknife+")
+    ends = model.predict_interval(NEW, 0.5)
+    model.save(tmp_path / "stack.npz")
+    assert_array_equal(load(tmp_path / "stack.npz").predict_interval(NEW, 0.5), ends)

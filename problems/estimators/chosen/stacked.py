@@ -14,7 +14,7 @@ average, up to the rounding of the mean. ``criterion_``, the mean square of y - 
 import math
 import operator
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
@@ -31,7 +31,6 @@ from problems.estimators.full.ls_svm import LSSVMRegressor
 from problems.estimators.shared.checked_again import Added, Facts, StoredFit, StoredMachine, certify_stored
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import Numbers
-from problems.estimators.shared.guarantees import UNEQUAL
 from problems.estimators.shared.model import Model
 from problems.estimators.shared.probabilities import Calibration
 from problems.estimators.shared.regressor import Regressor
@@ -40,7 +39,6 @@ from substrate.certificates import Accuracy, Certificate, Tolerance, warn_unless
 from substrate.errors import DataError, DeclarationError
 from substrate.least_squares.simplex_weights import bound_stack, weigh_machines
 from substrate.numbers import relative_rounding, root_mean_square
-from substrate.uncertainty.influence import LeftOutMachines, ShiftBlock
 
 if TYPE_CHECKING:
     from substrate.kernels.nodes import Node
@@ -169,55 +167,18 @@ class StoredStack(NamedTuple):
         return total * (1.0 + relative_rounding(len(radii) ** 2 + 8.0))
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOutStack:
-    r"""One output of a stack without each row, its weights held: :math:`f^{(-i)} = \sum_m u_m f_m^{(-i)}`.
-
-    Where errors are ``studentised``, the deviation of one is :math:`s_i(x) = \sum_m u_m s_{mi}(x)`, :math:`s_{mi}^2`
-    the variance of that of a machine in units of that of the noise, :math:`\gamma_m / B_{m,ii}` at the row itself.
-    """
-
-    machines: tuple[LeftOutMachines, ...]
-    kernels: tuple[Any, ...]
-    u: Array
-    studentised: bool
-
-    @property
-    def residuals(self) -> Array:
-        """Return the left-out errors of the rows."""
-        return np.asarray(sum(u * machine.residuals for u, machine in zip(self.u, self.machines, strict=True)))
-
-    def shifts(self, X: Any, diagonal: Array, fitted: Array) -> Iterator[ShiftBlock]:
-        """Yield what leaving out each row adds to the predictions ``fitted``, and the stretch of its error."""
-        # rows have one weight where errors are studentised
-        sizes = [u / np.sqrt(m.ridge * m.influence.diagonal) for u, m in zip(self.u, self.machines, strict=True)]
-        members = [
-            m.shifts(X, kernel.diag(X), fitted, self.studentised)
-            for m, kernel in zip(self.machines, self.kernels, strict=True)
-        ]
-        for blocks in zip(*members, strict=True):
-            shifts = sum(u * block.shifts for u, block in zip(self.u, blocks, strict=True))
-            # s_i(x) / s_i(x_i) of the stack is a mean of those of its machines, by their share in s_i(x_i)
-            stretches = (
-                sum(size / sum(sizes) * block.stretches for size, block in zip(sizes, blocks, strict=True))
-                if self.studentised
-                else None
-            )
-            yield ShiftBlock(blocks[0].block, fitted[blocks[0].block], shifts, stretches)
-
-
 class StackIntervals(LSSVMIntervals):
-    """Intervals of a stack: by leaving every row out of its machines, by calibration rows, or by folds."""
+    """Intervals of a stack: by folds of the whole fit, by the sizes of left-out errors, or by calibration rows."""
 
-    methods: ClassVar[tuple[str, ...]] = ("auto", "jackknife+", "nested", "adaptive", "split")
+    methods: ClassVar[tuple[str, ...]] = ("auto", "nested", "adaptive", "split")
 
     def is_searched(self) -> bool:
         """Return that the gammas of the machines were chosen by a search."""
         return True
 
     def left_out_method(self) -> str:
-        """Return jackknife+."""
-        return "jackknife+"
+        """Return the method that repeats no fit."""
+        return "adaptive"
 
     def has_unequal_weights(self) -> bool:
         """Return whether the rows of the fit differ in their weights."""
@@ -228,21 +189,11 @@ class StackIntervals(LSSVMIntervals):
         of_member: tuple[Array, Array] = self.estimator.estimators_[0]._intervals.targets_and_weights()
         return of_member
 
-    def machines(self, rows: Any) -> Any:
-        """Return the stack of every output without one row."""
+    def left_out_rows(self) -> tuple[Array, Array]:
+        """Return left-out errors and predictions of the stack with its weights held, one column per output."""
         members, u = self.estimator._model.used()
-        kernels, studentised = tuple(member.kernel_ for member in members), not self.has_unequal_weights()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the fit has given those about its kernels
-            outputs = zip(*(member._intervals.machines(rows) for member in members), strict=True)
-            return tuple(LeftOutStack(machines, kernels, u[:, k], studentised) for k, machines in enumerate(outputs))
-
-    def chosen_on_rows(self) -> tuple[str, ...]:
-        """Return what was chosen or computed from the rows."""
-        reasons: tuple[str, ...] = ("the gammas and the weights of the machines were chosen on these rows",)
-        if families.is_families(self.estimator.kernels):
-            reasons += ("their kernels were chosen on these rows",)
-        return (*reasons, UNEQUAL) if self.has_unequal_weights() else reasons
+        errors = average(left_out_errors(members), u)
+        return errors, self.targets_and_weights()[0] - errors
 
 
 def average(values: Array, u: Array) -> Array:

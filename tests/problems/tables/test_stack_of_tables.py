@@ -54,7 +54,7 @@ def test_every_command_takes_the_model(tmp_path, capsys):
     fitted = ["fit", str(table), "--target", "y", "--max-evaluations", "2", "--model", "stack"]
     assert main([*fitted, "--out", str(model), "--report", str(page)]) == 0
     assert "model: a stack, weights by leave-one-out error: " in capsys.readouterr().out
-    assert "The prediction is a weighted mean of machines" in page.read_text(encoding="utf-8")
+    assert "Model: a stack, weights by leave-one-out error: " in page.read_text(encoding="utf-8")
     assert isinstance(load(model).estimator_, StackedLSSVMRegressor)
     for options, method in (([], "nested"), (["--adaptive"], "adaptive")):
         assert main(["predict", str(model), str(table), "--coverage", "0.8", *options]) == 0
