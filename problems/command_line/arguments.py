@@ -62,7 +62,6 @@ column each, of dates days since the first one.
 _MAP = f"""examples:
   substrate map houses.csv --out houses.png
   substrate map @ripley --color yc --kernel rbf --sigma 0.8
-  substrate map customers.csv --clusters 4 --scores scores.csv
 
 The picture shows every row in the plane of two kernel principal components, so that
 rows which the kernel finds alike are near each other. Columns are treated as by
@@ -140,7 +139,7 @@ def _fit(fit: argparse.ArgumentParser, full: bool) -> None:
     text = "one machine, on some basis vectors where the rows are many (auto); or the weighted mean of many (stack)"
     fit.add_argument("--model", choices=models, default="auto", help=text)
     fit.add_argument("--validation", type=float, default=0.25, metavar="SHARE", help="rows held out to judge (0.25)")
-    fit.add_argument("--verbose", action="store_true", help="print all that was tried, and the whole certificate")
+    fit.add_argument("--verbose", action="store_true", help="print all remarks, and the whole certificate")
     fit.add_argument("--quiet", action="store_true", help="print nothing unless something is wrong")
     fit.add_argument("--help-all", action="help", help="show the other options too")
 
@@ -214,8 +213,6 @@ def _map(map_: argparse.ArgumentParser) -> None:
     map_.add_argument("data", help="a CSV, Excel or Parquet file, or @NAME")
     map_.add_argument("--out", default="map.png", metavar="FILE", help="file to write: .png, .svg or .pdf (map.png)")
     map_.add_argument("--color", metavar="COLUMN", help="a column that the colour shows; it is no input")
-    map_.add_argument("--clusters", type=int, metavar="K", help="find K clusters, shown unless --color is given")
-    map_.add_argument("--scores", metavar="FILE.csv", help="write the scores of all rows too, and their clusters")
     map_.add_argument("--kernel", choices=_KERNELS, default="rbf", help="rbf unless given")
     map_.add_argument("--sigma", type=float, help="width of the kernel; unless given, from the data")
     _columns(map_)

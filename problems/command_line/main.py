@@ -222,13 +222,10 @@ def _map(options: argparse.Namespace) -> int:
 
     refuse_picture(options.out)
     _refuse_unwritable(options.out, options.data)
-    _refuse_unwritable(options.scores, options.data, options.out)
     with _printed_warnings():
         drawn = make_map(options)
     with written_whole(options.out) as stream:
         stream.write(drawn.picture)
-    if options.scores is not None:
-        _write(options.scores, drawn.scores)
     if not options.quiet:
         print("\n".join([*map(in_shell, drawn.remarks), drawn.certificate.promise, f"written: {options.out}"]))
     if drawn.certificate.holds:

@@ -10,7 +10,6 @@ import numpy as np
 
 from problems.tables.columns import fill_inputs, raw_matrix, refuse_overflow, scale_inputs, treat
 from problems.tables.machines import kernel_of
-from problems.tables.predictions import csv_text
 from problems.tables.table import number, read_table
 from substrate.certificates import Certificate
 from substrate.errors import DataError
@@ -25,11 +24,10 @@ _FEW = 10
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """The picture, its certificate, the scores as CSV, and remarks."""
+    """The picture, its certificate, and remarks."""
 
     picture: bytes
     certificate: Certificate
-    scores: str
     remarks: tuple[str, ...]
 
 
@@ -41,7 +39,7 @@ def refuse_picture(path: str) -> None:
 
 def make_map(options: argparse.Namespace) -> Map:
     """Return the map of the arguments of the command."""
-    from problems import KernelSpectralClustering, LSSVMKernelPCA
+    from problems import LSSVMKernelPCA
     from problems.displays import ComponentMapDisplay
     from problems.displays.canvas import pyplot
 
@@ -60,22 +58,13 @@ def make_map(options: argparse.Namespace) -> Map:
     if X.shape[0] < 3:
         raise DataError(f"a map needs at least three rows, {table.source} leaves {X.shape[0]}")
     model = LSSVMKernelPCA(kernel_of(options.kernel, options.sigma), 2).fit(X)
-    rows, certificate = [used.row(row) for row in range(used.n_rows)], model.certificate_
-    scores = np.asarray(model.transform(X))
-    columns: dict[str, Any] = {"row": np.array(rows) + 1, "component_1": scores[:, 0], "component_2": scores[:, 1]}
-    groups, name = _groups([labels[row] for row in rows]) if labels else None, options.color or ""
-    if options.clusters is not None:
-        clustering = KernelSpectralClustering(model.kernel_, options.clusters).fit(X)
-        certificate = certificate.extended(*clustering.certificate_.rows)
-        columns["cluster"] = np.asarray(clustering.labels_)
-        if groups is None:
-            groups, name = np.array([f"{label + 1}" for label in clustering.labels_]), "cluster"
-    drawn = ComponentMapDisplay.from_estimator(model, X, groups=groups, name=name)
+    groups = _groups([labels[used.row(row)] for row in range(used.n_rows)]) if labels else None
+    drawn = ComponentMapDisplay.from_estimator(model, X, groups=groups, name=options.color or "")
     drawn.ax_.set_title(f"{Path(table.source).name}: {X.shape[0]} rows, {len(inputs)} columns")
     picture = io.BytesIO()
     drawn.figure_.savefig(picture, format=Path(options.out).suffix.lower()[1:], dpi=150)
     plt.close(drawn.figure_)
-    return Map(picture.getvalue(), certificate, csv_text(columns), treated.remarks)
+    return Map(picture.getvalue(), model.certificate_, treated.remarks)
 
 
 def _groups(cells: list[str]) -> Any:

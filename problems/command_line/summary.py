@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from problems.tables.machines import CRITERION_WORDS
-from problems.tables.quality import Confusion, Quality, QualityMeasure
+from problems.tables.quality import Quality, QualityMeasure
 from substrate.certificates import Certificate
 from substrate.errors import SubstrateError
 from substrate.kernels import Kernel, Matern
@@ -115,18 +115,16 @@ def kernel_name(kernel: Kernel) -> str:
 
 
 def summary(model: Any, why: str, importances: Any, *, verbose: bool = False, report: str | None = None) -> list[str]:
-    """Return the lines; ``verbose`` adds what was tried, all remarks and the rows of the certificates."""
+    """Return the lines; ``verbose`` adds all remarks and the rows of the certificates."""
     quality, remarks = model.quality_, [why, *model.remarks_[1:]]
     lines = [f"NOT GOOD: this model is {quality.worse_than}; do not predict with it"] if quality.worse_than else []
     if len(remarks) > _MOST_REMARKS and not verbose:
         more = len(remarks) - _MOST_REMARKS + 1
         remarks = [*remarks[: _MOST_REMARKS - 1], f"and {more} more remarks on the table (--verbose, or the report)"]
     lines += [*remarks, *_quality(quality)]
-    if verbose and quality.confusion is not None:
-        lines += _confusion(quality.confusion)
     lines += [*_matter(model, importances), describe_choice(model)]
     if verbose:
-        lines += [*_candidates(model.judged_.machine), "", *str(model.judged_.machine.certificate_).splitlines()]
+        lines += ["", *str(model.judged_.machine.certificate_).splitlines()]
         if model.estimator_ is not model.judged_.machine:
             lines += ["", "fitted again to all rows:", *str(model.estimator_.certificate_).splitlines()]
     if report is not None:
@@ -153,13 +151,6 @@ def _n(measure: QualityMeasure, value: float) -> str:
 def digits(value: float) -> str:
     """Return a number to three digits, without an exponent where it is of ordinary size."""
     return f"{float(f'{value:.3g}'):.6g}"
-
-
-def _confusion(table: Confusion) -> list[str]:
-    body = [["  rows of class", *(f"predicted {name}" for name in table.classes)]]
-    body += [[f"    {name}", *map(str, row)] for name, row in zip(table.classes, table.counts.tolist(), strict=True)]
-    widths = [max(len(row[k]) for row in body) for k in range(len(body[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in body]
 
 
 def _matter(model: Any, importances: Any) -> list[str]:
@@ -191,20 +182,6 @@ def describe_choice(model: Any) -> str:
     n_tried = len(getattr(machine, "cv_results_", {}).get("param_kernel", []))
     tried = f", of {n_tried} kernels" if n_tried > 1 else ""
     return f"model: {kernel}; gamma {digits(gamma)}; by {CRITERION_WORDS[search.criterion]} error{tried}"
-
-
-def _candidates(machine: Any) -> list[str]:
-    """Return every kernel that was tried, and the bound below the criterion of all of them."""
-    results = getattr(machine, "cv_results_", {})
-    if "param_kernel" not in results:
-        return []
-    gammas = [float(np.ravel(gamma)[0]) for gamma in results["param_gamma"]]
-    tried = zip(-np.asarray(results["mean_test_score"]), gammas, results["param_kernel"], strict=True)
-    lines = [f"  {score:<10.5g} gamma {gamma:<10.4g} {kernel!r}" for score, gamma, kernel in tried]
-    if hasattr(machine, "criterion_lower_bound_"):
-        bound = float(np.mean(machine.criterion_lower_bound_))
-        lines.append(f"  {bound:<10.5g} proved to be below every gamma of the range, with any of these kernels")
-    return ["tried (criterion, mean square):", *lines]
 
 
 def describe_file(model: Any, out: str | None) -> str:

@@ -166,7 +166,8 @@ def treat(table: Table, options: Any, target: str, task: str = "auto") -> Treate
             for entry, is_whole in zip(inputs, whole, strict=True)
         ]
     table = table.in_plain(written)
-    remarks = [*remarks[:1], *table.remarks, *_format_remarks(written, table), *remarks[1:], *decided]
+    hints = _group_hints(used, inputs, options) if target else []
+    remarks = [*remarks[:1], *hints, *table.remarks, *_format_remarks(written, table), *remarks[1:], *decided]
     used = table.take_rows(rows)
     if options.impute == "drop" and lacking:
         gone = sorted({row for missing in lacking.values() for row in missing})
@@ -184,7 +185,7 @@ def treat(table: Table, options: Any, target: str, task: str = "auto") -> Treate
         remarks.append(f"few rows: {used.n_rows}, so that the errors below can be far from those of new rows")
     y: Any = labels_of(used, target, task) if target else None
     if task == "regression" and np.ptp(y) == 0.0:
-        remarks.append(f"constant: {target} is {y[0]:g} in every row, and so is every prediction")
+        remarks.insert(1, f"constant: {target} is {y[0]:g} in every row, and so is every prediction")
     return Treated(table=used, inputs=tuple(inputs), remarks=tuple(remarks), task=task, y=y)
 
 
@@ -392,7 +393,6 @@ def _inputs(table: Table, options: Any, target: str) -> tuple[list[Input], list[
         constant = [entry.name for entry in inputs if entry not in varying]
         remarks.append(f"left out: {named_columns(constant)}, with one value in all rows")
         inputs = varying
-    remarks += _group_hints(table, inputs, options)
     if coded := [entry for entry in inputs if entry.categories is not None]:
         listed = named_columns([f"{entry.name} ({len(entry.categories or ())} categories)" for entry in coded])
         by_kernel = options.categorical == "kernel"

@@ -30,6 +30,8 @@ _IN_TIME = "rows, predicted in folds from other times"
 _TRAINING = "training rows"
 #: How many times the error of a simple prediction a model's error is to be called worse.
 _CLEARLY = 1.01
+#: The share of the error of the mean that is to be called an error: without noise a line has none, and a model hardly.
+_OF_ACCOUNT = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,7 @@ def _compare(quality: Quality, y: Array, rivals: dict[str, Array]) -> str:
     errors = {name: _rmse(y - predicted) for name, predicted in rivals.items()}
     errors[quality.baseline.removeprefix("always ")] = error.baseline
     best = min(errors, key=errors.__getitem__)
-    if not error.value > _CLEARLY * errors[best]:
+    if not error.value > max(_CLEARLY * errors[best], _OF_ACCOUNT * error.baseline):
         return ""
     return f"worse than {best}, with an RMSE of {error.value:.4g} against {errors[best]:.4g}"
 

@@ -212,3 +212,10 @@ def test_categories_by_a_kernel_of_their_own(tmp_path):
         TabularRegressor("stack", categorical="kernel").fit(columns, price)
     with pytest.raises(DataError, match="categorical must be one of one-hot, kernel"):
         TabularRegressor(categorical="hash").fit(columns, price)
+
+
+def test_a_line_without_noise_is_no_reason_not_to_predict():
+    points = np.random.default_rng(2).normal(size=(60, 2))
+    columns = {"u": points[:, 0], "v": points[:, 1]}
+    model = TabularRegressor(validation=0.25, max_evaluations=0).fit(columns, 2.0 * points[:, 0] + points[:, 1])
+    assert model.quality_.worse_than == ""
