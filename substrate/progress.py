@@ -60,18 +60,9 @@ class LateProgress(_ProgressLine):
         super().__init__(stream, shown)
         self._clock, self._after = clock, after
         self._start = self._drawn = clock()
-        self._piece = ""
 
     def piece(self, text: str) -> None:
         """Announce what is done next."""
-        self._piece = text
-        self._late(text)
-
-    def rows(self, n_done: int, total: int) -> None:
-        """Announce how far the present piece is."""
-        self._late(f"{self._piece}: {n_done:,} of {total:,} rows")
-
-    def _late(self, text: str) -> None:
         now = self._clock()
         if now - self._start >= self._after and now - self._drawn >= _REDRAWN:
             self._drawn = now

@@ -12,26 +12,27 @@ symmetric sums :math:`e_1, e_2, \dots` it is :math:`e_m \leftarrow e_m + k^l e_{
 Each input has one kernel, and one width, in its main effect and in all its interactions.
 """
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import combinations
-from math import comb
 from typing import Any, Self
 
 import numpy as np
 
-from substrate.arrays import Array, check_memory, whole_number
+from substrate.arrays import Array, check_memory, namespace_of, whole_number
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.kernel import (
     Kernel,
     Polynomials,
     Product,
     Restricted,
-    SumOfProducts,
     add_values,
     column_tuple,
+    may_enlarge,
 )
+from substrate.numbers import add_roundings, relative_rounding
 
 __all__ = ["Componentwise"]
 
@@ -103,17 +104,29 @@ class Componentwise(Polynomials):
         return tuple(_multiply(group) for size in range(1, self.order + 1) for group in combinations(kernels, size))
 
     def _check_memory(self, n_kernels: int) -> None:
-        count = sum(comb(n_kernels, size) for size in range(1, self.order + 1))
+        count = sum(math.comb(n_kernels, size) for size in range(1, self.order + 1))
         check_memory(1024.0 * count, f"a list of {count} components", "Use a smaller order or fewer columns.")
 
     def combine(self, values: Iterator[Any]) -> Any:
         """Return the sum of all values, and of all products of up to ``order`` of them."""
         return add_values(values if self.order == 1 else iter(_symmetric_sums(values, self.order)))
 
-    def expand(self, n_features: int) -> SumOfProducts:
-        """Return the kernels of single inputs and their products."""
-        self._check_memory(len(self.parts(n_features)))
-        return super().expand(n_features)
+    def terms(self, n_features: int) -> Sequence[Kernel]:
+        """Return the components."""
+        return self.components(n_features)
+
+    def rounding(self, X: Any, by_differences: bool = False) -> float:
+        """Return the largest rounding of a product of ``order`` kernels, and that of the operations.
+
+        No bound is known where a value that underflows is enlarged by what it is multiplied with.
+        """
+        parts = self.parts(X.shape[1])
+        with np.errstate(over="ignore"):
+            diagonals = namespace_of(X).stack([part.diag(X) for part in parts])
+            if may_enlarge(diagonals, diagonals ** (self.order - 1)):
+                return math.inf
+        shares = sorted(part.rounding(X, by_differences) for part in parts)
+        return reduce(add_roundings, shares[-self.order :]) + relative_rounding(len(parts) + self.order)
 
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
         """Return all columns where one number is the width for every column; else what each component compares."""

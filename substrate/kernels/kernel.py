@@ -18,7 +18,6 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import reduce
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -46,7 +45,7 @@ from substrate.errors import DataError, DeclarationError
 from substrate.kernels.derivatives import Orders, checked_orders, split_orders
 from substrate.kernels.distances import to_dense
 from substrate.kernels.integrals import checked_boxes, volumes
-from substrate.numbers import ROUNDED_ONCE, Double, add_roundings, relative_rounding
+from substrate.numbers import ROUNDED_ONCE, Double, add_roundings
 from substrate.values import Value
 
 __all__ = [
@@ -54,14 +53,11 @@ __all__ = [
     "Composite",
     "Formula",
     "Kernel",
-    "Nested",
     "Number",
-    "Polynomials",
     "Product",
     "Restricted",
     "Scaled",
     "Sum",
-    "SumOfProducts",
     "Symmetric",
     "add_values",
     "column_tuple",
@@ -86,28 +82,6 @@ _HUGE = 1e30
 _FIXED = ("center", "degree", "matrix", "mixing", "nu", "p", "q")
 #: Rows of a block of slopes in the scales: small enough for its entries to stay in a core's cache.
 _ROWS = 128
-
-
-@dataclass(frozen=True)
-class SumOfProducts:
-    r"""A kernel as :math:`\sum_t f_t \prod_m k_{tm}`, with the operators of its formula.
-
-    ``products`` are the factors and the kernels of its terms. Evaluated as it was written, a value has gone through at
-    most so many ``operations``.
-    """
-
-    products: tuple[tuple[float, tuple[Any, ...]], ...]
-    operations: int = 0
-
-    def __add__(self, other: "SumOfProducts") -> "SumOfProducts":
-        return SumOfProducts(self.products + other.products, self.operations + other.operations + 1)
-
-    def __mul__(self, other: "SumOfProducts") -> "SumOfProducts":
-        pairs = tuple((f * g, k + m) for f, k in self.products for g, m in other.products)
-        return SumOfProducts(pairs, self.operations + other.operations + 1)
-
-    def __rmul__(self, factor: float) -> "SumOfProducts":
-        return SumOfProducts(tuple((factor * f, kernels) for f, kernels in self.products), self.operations + 1)
 
 
 @dataclass(frozen=True)
@@ -170,10 +144,6 @@ class Kernel(Value, ABC):
     def fill(self, X: Any, Z: Any, out: Array) -> None:
         """Write the values into ``out``."""
         out[...] = self.values(X, Z)
-
-    def expand(self, n_features: int) -> SumOfProducts:
-        """Return the kernel as a sum of products of kernels that are neither, for points with so many columns."""
-        return SumOfProducts(((1.0, (self,)),))
 
     def enclose(self, X: Any, Z: Any) -> Double:
         """Return all k(x_i, z_j) of rows of one point set, each with a radius; the values of a user are exact."""
@@ -547,34 +517,15 @@ class Composite(Kernel):
 
 
 class Polynomials(Composite):
-    """A kernel that is a polynomial of others: what is known of sums and of products is known of it."""
+    """A kernel that is a polynomial of others, the sum of its :meth:`terms` unless it says otherwise."""
 
-    def expand(self, n_features: int) -> SumOfProducts:
-        """Return the combined sums of the parts."""
-        expanded: SumOfProducts = self.combine(part.expand(n_features) for part in self.parts(n_features))
-        return expanded
-
-    def rounding(self, X: Any, by_differences: bool = False) -> float:
-        """Return the largest of all products, whose roundings add up, and the rounding of the operations.
-
-        No bound is known where a value that underflows is enlarged by what it is multiplied with.
-        """
-        expanded = self.expand(X.shape[1])
-        kernels = dict.fromkeys(kernel for _, product in expanded.products for kernel in product)
-        lost = {kernel: kernel.rounding(X, by_differences) for kernel in kernels}
-        if any(factor > _LARGE or len(product) > 1 for factor, product in expanded.products):
-            ends = {kernel: _ends(kernel.diag(X)) for kernel in kernels}
-            if any(_is_enlarged([(f, f), *(ends[kernel] for kernel in product)]) for f, product in expanded.products):
-                return math.inf
-        shares = (reduce(add_roundings, (lost[kernel] for kernel in product)) for _, product in expanded.products)
-        return float(max(shares) + relative_rounding(expanded.operations))
+    def terms(self, n_features: int) -> Sequence[Kernel]:
+        """Return the kernels that are added up, for points with so many columns."""
+        return self.parts(n_features)
 
     def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        """Return the sum over all products, each by the rule of Leibniz."""
-        total = np.zeros((X.shape[0], Z.shape[0]))
-        for factor, kernels in self.expand(X.shape[1]).products:
-            total += factor * _differentiate_product(kernels, X, Z, left, right)
-        return total
+        """Return the sum of the derivatives of all terms."""
+        return np.asarray(add_values(term._derivative(X, Z, left, right) for term in self.terms(X.shape[1])))
 
     @property
     def no_integral(self) -> str:
@@ -582,65 +533,27 @@ class Polynomials(Composite):
         return next((kernel.no_integral for kernel in self.inside if kernel.no_integral), "")
 
     def _integral(self, boxes: Array, others: Array, orders: Orders) -> Array:
-        """Return the sum over all products, of kernels on different columns."""
-        total = np.zeros((boxes.shape[0], others.shape[0]))
-        for factor, kernels in self.expand(boxes.shape[1]).products:
-            total += factor * _integrate_product(kernels, boxes, others, orders)
-        return total
+        """Return the sum of the integrals of all terms."""
+        return np.asarray(add_values(term._integral(boxes, others, orders) for term in self.terms(boxes.shape[1])))
 
     def rank(self, n_features: int) -> int | None:
-        """Count the features of all products."""
-        products = self.expand(n_features).products
-        ranks = [[kernel.rank(n_features) for kernel in kernels] for _, kernels in products]
-        if any(None in product for product in ranks):
-            return None
-        return int(sum(math.prod(rank for rank in product if rank is not None) for product in ranks))
+        """Count the features of all terms."""
+        ranks = [term.rank(n_features) for term in self.terms(n_features)]
+        return None if None in ranks else sum(rank for rank in ranks if rank is not None)
 
 
-def _ends(values: Any) -> tuple[float, float]:
-    xp = namespace_of(values)
-    return float(xp.min(values)), float(xp.max(values))
+def may_enlarge(values: Any, factors: Any) -> bool:
+    """Return whether the smallest value may have lost digits to underflow that the largest factor would reveal."""
+    lowest, highest = namespace_of(values).min(values), namespace_of(factors).max(factors)
+    return bool(lowest < _SMALL and highest > _LARGE)
 
 
-def _is_enlarged(ends: Sequence[tuple[float, float]]) -> bool:
-    """Return whether one of some numbers may have lost digits to underflow, and the product of the others is large."""
-    with np.errstate(over="ignore"):
-        largest = [math.prod(high for k, (_, high) in enumerate(ends) if k != number) for number in range(len(ends))]
-    return any(low < _SMALL and high > _LARGE for (low, _), high in zip(ends, largest, strict=True))
-
-
-def _differentiate_product(kernels: Sequence[Kernel], X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-    """Differentiate a product by the rule of Leibniz in both arguments."""
-    first, *others = kernels
-    if not others:
-        return first._derivative(X, Z, left, right)
-    total = np.zeros((X.shape[0], Z.shape[0]))
-    for times_x, a, c in split_orders(left):
-        for times_z, b, d in split_orders(right):
-            values = first._derivative(X, Z, a, b)
-            total += times_x * times_z * (values * _differentiate_product(others, X, Z, c, d))
-    return total
-
-
-def _integrate_product(kernels: Sequence[Kernel], boxes: Array, others: Array, orders: Orders) -> Array:
-    """Return the product of the integrals of kernels on different columns: each is times the lengths of the columns of
-    the others, and of columns that no kernel depends on.
-    """
-    if len(kernels) == 1:
-        return kernels[0]._integral(boxes, others, orders)
-    columns = [set(getattr(kernel, "columns", ())) for kernel in kernels]
-    if not all(columns) or len(set.union(*columns)) < sum(map(len, columns)):
-        raise DeclarationError(
-            f"{reduce(operator.mul, kernels)!r} has no integrals over boxes in closed form: a product has them where "
-            "its sides are on different columns, as k.on(0) * m.on(1); sum values in the place of this one, as "
-            "s.integral(Measure.of_points(points, weights)) of a quadrature rule"
-        )
-    if not set(orders) <= set.union(*columns):
-        return np.zeros((boxes.shape[0], others.shape[0]))
-    own_orders = [{c: order for c, order in orders.items() if c in own} for own in columns]
-    integrals = [kernel._integral(boxes, others, own) for kernel, own in zip(kernels, own_orders, strict=True)]
-    lengths = np.multiply.outer(volumes(boxes), volumes(others))
-    return np.asarray(reduce(lambda total, values: total * values / lengths, integrals))
+def _columns_of(kernel: Kernel) -> set[int]:
+    """Return the columns that a kernel depends on; none where they are not stated."""
+    if isinstance(kernel, Restricted):
+        return set(kernel.columns)
+    inside = [_columns_of(part) for part in kernel.inside]
+    return set[int]().union(*inside) if all(inside) else set()
 
 
 @dataclass(frozen=True, repr=False)
@@ -655,6 +568,10 @@ class Sum(Polynomials):
     def combine(self, values: Iterator[Any]) -> Any:
         """Return the sum."""
         return add_values(values)
+
+    def rounding(self, X: Any, by_differences: bool = False) -> float:
+        """Return the larger one: by Cauchy and Schwarz the bounds of both values add up to that of the sum at most."""
+        return ROUNDED_ONCE + max(float(side.rounding(X, by_differences)) for side in self.inside)
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """Return the derivatives of both."""
@@ -688,6 +605,46 @@ class Product(Polynomials):
         """Return the product."""
         left, right = values
         return left * right
+
+    def rounding(self, X: Any, by_differences: bool = False) -> float:
+        """Return both together; no bound is known where a value that underflows is enlarged by the other side."""
+        left, right = (side.diag(X) for side in self.inside)
+        if may_enlarge(left, right) or may_enlarge(right, left):
+            return math.inf
+        return add_roundings(*(side.rounding(X, by_differences) for side in self.inside))
+
+    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
+        """Return the derivative by the rule of Leibniz in both arguments."""
+        total = np.zeros((X.shape[0], Z.shape[0]))
+        for times_x, a, c in split_orders(left):
+            for times_z, b, d in split_orders(right):
+                sides = self.left._derivative(X, Z, a, b), self.right._derivative(X, Z, c, d)
+                total += times_x * times_z * (sides[0] * sides[1])
+        return total
+
+    def _integral(self, boxes: Array, others: Array, orders: Orders) -> Array:
+        """Return the product of the integrals of sides on different columns: each is times the lengths of the columns
+        of the other, and of columns that no kernel depends on.
+        """
+        columns = [_columns_of(side) for side in self.inside]
+        if not all(columns) or set.intersection(*columns):
+            raise DeclarationError(
+                f"{self!r} has no integrals over boxes in closed form: a product has them where "
+                "its sides are on different columns, as k.on(0) * m.on(1); sum values in the place of this one, as "
+                "s.integral(Measure.of_points(points, weights)) of a quadrature rule"
+            )
+        if not set(orders) <= set.union(*columns):
+            return np.zeros((boxes.shape[0], others.shape[0]))
+        left, right = (
+            side._integral(boxes, others, {c: order for c, order in orders.items() if c in own})
+            for side, own in zip(self.inside, columns, strict=True)
+        )
+        return np.asarray(left * right / np.multiply.outer(volumes(boxes), volumes(others)))
+
+    def rank(self, n_features: int) -> int | None:
+        """Return the number of products of two features."""
+        left, right = (side.rank(n_features) for side in self.inside)
+        return None if left is None or right is None else left * right
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """Return the derivatives of both, each side weighted by the other's values."""
@@ -723,6 +680,21 @@ class Scaled(Polynomials):
         multiple = self.factor * next(values)
         return refuse_overflow(multiple, self) if self.factor > _HUGE and hasattr(multiple, "dtype") else multiple
 
+    def rounding(self, X: Any, by_differences: bool = False) -> float:
+        """Return the rounding of the kernel inside; none is known where values that underflow are enlarged."""
+        diagonal, factor = self.kernel.diag(X), np.array([self.factor])
+        if may_enlarge(diagonal, factor) or may_enlarge(factor, diagonal):
+            return math.inf
+        return self.kernel.rounding(X, by_differences) + ROUNDED_ONCE
+
+    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
+        """Return the multiple of the derivative."""
+        return self.factor * super()._derivative(X, Z, left, right)
+
+    def _integral(self, boxes: Array, others: Array, orders: Orders) -> Array:
+        """Return the multiple of the integral."""
+        return self.factor * super()._integral(boxes, others, orders)
+
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """Return the value itself in the logarithm of the factor, and the multiple of the inner kernel's."""
         inside = self.kernel._scale_gradient(X, Z, self.factor * weights)
@@ -730,30 +702,6 @@ class Scaled(Polynomials):
 
     def __repr__(self) -> str:
         return f"{self.factor!r} * {self.kernel._bracket(3)}"
-
-
-class Nested(Composite):
-    """A kernel made of one other, ``kernel``, and linear in it."""
-
-    kernel: Kernel
-
-    def combine(self, values: Iterator[Any]) -> Any:
-        """Return the value of the kernel inside."""
-        return next(values)
-
-    def expand(self, n_features: int) -> SumOfProducts:
-        """Return the terms of the kernel inside, each inside this one."""
-        terms = ((f, reduce(operator.mul, kernels)) for f, kernels in self.kernel.expand(n_features).products)
-        return SumOfProducts(tuple((f, (replace(self, kernel=term),)) for f, term in terms))  # type: ignore[call-arg]
-
-    def rank(self, n_features: int) -> int | None:
-        """Count the features of the kernel inside."""
-        return self.kernel.rank(n_features)
-
-    @abstractmethod
-    def rounding(self, X: Any, by_differences: bool = False) -> float:
-        """Return the rounding of the kernel inside."""
-        return self.kernel.rounding(self._points(X), by_differences)
 
 
 def _has_mirrored_part(kernel: Kernel) -> bool:
@@ -773,7 +721,7 @@ def column_tuple(columns: Any) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, repr=False)
-class Restricted(Nested):
+class Restricted(Composite):
     """The kernel ``kernel`` on the columns ``columns``; written ``kernel.on(0, 2)``."""
 
     kernel: Kernel
@@ -827,20 +775,17 @@ class Restricted(Nested):
             return np.zeros((X.shape[0], Z.shape[0]))
         return self.kernel._derivative(self._points(X), self._points(Z), a, b)
 
-    def expand(self, n_features: int) -> SumOfProducts:
-        """Return the sum of the kernel inside, each of its kernels on its columns of these."""
-        inside = self.kernel.expand(len(self.columns))
-        products = ((factor, tuple(map(self._restrict, kernels))) for factor, kernels in inside.products)
-        return SumOfProducts(tuple(products), inside.operations)
-
-    def _restrict(self, kernel: Kernel) -> "Restricted":
-        if isinstance(kernel, Restricted):
-            return Restricted(kernel.kernel, tuple(self.columns[column] for column in kernel.columns))
-        return Restricted(kernel, self.columns)
-
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """Return the derivatives of the kernel inside, on its columns."""
         return self.kernel._scale_gradient(self._points(X), self._points(Z), weights)
+
+    def combine(self, values: Iterator[Any]) -> Any:
+        """Return the value of the kernel inside."""
+        return next(values)
+
+    def rounding(self, X: Any, by_differences: bool = False) -> float:
+        """Return the rounding of the kernel inside, on its columns."""
+        return self.kernel.rounding(self._points(X), by_differences)
 
     def rank(self, n_features: int) -> int | None:
         """Count the features of the kernel inside, on its columns."""
@@ -851,16 +796,12 @@ class Restricted(Nested):
         inner = self.kernel.exact_formula(number, len(self.columns))
         return lambda x, z: inner([x[k] for k in self.columns], [z[k] for k in self.columns])
 
-    def rounding(self, X: Any, by_differences: bool = False) -> float:
-        """Return the rounding of the kernel inside, on its columns."""
-        return super().rounding(X, by_differences)
-
     def __repr__(self) -> str:
         return f"{self.kernel._bracket(3)}.on({', '.join(map(str, self.columns))})"
 
 
 @dataclass(frozen=True, repr=False)
-class Symmetric(Nested):
+class Symmetric(Composite):
     r"""(kernel(x, z) + s kernel(-x, z)) / 2 with s = 1 for ``symmetry="even"`` and -1 for ``"odd"``.
 
     Where :math:`k(-x, -z) = k(x, z)` it has the features :math:`\tfrac12 (\varphi(x) + s\, \varphi(-x))`, so it is
@@ -921,6 +862,10 @@ class Symmetric(Nested):
         share = float(np.min(diagonal[whole > 0.0] / whole[whole > 0.0], initial=1.0))
         share -= self.kernel.rounding(X) + ROUNDED_ONCE
         return (self.kernel.rounding(X, by_differences) + ROUNDED_ONCE) / share if share > 0.0 else np.inf
+
+    def rank(self, n_features: int) -> int | None:
+        """Count the features of the kernel inside."""
+        return self.kernel.rank(n_features)
 
     def diag(self, X: Any) -> Any:
         """Return the part of k(x, x), a squared length, which rounding must not leave below zero."""

@@ -16,7 +16,7 @@ from substrate.kernels.derivatives import Orders, differentiate_inner_product
 from substrate.kernels.distances import to_dense
 from substrate.kernels.integrals import integrate_by_rule
 from substrate.kernels.kernel import Formula, Kernel, Number, refuse_overflow
-from substrate.numbers import Double, relative_rounding, sum_rounding
+from substrate.numbers import Double, relative_rounding
 
 __all__ = ["Linear", "Polynomial"]
 
@@ -85,10 +85,6 @@ class _OfInnerProduct(Kernel):
         """Return the power of the inner product."""
         offset = number(self.offset)
         return lambda x, z: (sum(a * b for a, b in zip(x, z, strict=True)) + offset) ** self.degree
-
-    def feature_rounding(self) -> float:
-        """Bound the error of a product of powers and a root."""
-        return sum_rounding(self.degree + 4.0) if self.degree > 1 or self.offset else 0.0
 
     def rounding(self, X: Any, by_differences: bool = False) -> float:
         """Bound the error of a sum of d rounded products, by Cauchy and Schwarz, multiplied by the power."""

@@ -14,7 +14,6 @@ import numpy as np
 
 from substrate.arrays import is_device_array, namespace_of, strips, zeros_beside
 from substrate.kernels import Kernel
-from substrate.progress import LateProgress
 from substrate.threads import one_blas_thread, threads_for
 
 __all__ = ["Precision", "tiled_product"]
@@ -29,13 +28,11 @@ _SUMS = 8
 Precision = Literal["float32", "float64"]
 
 
-def tiled_product(
-    kernel: Kernel, points: Any, V: Any, precision: Precision, progress: LateProgress | None = None
-) -> Any:
+def tiled_product(kernel: Kernel, points: Any, V: Any, precision: Precision) -> Any:
     """Return K V beside the points, in double precision: sums over the tiles of products in the given precision."""
     xp = namespace_of(points)
     dtype = getattr(xp, precision)
-    product = _Product(kernel, points, xp.astype(V, dtype, copy=False), dtype, progress)
+    product = _Product(kernel, points, xp.astype(V, dtype, copy=False), dtype)
     if is_device_array(points):
         return product.add_strips(slice(None), _DEVICE)
     side = _HOST if points.shape[0] < _MANY_ROWS else _WIDE
@@ -56,8 +53,8 @@ def tiled_product(
 class _Product:
     """A product in work."""
 
-    def __init__(self, kernel: Kernel, points: Any, vectors: Any, dtype: Any, progress: LateProgress | None) -> None:
-        self.kernel, self.points, self.vectors, self.dtype, self.progress = kernel, points, vectors, dtype, progress
+    def __init__(self, kernel: Kernel, points: Any, vectors: Any, dtype: Any) -> None:
+        self.kernel, self.points, self.vectors, self.dtype = kernel, points, vectors, dtype
         self.stop = Event()
 
     def add_strips(self, which: slice, side: int) -> Any:
@@ -80,6 +77,4 @@ class _Product:
                 out[rows, :] += tile @ vectors[columns, :]
                 if columns.start > rows.start:
                     out[columns, :] += tile.T @ own
-            if self.progress is not None and which.start in (None, 0):
-                self.progress.rows(rows.stop, n)
         return out

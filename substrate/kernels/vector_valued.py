@@ -28,7 +28,7 @@ divergence of every column of the second is zero, since derivatives can be excha
 
 import math
 from abc import abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -37,7 +37,7 @@ import numpy as np
 from substrate.arrays import Array, is_device_array, is_sparse, real_array, real_points, strips
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.derivatives import Orders, differentiate_formula
-from substrate.kernels.kernel import Formula, Kernel, Nested, Number, SumOfProducts
+from substrate.kernels.kernel import Composite, Formula, Kernel, Number
 from substrate.numbers import Double, relative_rounding
 
 __all__ = ["CurlFree", "DivergenceFree", "OnDirections", "Separable", "component_rows"]
@@ -67,9 +67,10 @@ def component_rows(X: Any, n_components: int | None = None) -> Array:
     return np.hstack([np.repeat(dense, m, axis=0), np.tile(np.eye(m), (dense.shape[0], 1))])
 
 
-class OnDirections(Nested):
+class OnDirections(Composite):
     """A kernel on rows of a point and a direction, made of a kernel on points; linear in both directions."""
 
+    kernel: Kernel
     no_matrix = "a precomputed matrix has no points and directions; pass rows and the kernel itself"
     decays: ClassVar[bool] = False
 
@@ -98,6 +99,10 @@ class OnDirections(Nested):
     def _points(self, X: Any) -> Array:
         """Return the points without directions."""
         return self._parts(X)[0]
+
+    def combine(self, values: Iterator[Any]) -> Any:
+        """Return the value of the kernel inside."""
+        return next(values)
 
     def enclose(self, X: Any, Z: Any) -> Double:
         """Return all values by their rounding."""
@@ -131,14 +136,6 @@ class OnDirections(Nested):
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
         """Return the groups of the kernel inside."""
         return self.kernel.compared_columns(self.split(n_features))
-
-    def expand(self, n_features: int) -> SumOfProducts:
-        """Return the terms of the kernel inside, each inside this one."""
-        return super().expand(self.split(n_features))
-
-    def rank(self, n_features: int) -> int | None:
-        """Return None: its features are not known."""
-        return None
 
 
 @dataclass(frozen=True, repr=False)
@@ -180,7 +177,7 @@ class Separable(OnDirections):
 
     def rounding(self, X: Any, by_differences: bool = False) -> float:
         """Add the rounding of u'B v relative to both lengths, which cancellation makes small."""
-        inside = super().rounding(X)
+        inside = self.kernel.rounding(self._points(X))
         B, (_, u) = np.array(self.mixing), self._parts(X)
         sizes = np.abs(u) @ np.sqrt(np.maximum(np.diagonal(B), 0.0))
         lengths = np.sqrt(np.maximum(np.einsum("ni,ij,nj->n", u, B, u), 0.0))
@@ -252,8 +249,9 @@ class _VectorField(OnDirections):
         """Return the rounding of second derivatives, by Cauchy and Schwarz where k is a function of the difference."""
         if not self.kernel.decays:
             return math.inf
-        d = self._points(X).shape[1]
-        return float(_SECOND * (d + 1.0) * super().rounding(X) + relative_rounding(4.0 * d * d + 4.0))
+        points = self._points(X)
+        d = points.shape[1]
+        return float(_SECOND * (d + 1.0) * self.kernel.rounding(points) + relative_rounding(4.0 * d * d + 4.0))
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
         """Return the sum over all pairs of inputs of derivatives of the formula of the kernel inside."""

@@ -23,7 +23,6 @@ from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.kernels.tiled_product import Precision, tiled_product
 from substrate.operators import KernelOperator
-from substrate.progress import LateProgress
 
 __all__ = ["KernelTiles"]
 
@@ -31,8 +30,8 @@ __all__ = ["KernelTiles"]
 class KernelTiles(KernelOperator):
     """The kernel matrix of points that may be on a device, for vectors on the host."""
 
-    def __init__(self, kernel: Kernel, points: Any, progress: LateProgress | None = None) -> None:
-        self.kernel, self.points, self._progress = kernel, points, progress
+    def __init__(self, kernel: Kernel, points: Any) -> None:
+        self.kernel, self.points = kernel, points
         self._is_accurate = False
         self._diagonal: Array | None = None
 
@@ -101,7 +100,7 @@ class KernelTiles(KernelOperator):
 
     def _tiled(self, V: Array, precision: Precision) -> Array:
         vectors = on_device_of(self.points, np.ascontiguousarray(V))
-        return np.asarray(to_numpy(tiled_product(self.kernel, self.points, vectors, precision, self._progress)))
+        return np.asarray(to_numpy(tiled_product(self.kernel, self.points, vectors, precision)))
 
 
 def _has_single_precision(kernel: Kernel, points: Any) -> bool:

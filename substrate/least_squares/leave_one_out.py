@@ -21,7 +21,7 @@ with the columns Z of a :mod:`~substrate.least_squares.border` in the place of 1
 splits are checked here for every model that is validated.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -36,13 +36,10 @@ from substrate.numbers import relative_rounding
 __all__ = [
     "Rows",
     "Split",
-    "checked_folds",
     "checked_splits",
-    "effective_degrees_of_freedom",
     "gcv_of_means",
     "generalized_cross_validation",
     "hat_matrix",
-    "k_fold_residuals",
     "leave_one_out_residuals",
     "left_out_residuals",
     "mean_absolute",
@@ -57,21 +54,6 @@ __all__ = [
 
 Rows = NDArray[np.intp]
 Split = tuple[Rows, Rows]
-
-
-def checked_folds(folds: Sequence[Any], n: int) -> tuple[Rows, ...]:
-    """Return folds as arrays of row numbers: none empty, none overlapping, none that leaves nothing to fit."""
-    checked = tuple(_row_numbers(fold, n, f"fold {number}") for number, fold in enumerate(folds))
-    if not checked:
-        raise DataError("there are no folds; give at least one set of rows to leave out")
-    counts = np.zeros(n, dtype=np.intp)
-    for number, fold in enumerate(checked):
-        if fold.size >= n:
-            raise DataError(f"fold {number} holds all {n} rows, so nothing is left to fit; use at least two folds")
-        np.add.at(counts, fold, 1)
-        if counts.max() > 1:
-            raise DataError(f"fold {number} holds row {counts.argmax()} a second time; folds must not overlap")
-    return checked
 
 
 def checked_splits(splits: Iterable[Any], n: int, kept: Any = None) -> tuple[Split, ...]:
@@ -158,14 +140,6 @@ def left_out_residuals(support_values: Array, B: Array, rows: Any) -> Array:
     alpha = support_values[F]
     scale = root[:, None] if alpha.ndim == 2 else root
     return np.asarray(cho_solve(factor, alpha / scale) / scale)
-
-
-def k_fold_residuals(support_values: Array, B: Array, folds: Sequence[Any]) -> Array:
-    """Return the residuals of every row with its own fold left out; a row in no fold has none, NaN."""
-    residuals = np.full(support_values.shape, np.nan)
-    for fold in checked_folds(folds, B.shape[0]):
-        residuals[fold] = left_out_residuals(support_values, B, fold)
-    return residuals
 
 
 def press(residuals: Array) -> Any:
@@ -259,8 +233,3 @@ def hat_matrix(gram: Gram, ridge: Array, border: Border = ONES) -> Array:
     H = -ridge[:, None] * projected_inverse(gram, ridge, border)
     H[np.diag_indices(gram.n)] += 1.0
     return H
-
-
-def effective_degrees_of_freedom(gram: Gram, ridge: Array, border: Border = ONES) -> float:
-    """Return trace H: 1 (the bias alone) for gamma near 0, up to the number of distinct points as gamma grows."""
-    return float(gram.n - ridge @ projected_diagonal(gram, ridge, border))

@@ -32,7 +32,6 @@ from substrate.arrays import (
 )
 from substrate.errors import SolverError
 from substrate.kernels import Kernel
-from substrate.progress import LateProgress
 from substrate.threads import blas_threads
 
 __all__ = ["SampledInverse", "sample_rows"]
@@ -64,11 +63,9 @@ def sample_rows(kernel: Kernel, X: Any, ridge: Array) -> Any:
 
 
 class SampledInverse:
-    """M^{-1} for vectors on the host; points may be on a device, and the progress is told of every strip of them."""
+    """M^{-1} for vectors on the host; points may be on a device."""
 
-    def __init__(
-        self, kernel: Kernel, points: Any, rows: Any, ridge: Array, progress: LateProgress | None = None
-    ) -> None:
+    def __init__(self, kernel: Kernel, points: Any, rows: Any, ridge: Array) -> None:
         n, sample, columns = ridge.size, take_rows(points, rows), None
         what = f"the preconditioner of {rows.size} sampled rows"
         advice = "Take a reduced set of rows, or give LSSVMRegressor or LSSVMClassifier a basis of few."
@@ -81,8 +78,6 @@ class SampledInverse:
                 columns[strip, :] = values
                 pulled = values / on_device_of(values, roots[strip])
                 core = pulled.T @ pulled if core is None else core + pulled.T @ pulled
-                if progress is not None:
-                    progress.rows(strip.stop, n)
             self._columns: Any = columns
             self._factor: Any = None
             if bool(namespace_of(columns).any(columns != 0.0)):  # otherwise M is D

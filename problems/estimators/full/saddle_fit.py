@@ -173,11 +173,11 @@ def _iterate(problem: AnswerProblem, most: int, home: Array) -> SaddleFit:
     seconds = _ITERATED * float(n) ** 2 * _USUAL_ITERATIONS
     _warn_of_long_fit(n, seconds, 8.0 * n * rows.size, "conjugate gradients")
     progress = LateProgress()
-    matrix = KernelTiles(kernel, X, progress)
+    matrix = KernelTiles(kernel, X)
 
     def solve(targets: Array, ridge: Array, radii: Array) -> SaddleSolution:
         progress.piece(f"preconditioner of {rows.size} sampled rows")
-        inverse = SampledInverse(kernel, X, rows, ridge, progress)
+        inverse = SampledInverse(kernel, X, rows, ridge)
         return solve_by_conjugate_gradients(
             matrix, inverse, targets, ridge, radii, most, progress=progress, border=problem.border
         )

@@ -9,11 +9,9 @@ from substrate.errors import DataError, SolverError
 from substrate.gram import Gram
 from substrate.kernels import RBF, Laplacian, Linear
 from substrate.least_squares.leave_one_out import (
-    checked_folds,
     checked_splits,
     generalized_cross_validation,
     hat_matrix,
-    k_fold_residuals,
     leave_one_out_residuals,
     left_out_residuals,
     mean_absolute,
@@ -57,18 +55,11 @@ def test_left_out_blocks_equal_refits(kernel, ridge):
     """:equation [Cawley2004]_ (A.1): the block of the inverse gives what refits without its rows give."""
     alpha, B = fitted(kernel, ridge)
     folds = [np.arange(k, 21, 4) for k in range(4)]
-    residuals = k_fold_residuals(alpha, B, folds)
     for fold in folds:
+        residuals = left_out_residuals(alpha, B, fold)
         explicit = oracle.left_out_residuals(kernel(X), Y, ridge, list(fold))
-        assert_allclose(residuals[fold], explicit, rtol=1e-6, atol=1e-7 * np.abs(explicit).max())
-    assert_allclose(left_out_residuals(alpha[:, 1], B, folds[0]), residuals[folds[0], 1], rtol=1e-10)
-
-
-def test_folds_of_one_row_are_leave_one_out_and_rows_in_no_fold_have_none():
-    alpha, B = fitted(RBF(1.0), np.full(21, 0.3))
-    found = k_fold_residuals(alpha, B, [[i] for i in range(20)])
-    assert_allclose(found[:20], leave_one_out_residuals(alpha, B.diagonal())[:20], rtol=1e-12)
-    assert np.isnan(found[20]).all()
+        assert_allclose(residuals, explicit, rtol=1e-6, atol=1e-7 * np.abs(explicit).max())
+        assert_allclose(left_out_residuals(alpha[:, 1], B, fold), residuals[:, 1], rtol=1e-10)
 
 
 @cases
@@ -129,30 +120,6 @@ def test_gcv_is_leave_one_out_with_equal_leverages():
     assert_allclose(generalized_cross_validation(errors, np.trace(H), np.full(21, 2.0)), 2.0 * expected, rtol=1e-12)
     with pytest.raises(SolverError, match="degrees of freedom"):
         generalized_cross_validation(errors, 21.0)
-
-
-@pytest.mark.parametrize(
-    ("folds", "message"),
-    [
-        ([], "no folds"),
-        ([[0, 1], []], "fold 1 must be row numbers, at least one"),
-        ([[0, 1], [1, 2]], "row 1 a second time"),
-        ([[0, 0]], "row 0 a second time"),
-        ([[0, 5]], "names row 5 of 5"),
-        ([[-1]], "row numbers run from 0"),
-        ([[0.5]], "fold 0 must be row numbers"),
-        ([[0, 1, 2, 3, 4]], "holds all 5 rows"),
-    ],
-)
-def test_bad_folds_are_refused_by_number(folds, message):
-    with pytest.raises(DataError, match=message):
-        checked_folds(folds, 5)
-
-
-def test_folds_come_back_as_row_numbers():
-    folds = checked_folds([[3, 1], np.array([0], dtype=np.uint8)], 5)
-    assert [fold.tolist() for fold in folds] == [[3, 1], [0]]
-    assert all(fold.dtype == np.intp for fold in folds)
 
 
 @pytest.mark.parametrize(
