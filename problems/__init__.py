@@ -86,8 +86,7 @@ def load(path: str | os.PathLike[str], max_bytes: float | None = None) -> Any:
     """
     from substrate.files import load as load_value  # with all kernels, which not every import needs
 
-    value, notes = load_value(path, _estimator, max_bytes)
-    return value if notes is None else import_module("problems.tables.estimators").restore(value, notes, path)
+    return load_value(path, _estimator, max_bytes)
 
 
 def _estimator(name: str) -> Any:

@@ -305,21 +305,14 @@ def matches(value: Any, annotation: Any) -> bool:
 # ---- files -------------------------------------------------------------------------------------------------------
 
 
-def save(
-    value: Any,
-    path: str | os.PathLike[str],
-    notes: Mapping[str, Any] | None = None,
-    check: Callable[[Any, Any], object] | None = None,
-) -> None:
+def save(value: Any, path: str | os.PathLike[str]) -> None:
     """Write a value to a file (usually named ``*.npz``); an existing one is replaced only by a complete one.
 
-    ``notes`` are plain JSON values that are stored beside it. The file is read back before it appears, and given to
-    ``check``: what cannot be loaded is not saved.
+    The file is read back before it appears: what cannot be loaded is not saved.
     """
     name, arrays = type(value).__name__, dict[str, NDArray[Any]]()
     writable_file(path)
-    encoded = _encode(value, "" if hasattr(value, "get_params") else "value", arrays)
-    content = {"value": encoded, "notes": None if notes is None else dict(notes)}
+    content = _encode(value, "" if hasattr(value, "get_params") else "value", arrays)
     with written_whole(path) as stream:
         with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
             sums = {}
@@ -332,9 +325,7 @@ def save(
             archive.writestr(_member(_HEADER), json.dumps(header, allow_nan=True))
         stream.flush()
         try:
-            restored, stored_notes, _ = _read(stream, math.inf, _classes_in(value).get)
-            if check is not None:
-                check(restored, stored_notes)
+            _read(stream, math.inf, _classes_in(value).get)
         except Exception as error:
             raise DataError(
                 f"this {name} is not saved, because {path} could not be loaded again: {error}; correct it and refit"
@@ -352,10 +343,8 @@ def _classes_in(value: Any) -> dict[str, type]:
     return classes | {name: kind for part in parts for name, kind in _classes_in(part).items()}
 
 
-def load(
-    path: str | os.PathLike[str], estimators: Estimators | None = None, max_bytes: float | None = None
-) -> tuple[Any, dict[str, Any] | None]:
-    """Return the value of a file and its notes, if any, or an error that states what is wrong with it.
+def load(path: str | os.PathLike[str], estimators: Estimators | None = None, max_bytes: float | None = None) -> Any:
+    """Return the value of a file, or an error that states what is wrong with it.
 
     ``estimators`` finds the classes of estimators by name. ``max_bytes`` limits what the file may take in memory; None
     is 1 GiB, or four times the size of the file if that is more.
@@ -363,7 +352,7 @@ def load(
     limit = _limit(Path(path), max_bytes)
     try:
         with Path(path).open("rb") as stream:
-            value, notes, as_written = _read(stream, limit, estimators or dict[str, Any]().get)
+            value, as_written = _read(stream, limit, estimators or dict[str, Any]().get)
     except SubstrateError as error:
         raise DataError(f"{path} is refused: {_short(str(error))}") from error
     except Exception as error:  # all that the standard readers raise on a file that is not what it claims to be
@@ -375,7 +364,7 @@ def load(
             ModelFileWarning,
             stacklevel=3,
         )
-    return value, notes
+    return value
 
 
 def _limit(source: Path, max_bytes: float | None) -> float:
@@ -394,8 +383,8 @@ def _limit(source: Path, max_bytes: float | None) -> float:
     return max_bytes
 
 
-def _read(stream: IO[bytes], limit: float, estimators: Estimators) -> tuple[Any, dict[str, Any] | None, bool]:
-    """Return the value of a file, its notes, and whether its digest matches."""
+def _read(stream: IO[bytes], limit: float, estimators: Estimators) -> tuple[Any, bool]:
+    """Return the value of a file, and whether its digest matches."""
     size = stream.seek(0, os.SEEK_END)
     needed = _refuse_beyond(limit, _MEMBERS_GROW * _bytes_of_list(stream, size))
     with zipfile.ZipFile(stream) as archive:
@@ -415,7 +404,7 @@ def _read(stream: IO[bytes], limit: float, estimators: Estimators) -> tuple[Any,
         _refuse_beyond(limit, needed)
         header = _read_header(data)
         content = header["content"]
-        announced, width = _bytes_announced(content.get("value"))
+        announced, width = _bytes_announced(content)
         _refuse_beyond(limit, 2 * needed + announced + size)
         arrays, sums = {}, {}
         for member in members:
@@ -428,13 +417,10 @@ def _read(stream: IO[bytes], limit: float, estimators: Estimators) -> tuple[Any,
     as_written = header.get("digest") == _digest(content, sums)
     width = max([width, *(array.shape[1] for array in arrays.values() if array.ndim == 2)])
     reader = _Reader(arrays, width, estimators, as_written)
-    notes = content.get("notes")
-    if notes is not None and not isinstance(notes, dict):
-        raise DataError(f"it has notes that are a {type(notes).__name__}, not a mapping")
-    value = reader.decode(content["value"])
+    value = reader.decode(content)
     if arrays:
         raise DataError(f"the arrays {sorted(arrays)[:5]} belong to nothing")
-    return value, notes, as_written
+    return value, as_written
 
 
 def _refuse_beyond(limit: float, needed: float) -> float:

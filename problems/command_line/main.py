@@ -178,7 +178,7 @@ def _load(options: argparse.Namespace) -> Any:
 
 
 def _predict(options: argparse.Namespace) -> int:
-    from problems.tables.estimators import restore
+    from problems.tables.estimators import around
     from problems.tables.predictions import guarantee_in_words, predictions_csv
 
     _refuse_unwritable(options.out, options.data, options.model)
@@ -188,7 +188,7 @@ def _predict(options: argparse.Namespace) -> int:
             f"{options.model} holds a {type(model).__name__}, which predicts no rows of a table; use it in Python"
         )
     if not hasattr(model, "preparation_"):  # a machine of save(), which takes columns as they are
-        model = restore(model, None, options.model)
+        model = around(model)
     if options.adaptive and options.coverage is None:
         raise DataError("adaptive=True is about intervals: give --coverage too, for instance --coverage 0.9")
     names = ("unknown", "delimiter", "decimal", "thousands", "encoding")

@@ -39,6 +39,7 @@ from problems.tables.number_format import (
 from problems.tables.table import Table, counts_rows, is_missing, named_columns
 from substrate.arrays import Array
 from substrate.errors import DataError
+from substrate.files import stored
 
 __all__ = [
     "CATEGORICAL",
@@ -81,6 +82,7 @@ DATE_FORMATS = {
 _DAY = timedelta(days=1)
 
 
+@stored
 @dataclass(frozen=True, slots=True)
 class Input:
     """One column of the table: numeric with centre and scale, or categorical with the categories seen in training.
@@ -102,6 +104,16 @@ class Input:
     low: float | None = None
     high: float | None = None
     by_kernel: bool = False
+
+    def __post_init__(self) -> None:
+        numbers = [value for value in (self.center, self.scale, self.low, self.high) if value is not None]
+        if not np.isfinite(numbers).all() or not self.scale > 0.0:
+            raise ValueError(f"{self.name!r} has the numbers {numbers}")
+        fills = isinstance(self.fill, (int, float)) and np.isfinite(self.fill)
+        if self.fill is not None and not (fills if self.categories is None else self.fill in self.categories):
+            raise ValueError(f"{self.name!r} fills missing cells with {self.fill!r}")
+        if self.date_format not in DATE_FORMATS or (self.origin is not None and dates_of([self.origin]) is None):
+            raise ValueError(f"{self.name!r} has dates written {self.date_format!r}, from {self.origin!r} on")
 
     @property
     def features(self) -> tuple[str, ...]:

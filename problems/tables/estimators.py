@@ -7,7 +7,7 @@ line of ``remarks_``. ``save`` writes a file that :func:`problems.load` and ``su
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -19,8 +19,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.guarantees import Guarantee
 from problems.tables.columns import (
-    DATE_FORMATS,
-    IMPUTE,
     Input,
     Treated,
     dates_of,
@@ -35,15 +33,14 @@ from problems.tables.columns import (
     treat,
 )
 from problems.tables.machines import BASIS, MOST_DENSE, Search, divide
-from problems.tables.number_format import NumberFormat
 from problems.tables.predictions import interval_ends, interval_guarantee, make_intervals
 from problems.tables.quality import Quality, quality_of
 from problems.tables.table import Table, is_missing, named_columns, read_table
 from substrate.arrays import Array
 from substrate.errors import DataError, DeclarationError
-from substrate.files import save
+from substrate.files import save, stored
 
-__all__ = ["Judged", "Preparation", "TabularClassifier", "TabularRegressor", "restore"]
+__all__ = ["Judged", "Preparation", "TabularClassifier", "TabularRegressor", "around"]
 
 #: The name of a target that has none.
 _TARGET = "target"
@@ -54,19 +51,15 @@ _BALANCED = 0.25
 _UNEQUAL = "; unequal: class_weight='balanced' counts them alike"
 
 
+@stored
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """How a table becomes the inputs of a machine, as the model file keeps it."""
+    """How a table becomes the inputs of a machine."""
 
+    #: The name of the table, without its folder, and of its target.
     source: str
     target: str
-    task: str
     inputs: tuple[Input, ...]
-    id: tuple[str, ...] = ()
-    group: str = ""
-    in_time: bool = False
-    impute: str = "refuse"
-    standardize: bool = True
     #: Whether the machine was fitted again, to all rows, by what was chosen on the training rows.
     refitted: bool = False
     #: Digits behind the point in the targets of the table, None where they are unknown or have an exponent.
@@ -100,55 +93,6 @@ class Preparation:
                 "of the training rows; correct that cell"
             )
         return scaled
-
-    def as_notes(self) -> dict[str, Any]:
-        """Return the record as plain JSON values, with the name but not the folder of the table."""
-        record = _values_of(self) | {"source": Path(self.source).name or self.source}
-        record["inputs"] = [_values_of(entry) for entry in self.inputs]
-        for notes in record["inputs"]:
-            notes["written"] = None if notes["written"] is None else notes["written"].as_notes()
-        return {"table": record}
-
-    @classmethod
-    def from_notes(cls, notes: Mapping[str, Any]) -> Self:
-        """Return the record read back; anything that does not fit is refused."""
-        try:
-            record = dict(notes["table"])
-            inputs = tuple(map(_input_of, record.pop("inputs")))
-            names, remarks = tuple(record.pop("id")), tuple(record.pop("remarks"))
-            preparation = cls(inputs=inputs, id=names, remarks=remarks, **record)
-            texts = (record["source"], record["target"], record["group"], *names, *remarks)
-            flags = (record["in_time"], record["standardize"], record["refitted"])
-            is_known = record["task"] in ("regression", "classification") and record["impute"] in IMPUTE
-            is_known = is_known and (record["decimals"] is None or type(record["decimals"]) is int)
-            if not (is_known and all(isinstance(text, str) for text in texts) and all(type(f) is bool for f in flags)):
-                raise ValueError(f"{record['task']!r}, {texts}, {flags}")
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise DataError(f"the notes of the model file do not describe a table: {error!r}") from error
-        return preparation
-
-
-def _values_of(record: Any) -> dict[str, Any]:
-    return {field.name: getattr(record, field.name) for field in fields(record)}
-
-
-def _input_of(record: Any) -> Input:
-    """Return an input of a file; values that are not of the expected type are refused."""
-    entry = Input(**record)
-    names = entry.categories
-    numbers = [value for value in (entry.center, entry.scale, entry.low, entry.high) if value is not None]
-    if not all(isinstance(text, str) for text in (entry.name, *(names or ()))) or type(entry.by_kernel) is not bool:
-        raise ValueError(f"a name or category of {entry.name!r} is not text")
-    if not all(type(value) in (int, float) and np.isfinite(value) for value in numbers) or not entry.scale > 0.0:
-        raise ValueError(f"{entry.name!r} has the numbers {numbers}")
-    if entry.fill is not None:
-        is_number = type(entry.fill) in (int, float) and np.isfinite(float(entry.fill))
-        if not (is_number if names is None else entry.fill in names):
-            raise ValueError(f"{entry.name!r} fills missing cells with {entry.fill!r}")
-    if entry.date_format not in DATE_FORMATS or (entry.origin is not None and dates_of([entry.origin]) is None):
-        raise ValueError(f"{entry.name!r} has dates written {entry.date_format!r}, from {entry.origin!r} on")
-    written = None if entry.written is None else NumberFormat.from_notes(entry.written)
-    return replace(entry, categories=None if names is None else tuple(names), written=written)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -230,7 +174,7 @@ class _Tabular(BaseEstimator):
             random_state=self.random_state,
             verbose=self.verbose,
             groups=None if groups is None else groups[train],
-            in_time=self._is_in_time,
+            in_time=self.is_in_time,
         )
         search.check()
         preparation, X_all = self._prepare(treated, target, train)
@@ -286,7 +230,7 @@ class _Tabular(BaseEstimator):
         # a warning of the same kind about nearly the same rows is no news
         news = [*caught[:first], *(warning for warning in caught[first:] if warning.category not in known)]
         said = tuple(dict.fromkeys(f"{warning.category.__name__}: {warning.message}" for warning in news))
-        self.judged_ = Judged(
+        self._judged = Judged(
             machine=machine,
             search=search,
             X=X[train],
@@ -300,11 +244,27 @@ class _Tabular(BaseEstimator):
             warnings.warn(str(warning.message), warning.category, stacklevel=3)
         if quality.worse_than:
             warnings.warn(f"this model is {quality.worse_than}; do not predict with it", UserWarning, stacklevel=3)
-        self._keep(last, replace(preparation, refitted=last is not machine))
+        self.estimator_ = last
+        self.preparation_ = replace(preparation, refitted=last is not machine)
 
-    def _keep(self, machine: Any, preparation: Preparation) -> None:
-        self.estimator_, self.preparation_ = machine, preparation
-        self.certificate_, self.remarks_ = machine.certificate_, preparation.remarks
+    @property
+    def certificate_(self) -> Any:
+        """The certificate of the machine."""
+        return self._machine.certificate_
+
+    @property
+    def remarks_(self) -> tuple[str, ...]:
+        """One line for everything that was done to the table."""
+        check_is_fitted(self)
+        return self.preparation_.remarks
+
+    @property
+    def judged_(self) -> Judged:
+        """The machine of the rows that train, with its rows and the others, which no file holds."""
+        check_is_fitted(self)
+        if not hasattr(self, "_judged"):
+            raise AttributeError(f"this {type(self).__name__} is of a file, which holds no rows to judge it by")
+        return self._judged
 
     @property
     def quality_(self) -> Quality:
@@ -327,7 +287,8 @@ class _Tabular(BaseEstimator):
         return self.estimator_
 
     @property
-    def _is_in_time(self) -> bool:
+    def is_in_time(self) -> bool:
+        """Whether the rows are in the order of time."""
         return self.time is not None and self.time is not False
 
     def read(self, X: Any) -> Table:
@@ -356,7 +317,7 @@ class _Tabular(BaseEstimator):
 
     def _times(self, table: Table) -> NDArray[Any] | None:
         """Return the time of every row: a column of dates or numbers, or its place in the table."""
-        if not self._is_in_time:
+        if not self.is_in_time:
             return None
         if not isinstance(self.time, str):
             return np.arange(table.n_rows)
@@ -382,15 +343,9 @@ class _Tabular(BaseEstimator):
         for name, values in zip((name for entry in inputs for name in entry.features), raw.T, strict=True):
             refuse_overflow(name, values, table)
         preparation = Preparation(
-            source=table.source,
+            source=Path(table.source).name or table.source,
             target=target,
-            task=self._task,
             inputs=scale_inputs(inputs, raw, train, self.standardize),
-            id=tuple(self.id),
-            group=self.group or "",
-            in_time=self._is_in_time,
-            impute=self.impute,
-            standardize=bool(self.standardize),
             decimals=decimals_of(table.column(target)) if self._task == "regression" else _OF_PROBABILITIES,
             remarks=tuple(remarks),
         )
@@ -409,7 +364,7 @@ class _Tabular(BaseEstimator):
         if not n_held:
             return f"rows: all {n_train} train, none are held out{left_out}"
         drawn = "drawn at random" if self.group is None else "whole groups, drawn at random"
-        if self._is_in_time:
+        if self.is_in_time:
             drawn = f"the last in time, by {self.time}" if isinstance(self.time, str) else "the last of the table"
         return f"rows: {n_train} train, {n_held} held out to judge the model ({drawn}){left_out}"
 
@@ -443,32 +398,30 @@ class _Tabular(BaseEstimator):
         Where the search is to be repeated for intervals, that is done first: the file does not hold how it searched.
         """
         check_is_fitted(self)
-        if hasattr(self, "judged_"):
+        if hasattr(self, "_judged"):
             make_intervals(self.estimator_, self.judged_.X[:1])
-        notes = self.preparation_.as_notes()
-        save(self.estimator_, path, notes, lambda estimator, notes: restore(estimator, notes or {}, path))
+        save(self, path)
+
+    def _check_loaded(self) -> None:
+        """Refuse a preparation or a machine that do not fit each other, read from a file."""
+        if not isinstance(self.preparation_, Preparation) or not hasattr(self.estimator_, "kernel_"):
+            raise DataError("it has no preparation of a table, or no fitted machine")
+        if hasattr(self.estimator_, "classes_") != isinstance(self, TabularClassifier):
+            raise DataError(f"a {type(self).__name__} holds a {type(self.estimator_).__name__}")
+        n_inputs, n_features = len(self.preparation_.features), self.estimator_.n_features_in_
+        if n_inputs != n_features:
+            raise DataError(f"it prepares {n_inputs} inputs for a model of {n_features}")
 
 
-def restore(machine: Any, notes: Mapping[str, Any] | None, path: Any) -> "TabularRegressor | TabularClassifier":
-    """Return the tabular estimator of a file; without notes the columns are the inputs as they are, in their order."""
-    if not machine.__sklearn_is_fitted__():
-        raise DataError(f"{path} holds a {type(machine).__name__} that was never fitted")
-    if notes is None:
-        names = getattr(machine, "feature_names_in_", [f"x{k}" for k in range(machine.n_features_in_)])
-        task = "classification" if hasattr(machine, "classes_") else "regression"
-        inputs = tuple(Input(str(name)) for name in names)
-        preparation = Preparation("", "", task, inputs, standardize=False)
-    else:
-        preparation = Preparation.from_notes(notes)
-    if len(preparation.features) != machine.n_features_in_:
-        raise DataError(f"{path} prepares {len(preparation.features)} inputs for a model of {machine.n_features_in_}")
-    model = TabularRegressor() if preparation.task == "regression" else TabularClassifier()
-    model.standardize, model.impute, model.id = preparation.standardize, preparation.impute, preparation.id
-    model.feature_names_in_ = np.array([entry.name for entry in preparation.inputs], dtype=object)
-    model.n_features_in_ = len(preparation.inputs)
+def around(machine: Any) -> "TabularRegressor | TabularClassifier":
+    """Return a tabular estimator around a fitted machine, whose inputs are columns of a table as they are."""
+    names = getattr(machine, "feature_names_in_", [f"x{k}" for k in range(machine.n_features_in_)])
+    model = TabularClassifier() if hasattr(machine, "classes_") else TabularRegressor()
     if isinstance(model, TabularClassifier):
         model.classes_ = np.asarray(machine.classes_)
-    model._keep(machine, preparation)
+    model.standardize, model.estimator_ = False, machine
+    model.preparation_ = Preparation("", "", tuple(Input(str(name)) for name in names))
+    model.feature_names_in_, model.n_features_in_ = np.array(names, dtype=object), len(names)
     return model
 
 
@@ -563,7 +516,7 @@ class TabularRegressor(RegressorMixin, _Tabular):
     def interval_guarantee(self, coverage: float = 0.9, method: str = "auto") -> Guarantee:
         """Return what :meth:`predict_interval` guarantees, with what the preparation of the table breaks of it."""
         check_is_fitted(self)
-        return interval_guarantee(self.estimator_, self.preparation_, coverage, method)
+        return interval_guarantee(self, coverage, method)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return R^2 of the predictions; ``y`` may be the name of a column of X."""

@@ -16,9 +16,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
 from substrate.errors import DataError
+from substrate.files import stored
 
 __all__ = [
     "PLAIN",
@@ -74,6 +74,7 @@ def _pattern(decimal: str, thousands: str) -> re.Pattern[str]:
     return re.compile(rf"(?:{groups})(?:{point}\d*)?|{point}\d+", re.ASCII)
 
 
+@stored
 @dataclass(frozen=True, slots=True)
 class NumberFormat:
     """A decimal mark, the mark between thousands (none, a comma, a point, a space or an apostrophe), and a unit."""
@@ -84,7 +85,7 @@ class NumberFormat:
 
     def __post_init__(self) -> None:
         conditions = (self.decimal in (".", ","), self.thousands in ("", *_GROUPS), self.thousands != self.decimal)
-        if not all(conditions) or not isinstance(self.unit, str) or len(self.unit) > 12 or not self.unit.isprintable():
+        if not all(conditions) or len(self.unit) > 12 or not self.unit.isprintable():
             raise ValueError(f"numbers are not written with {self.decimal!r}, {self.thousands!r} and {self.unit!r}")
 
     def plain(self, cell: str) -> str | None:
@@ -120,17 +121,6 @@ class NumberFormat:
             "percent" if self.unit == "%" else f"in {self.unit}" if self.unit else "",
         ]
         return ", ".join(word for word in words if word)
-
-    def as_notes(self) -> dict[str, str]:
-        """Return plain JSON values."""
-        return {"decimal": self.decimal, "thousands": self.thousands, "unit": self.unit}
-
-    @classmethod
-    def from_notes(cls, notes: Any) -> "NumberFormat":
-        """Return the format of plain JSON values; anything else is refused by a TypeError or a ValueError."""
-        if not isinstance(notes, dict) or not all(isinstance(value, str) for value in notes.values()):
-            raise ValueError(f"{notes!r} is no format of numbers")
-        return cls(**notes)
 
 
 PLAIN = NumberFormat()

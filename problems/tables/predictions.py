@@ -72,38 +72,35 @@ def interval_ends(machine: Any, X: Array, coverage: float, method: str = "auto")
     return np.asarray(machine.predict_interval(X, coverage, chosen))
 
 
-def interval_guarantee(machine: Any, preparation: Any, coverage: float, method: str = "auto") -> Guarantee:
-    """Return what intervals guarantee, with what the preparation of the table breaks of it."""
-    chosen = _method(machine, method)
-    if chosen == "gaussian":
-        return Guarantee(chosen, float(exact_level(coverage)), None, (_PROCESS,))
-    return _with_breaks(machine.interval_guarantee(coverage, chosen), preparation)
-
-
-def _with_breaks(guarantee: Guarantee, preparation: Any) -> Guarantee:
-    """Return a guarantee with what the preparation of the table breaks of it.
+def interval_guarantee(model: Any, coverage: float, method: str = "auto") -> Guarantee:
+    """Return what intervals of a tabular model guarantee, with what the preparation of the table breaks of it.
 
     Rows held out are free of all that was chosen, and folds that repeat the search of the choice of kernel and gamma.
     """
-    is_chosen = preparation.refitted and guarantee.method not in ("split", "nested", "adaptive")
-    chosen = (_REFITTED,) if is_chosen else ()
-    standardised = (_STANDARDISED,) if preparation.standardize and guarantee.method != "split" else ()
-    return replace(guarantee, broken=(*guarantee.broken, *chosen, *standardised, *_depend_by(preparation)))
+    chosen = _method(model.estimator_, method)
+    if chosen == "gaussian":
+        return Guarantee(chosen, float(exact_level(coverage)), None, (_PROCESS,))
+    guarantee: Guarantee = model.estimator_.interval_guarantee(coverage, chosen)
+    broken = [*guarantee.broken]
+    if model.preparation_.refitted and chosen not in ("split", "nested", "adaptive"):
+        broken.append(_REFITTED)
+    if model.standardize and chosen != "split":
+        broken.append(_STANDARDISED)
+    return replace(guarantee, broken=(*broken, *_depend_by(model)))
 
 
-def _depend_by(preparation: Any) -> tuple[str, ...]:
+def _depend_by(model: Any) -> tuple[str, ...]:
     """Return what makes rows depend on each other, so that they are not exchangeable, whichever are left out."""
-    by_group = (f"rows of one {preparation.group} depend on each other",) if preparation.group else ()
-    return (*by_group, "rows depend on those before them in time") if preparation.in_time else by_group
+    by_group = (f"rows of one {model.group} depend on each other",) if model.group else ()
+    return (*by_group, "rows depend on those before them in time") if model.is_in_time else by_group
 
 
 def guarantee_in_words(model: Any, coverage: float, *, adaptive: bool = False) -> str:
     """Return what the columns of intervals, or of sets, guarantee."""
-    machine, preparation = model.estimator_, model.preparation_
-    if hasattr(machine, "classes_"):
-        return f"label sets: {machine.set_guarantee(coverage)}"
-    guarantee = interval_guarantee(machine, preparation, coverage, "adaptive" if adaptive else "auto")
-    can_be_exact = preparation.refitted and not _depend_by(preparation)
+    if hasattr(model, "classes_"):
+        return f"label sets: {model.estimator_.set_guarantee(coverage)}"
+    guarantee = interval_guarantee(model, coverage, "adaptive" if adaptive else "auto")
+    can_be_exact = model.preparation_.refitted and not _depend_by(model)
     exact = "; a fit with refit=False keeps intervals by the rows held out, which are exact"
     more = exact if can_be_exact and guarantee.method in ("conformal", "jackknife+") else ""
     return f"intervals by method {guarantee.method}: {guarantee}{more}"
@@ -125,7 +122,7 @@ def predictions_csv(
     ``probability_CLASS`` each. Two classes have one output, ``decision``, positive for the second class; more have one
     each, ``decision_CLASS``.
     """
-    names = model.preparation_.id if id is None else id
+    names = model.id if id is None else id
     if lacking := [name for name in names if name not in table.columns]:
         raise DataError(
             f"{table.source} has no column {lacking[0]!r}, which names the rows of this model's tables; give id=... "

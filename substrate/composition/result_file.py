@@ -255,7 +255,7 @@ def load(path: str | os.PathLike[str], max_bytes: float | None = None) -> Result
         The memory that it may use, added up before anything is allocated; None is 1 GiB, or four times the size of
         the file if that is more.
     """
-    result, _ = files.load(path, _refuse_estimators, max_bytes)
+    result = files.load(path, _refuse_estimators, max_bytes)
     if not isinstance(result, Result):
         raise DataError(f"{path} is no result of a machine; a model is read by problems.load")
     return result

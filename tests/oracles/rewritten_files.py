@@ -29,6 +29,11 @@ def rewrite(path, change, digest=True):
             stored.writestr(f"{name}.npy", data)
 
 
+def inputs_of(header):
+    """The inputs of a tabular model, as its file says them."""
+    return header["content"]["fitted"]["preparation_"]["fields"]["inputs"]["items"]
+
+
 def npy_bytes(array):
     buffer = io.BytesIO()
     np.lib.format.write_array(buffer, array, allow_pickle=False)

@@ -115,8 +115,8 @@ def honest(tmp_path_factory):
 
 def with_kernel(source, target, kernel):
     def replace(header, arrays):
-        header["content"]["value"]["fitted"]["kernel_"] = kernel
-        header["content"]["value"]["parameters"]["kernel"] = kernel
+        header["content"]["fitted"]["kernel_"] = kernel
+        header["content"]["parameters"]["kernel"] = kernel
 
     target.write_bytes(source.read_bytes())
     rewrite(target, replace)
@@ -215,7 +215,7 @@ def test_every_parameter_of_every_estimator(tmp_path, honest, part):
                 target.write_bytes(source.read_bytes())
                 rewrite(
                     target,
-                    lambda header, arrays, n=name, v=value: header["content"]["value"]["parameters"].update({n: v}),
+                    lambda header, arrays, n=name, v=value: header["content"]["parameters"].update({n: v}),
                 )
                 paths.append(target)
     found = loads_of(honest / "values.npz", paths, LIMIT)
@@ -229,7 +229,7 @@ def test_every_parameter_of_every_estimator(tmp_path, honest, part):
 def header_bytes(text):
     """A header of a model file with this JSON in it."""
     fixed = {"format": FORMAT, "version": VERSION, "digest": "0" * 32}
-    return json.dumps(fixed)[:-1].encode() + b', "content": {"notes": {"x": ' + text + b"}}}"
+    return json.dumps(fixed)[:-1].encode() + b', "content": {"x": ' + text + b"}}"
 
 
 def shaped(count):

@@ -292,7 +292,7 @@ def test_numpy_lists_the_arrays_without_pickle(tmp_path, estimator):
     model.save(tmp_path / "m.npz")
     with np.load(tmp_path / "m.npz", allow_pickle=False) as stored:
         arrays = {name: stored[name] for name in stored.files if name != "header.json"}
-        assert json.loads(stored["header.json"])["content"]["value"]["class"] == estimator.__name__
+        assert json.loads(stored["header.json"])["content"]["class"] == estimator.__name__
     part = "machine_." if hasattr(model, "machine_") else ""
     assert_array_equal(arrays[f"{part}support_values_"], model.support_values_)
     assert_array_equal(arrays[f"{part}support_vectors_"], model.support_vectors_)
@@ -523,14 +523,14 @@ def test_every_attribute_replaced_by_every_wrong_value(saved, quarter):
     model, path, X = saved
     original = path.read_bytes()
     with zipfile.ZipFile(path) as stored:
-        names = list(json.loads(stored.read("header.json"))["content"]["value"]["fitted"])
+        names = list(json.loads(stored.read("header.json"))["content"]["fitted"])
     failures, outcomes = {}, []
     for place, name in enumerate(names):
         for wrong in WRONG[(quarter + place) % 4 :: 4]:
             path.write_bytes(original)
 
             def lie(header, arrays, name=name, wrong=wrong):
-                header["content"]["value"]["fitted"][name] = wrong
+                header["content"]["fitted"][name] = wrong
 
             rewrite(path, lie)
             try:
@@ -585,11 +585,11 @@ def test_every_attribute_left_out(saved):
     model, path, X = saved
     original = path.read_bytes()
     with zipfile.ZipFile(path) as stored:
-        names = list(json.loads(stored.read("header.json"))["content"]["value"]["fitted"])
+        names = list(json.loads(stored.read("header.json"))["content"]["fitted"])
     needed = {"kernel_", "support_", "bias_", "n_features_in_"}
     for name in names:
         path.write_bytes(original)
-        rewrite(path, lambda header, arrays, name=name: header["content"]["value"]["fitted"].pop(name))
+        rewrite(path, lambda header, arrays, name=name: header["content"]["fitted"].pop(name))
         outcome = works_or_is_refused(path, model, X)
         assert outcome == "refused" or name not in needed, name
 
@@ -599,7 +599,7 @@ def test_every_attribute_left_out(saved):
 )
 def test_attributes_that_no_fit_sets(saved, name):
     _, path, _ = saved
-    rewrite(path, lambda header, arrays: header["content"]["value"]["fitted"].update({name: 1.0}))
+    rewrite(path, lambda header, arrays: header["content"]["fitted"].update({name: 1.0}))
     with pytest.raises(DataError, match="which no fit sets"):
         load(path)
 
@@ -610,7 +610,7 @@ def test_attributes_that_no_fit_sets(saved, name):
 )
 def test_estimators_the_package_does_not_know(saved, name):
     _, path, _ = saved
-    rewrite(path, lambda header, arrays: header["content"]["value"].update({"class": name}))
+    rewrite(path, lambda header, arrays: header["content"].update({"class": name}))
     with pytest.raises(DataError, match="which this package does not know"):
         load(path)
 
@@ -623,7 +623,7 @@ def test_kernels_the_package_does_not_know(saved, name, place):
     _, path, _ = saved
     kernel = {"kind": "value", "class": name, "fields": {"function": "os.system"}}
     key = "kernel_" if place == "fitted" else "kernel"
-    rewrite(path, lambda header, arrays: header["content"]["value"][place].update({key: kernel}))
+    rewrite(path, lambda header, arrays: header["content"][place].update({key: kernel}))
     with pytest.raises(DataError, match=f"there is no kernel or record named '{name}'"):
         load(path)
 
@@ -633,7 +633,7 @@ def test_another_set_of_parameters(saved, change):
     _, path, _ = saved
 
     def alter(header, arrays):
-        parameters = header["content"]["value"]["parameters"]
+        parameters = header["content"]["parameters"]
         if change != "additional":
             parameters.pop("gamma")
         if change != "missing":
@@ -648,7 +648,7 @@ def test_another_set_of_parameters(saved, change):
 @pytest.mark.parametrize("wrong", [None, [], "x", 3])
 def test_parts_of_another_form(saved, part, wrong):
     _, path, _ = saved
-    rewrite(path, lambda header, arrays: header["content"]["value"].update({part: wrong}))
+    rewrite(path, lambda header, arrays: header["content"].update({part: wrong}))
     with pytest.raises(DataError, match="lacks the parameters or the fitted attributes"):
         load(path)
 
@@ -665,7 +665,7 @@ def test_nested_beyond_reason(saved, depth):
     _, path, _ = saved
 
     def bury(header, arrays):
-        header["content"]["value"]["parameters"]["kernel"] = None
+        header["content"]["parameters"]["kernel"] = None
 
     rewrite(path, bury)
     with zipfile.ZipFile(path) as stored:
@@ -688,6 +688,6 @@ def test_nested_beyond_reason(saved, depth):
 def test_the_same_numbers_under_another_estimators_name(saved):
     model, path, _ = saved
     other = "LSSVMRegressor" if isinstance(model, LSSVMClassifier) else "LSSVMClassifier"
-    rewrite(path, lambda header, arrays: header["content"]["value"].update({"class": other}))
+    rewrite(path, lambda header, arrays: header["content"].update({"class": other}))
     with pytest.raises(DataError, match=r"has parameters|sets attributes"):
         load(path)

@@ -148,7 +148,7 @@ def test_a_file_that_was_changed_is_refused(model, tmp_path):
     for change in ({"lags_": {"kind": "tuple", "items": [1, 3]}}, {"n_features_in_": 2}, {"regressor_": 3}):
 
         def lie(header, arrays, change=change):
-            header["content"]["value"]["fitted"].update(change)
+            header["content"]["fitted"].update(change)
 
         model.save(path)
         rewrite(path, lie)

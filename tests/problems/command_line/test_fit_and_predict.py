@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import re
 import subprocess
 import sys
@@ -19,8 +18,6 @@ from problems.command_line.main import main
 from problems.tables.table import read_table
 from substrate import datasets
 from substrate.certificates import Certificate, Row
-from substrate.errors import DataError
-from substrate.files import save
 from substrate.kernels import RBF
 from substrate.whole_file import written_whole
 
@@ -213,28 +210,6 @@ def test_a_plain_model_file_predicts_too(tmp_path, regression, capsys):
     assert main(["predict", str(tmp_path / "plain.npz"), str(unnamed)]) == 0
     rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
     np.testing.assert_array_equal([float(row["prediction"]) for row in rows], model.predict(X))
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda table: table.pop("inputs"), "do not describe a table"),
-        (lambda table: table["inputs"][0].update(scale=0.0), "do not describe a table"),
-        (lambda table: table["inputs"].pop(), "prepares 1 inputs for a model of 2"),
-        (lambda table: table.update(task="guess"), "do not describe a table"),
-        (lambda table: table.update(extra=1), "do not describe a table"),
-    ],
-)
-def test_notes_that_were_tampered_with_are_refused(tmp_path, regression, change, message):
-    path, _, _ = regression
-    out = tmp_path / "m.npz"
-    assert main(["fit", str(path), "--target", "y", "--gamma", "2", "--out", str(out), "--quiet"]) == 0
-    model = load(out)
-    notes = json.loads(json.dumps(model.preparation_.as_notes()))
-    change(notes["table"])
-    save(model.estimator_, out, notes)
-    with pytest.raises(DataError, match=message):
-        load(out)
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,14 @@
 
 import json
 import os
+import re
 import stat
 import zipfile
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from rewritten_files import rewrite
+from rewritten_files import inputs_of, rewrite
 
 import problems
 import problems.tables.estimators
@@ -112,21 +113,21 @@ def test_save_refuses_too(tmp_path, monkeypatch, kind):
 
 def test_a_model_file_does_not_tell_where_it_was_made(tmp_path, table, model):
     with zipfile.ZipFile(model) as stored:
-        notes = json.loads(stored.read("header.json"))["content"]["notes"]
-    assert notes["table"]["source"] == "rows.csv"
+        preparation = json.loads(stored.read("header.json"))["content"]["fitted"]["preparation_"]
+    assert preparation["fields"]["source"] == "rows.csv"
     assert os.fsencode(tmp_path) not in model.read_bytes()
 
 
 def test_a_hostile_model_is_refused_by_predict(tmp_path, table, model, capsys):
     problems.LSSVMRegressor(RBF(1.0), basis=Basis(5, random_state=0)).fit(X, Y).save(model)
-    rewrite(model, lambda header, arrays: header["content"]["value"]["parameters"].update(executor="tcp://127.0.0.1:1"))
+    rewrite(model, lambda header, arrays: header["content"]["parameters"].update(executor="tcp://127.0.0.1:1"))
     assert run("predict", model, table, "--drop", "y", "--out", tmp_path / "p.csv") == 2
     assert "'executor'" in capsys.readouterr().err
     assert not (tmp_path / "p.csv").exists()
 
 
 def test_an_edited_model_predicts_and_says_so_once(table, model, capsys):
-    rewrite(model, lambda header, arrays: header["content"]["value"]["parameters"].update(gamma=3.0), digest=False)
+    rewrite(model, lambda header, arrays: header["content"]["parameters"].update(gamma=3.0), digest=False)
     assert run("predict", model, table) == 0
     said = capsys.readouterr()
     assert said.out.startswith("prediction\n")
@@ -145,18 +146,16 @@ def test_the_memory_of_a_model_can_be_limited(table, model, capsys):
     [
         {"source": 3},
         {"target": None},
-        {"task": "anything"},
-        {"standardize": 1},
-        {"inputs": []},
+        {"inputs": {"kind": "tuple", "items": []}},
         {"inputs": None},
         {"more": 1},
     ],
     ids=str,
 )
-def test_notes_of_another_form_are_refused(table, model, capsys, change):
-    rewrite(model, lambda header, arrays: header["content"]["notes"]["table"].update(change))
+def test_preparations_of_another_form_are_refused(table, model, capsys, change):
+    rewrite(model, lambda header, arrays: header["content"]["fitted"]["preparation_"]["fields"].update(change))
     assert run("predict", model, table) == 2
-    assert "do not describe a table" in (said := capsys.readouterr().err) or "prepares 0 inputs" in said
+    assert re.search("of a Preparation cannot be|prepares 0 inputs|damaged", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(
@@ -168,14 +167,14 @@ def test_notes_of_another_form_are_refused(table, model, capsys, change):
         {"scale": float("inf")},
         {"center": float("nan")},
         {"name": 3},
-        {"categories": [1]},
+        {"categories": {"kind": "tuple", "items": [1]}},
     ],
     ids=str,
 )
 def test_inputs_of_another_form_are_refused(table, model, capsys, change):
-    rewrite(model, lambda header, arrays: header["content"]["notes"]["table"]["inputs"][0].update(change))
+    rewrite(model, lambda header, arrays: inputs_of(header)[0]["fields"].update(change))
     assert run("predict", model, table) == 2
-    assert "do not describe a table" in capsys.readouterr().err
+    assert re.search("of a Input cannot be|has the numbers", capsys.readouterr().err)
 
 
 # ---- numbers that overflow -----------------------------------------------------------------------
@@ -194,7 +193,7 @@ def test_a_cell_whose_square_is_infinite_is_named_at_the_fit(tmp_path, capsys, m
 
 
 def test_a_new_cell_that_is_infinite_in_units_of_the_training_rows_is_named(tmp_path, model, capsys):
-    rewrite(model, lambda header, arrays: header["content"]["notes"]["table"]["inputs"][1].update(scale=1e-200))
+    rewrite(model, lambda header, arrays: inputs_of(header)[1]["fields"].update(scale=1e-200))
     rows = X.copy()
     rows[5, 1] = 1e200
     assert run("predict", model, write_table(tmp_path / "new.csv", rows)) == 2
@@ -203,9 +202,8 @@ def test_a_new_cell_that_is_infinite_in_units_of_the_training_rows_is_named(tmp_
 
 def test_a_preparation_that_could_not_be_read_is_not_written(model):
     loaded = load(model)
-    first, *others = loaded.preparation_.inputs
-    loaded.preparation_ = replace(loaded.preparation_, inputs=(replace(first, scale=float("inf")), *others))
+    loaded.preparation_ = replace(loaded.preparation_, inputs=loaded.preparation_.inputs[1:])
     before = model.read_bytes()
-    with pytest.raises(DataError, match=r"is not saved, because .* do not describe a table"):
+    with pytest.raises(DataError, match=r"is not saved, because .* prepares 1 inputs for a model of 2"):
         loaded.save(model)
     assert model.read_bytes() == before

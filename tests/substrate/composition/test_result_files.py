@@ -208,7 +208,7 @@ def rewritten(path, change):
 def test_a_changed_file_does_not_hold(tmp_path):
     path = tmp_path / "result.npz"
     by_rows().solve().save(path)
-    rewritten(path, lambda header: header["content"]["value"]["fields"].update(objective=0.0))
+    rewritten(path, lambda header: header["content"]["fields"].update(objective=0.0))
     with pytest.warns(ModelFileWarning, match="changed after it was written"):
         loaded = load(path)
     assert not loaded.certificate.holds
@@ -236,7 +236,7 @@ def substrate_of(tree):
 def test_a_file_that_is_no_result_is_refused(change, tmp_path):
     path = tmp_path / "result.npz"
     by_rows().solve().save(path)
-    rewritten(path, lambda header: change(header["content"]["value"]["fields"]))
+    rewritten(path, lambda header: change(header["content"]["fields"]))
     with pytest.raises(DataError):
         load(path)
 
