@@ -304,34 +304,6 @@ def test_a_fraction_held_out_is_a_validation_set(over, kind):
     assert clone(model).set_params(random_state=4).fit(X, y).criterion_ != model.criterion_
 
 
-# ---- kernels -----------------------------------------------------------------------------------------
-
-
-# the widest kernel chooses the smallest zeta, where double precision cannot give the answer to a millionth
-@pytest.mark.filterwarnings("ignore:.*certificate does not hold:sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize(("over", "kind"), BOTH)
-@pytest.mark.some_cases(3)
-def test_candidates_the_best_of_each_and_the_least_bound(over, kind):
-    kernels = [RBF(0.2), RBF(1.0), RBF(3.0)]
-    model, _, (X, y, V, v) = made(over, kind)
-    alone = [clone(model).set_params(kernel=kernel).fit(X, y, V, v) for kernel in kernels]
-    together = clone(model).set_params(kernels=kernels).fit(X, y, V, v)
-    best = min(alone, key=lambda one: one.criterion_)
-    assert together.kernel_ == best.kernel_
-    assert chosen(together) == pytest.approx(chosen(best), rel=1e-12)
-    assert together.criterion_ == pytest.approx(best.criterion_, rel=1e-12)
-    assert together.criterion_lower_bound_ == pytest.approx(min(one.criterion_lower_bound_ for one in alone), rel=1e-12)
-    assert together.kernel == KERNEL, "the parameter is left as it was"
-
-
-@pytest.mark.parametrize("over", VALIDATED)
-@pytest.mark.parametrize("kernels", [[], "rbf", KERNEL, 3])
-def test_candidates_that_are_no_list_are_refused(over, kernels):
-    X, y, V, v = regression()
-    with pytest.raises(DeclarationError, match="kernels must be a list of kernels, at least one,"):
-        REGRESSORS[over][0](kernels=kernels).fit(X, y, V, v)
-
-
 # ---- codings, expansions, selection ------------------------------------------------------------------
 
 

@@ -11,14 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import train_test_split
 
 from problems.estimators.chosen.tasks import Task, centred_points, criterion_of
-from substrate.arrays import Array, positive, to_numpy
-from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning
+from substrate.arrays import Array, to_numpy
+from substrate.errors import DegenerateKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import Kernel
-from substrate.least_squares.leave_one_out import Split, checked_splits
 from substrate.least_squares.spectrum import Spectrum
 from substrate.least_squares.validation import CriterionSum
 from substrate.search.gamma_result import GammaSearch
@@ -28,11 +26,8 @@ from substrate.threads import blas_threads
 __all__ = [
     "EvaluatedKernel",
     "evaluate",
-    "held_out_rows",
-    "judged_by",
     "over_candidates",
     "tabulate",
-    "trainable_splits",
     "winner",
 ]
 
@@ -60,55 +55,6 @@ class EvaluatedKernel:
     def price_of_kernel(self) -> float:
         """The score by which kernels are compared."""
         return self.score / self.price
-
-
-def judged_by(cv: Any, words: tuple[str, ...], or_none: str = "") -> str:
-    """Return what ``cv`` means: one of ``words``, "folds", or, where ``or_none`` says so, "validation" rows."""
-    if isinstance(cv, (bool, float)) or (isinstance(cv, str) and cv not in words) or (cv is None and not or_none):
-        raise DeclarationError(
-            f"cv must be {', '.join(map(repr, words))}, a number of folds, a splitter, "
-            f"{'' if or_none else 'or '}a list of splits{or_none}; received {cv!r}"
-        )
-    return cv if isinstance(cv, str) else "validation" if cv is None else "folds"
-
-
-def held_out_rows(n: int, fraction: Any, random_state: Any, labels: Any = None) -> Split:
-    """Return rows that train and rows that validate, drawn at random; for labels in proportion, where there are
-    enough.
-    """
-    share = positive(fraction, "validation_fraction")
-    if share >= 1.0:
-        raise DeclarationError(f"validation_fraction must be below 1, received {fraction!r}")
-    every = np.arange(n)
-    try:
-        train, test = train_test_split(every, test_size=share, random_state=random_state, stratify=labels)
-    except ValueError:  # a class too small to be cut in proportion: one row of each trains
-        _, first = np.unique(labels, return_index=True) if labels is not None else (None, every[:0])
-        remaining = np.setdiff1d(every, first)
-        rows = remaining if remaining.size > 1 else every
-        train, test = train_test_split(rows, test_size=share, random_state=random_state)
-        train = np.union1d(train, first if remaining.size > 1 else train)
-    return np.sort(train), np.sort(test)
-
-
-def trainable_splits(splits: Any, n: int, labels: Any = None, kept: Any = None) -> tuple[Split, ...]:
-    """Check splits of n rows that also leave at least two rows, and one of every class, to train on.
-
-    ``kept`` are the numbers of the rows of positive weight, None where these are all; the splits that are returned
-    number the rows among them.
-    """
-    pairs = checked_splits(splits, n, kept)
-    if kept is not None:
-        n, labels = len(kept), None if labels is None else labels[kept]
-    for number, (train, valid) in enumerate(pairs):
-        if train.size < 2:
-            raise DataError(
-                f"split {number} has {train.size} training and {valid.size} validation rows of {n}; it needs at least "
-                "two and one, so use fewer folds or more rows"
-            )
-        if labels is not None and np.unique(labels[train]).size < np.unique(labels).size:
-            raise DataError(f"split {number} has a class that is absent from its training rows; use stratified folds")
-    return pairs
 
 
 def evaluate(kernel: Kernel, task: Task) -> EvaluatedKernel:

@@ -7,15 +7,17 @@ import numpy as np
 
 from problems.estimators.chosen import families
 from problems.estimators.chosen.block_rule import BLOCKS, check_blocks, describe_blocks
-from problems.estimators.chosen.candidates import EvaluatedKernel, evaluate, judged_by
+from problems.estimators.chosen.candidates import EvaluatedKernel, evaluate
 from problems.estimators.chosen.noise_rule import check_noise, judge_by_noise
 from problems.estimators.chosen.over_gamma import OverGamma
 from problems.estimators.chosen.simplest_kernel import prefer_simplest
+from problems.estimators.chosen.splits import judged_by
 from problems.estimators.chosen.tasks import Task
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
 from substrate.arrays import Array, on_device_of
 from substrate.gram import Gram
 from substrate.kernels import Kernel
+from substrate.least_squares.evidence import OF_SPECTRUM
 from substrate.threads import blas_threads
 
 __all__ = ["DenseSearch"]
@@ -29,7 +31,7 @@ class DenseSearch(OverGamma):
         """The criterion, as for every search of gamma; "blocks", of rows that are left out together, in groups or with
         their neighbours; or "noise", by which gamma is the root of an equation.
         """
-        words = (*self.words, *BLOCKS, "noise") if hasattr(self.estimator, "noise") else (*self.words, *BLOCKS)
+        words = (*OF_SPECTRUM, *BLOCKS, "noise") if hasattr(self.estimator, "noise") else (*OF_SPECTRUM, *BLOCKS)
         judged = judged_by(self.estimator.cv, words)
         return "blocks" if judged in BLOCKS else judged
 

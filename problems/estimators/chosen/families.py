@@ -46,11 +46,11 @@ def is_families(kernels: Any) -> bool:
     return isinstance(kernels, str) and kernels == "families"
 
 
-def check_kernels(kernels: Any, pairwise: bool, has_families: bool = True) -> None:
+def check_kernels(kernels: Any, pairwise: bool) -> None:
     """Refuse a parameter ``kernels`` that is given and no list of kernels; ``pairwise``: X is a kernel matrix."""
     if kernels is None:
         return
-    if has_families and is_families(kernels):
+    if is_families(kernels):
         if pairwise:
             raise DeclarationError(
                 "kernels='families' computes kernels of the inputs, and kernel='precomputed' has none; pass X itself "
@@ -58,8 +58,7 @@ def check_kernels(kernels: Any, pairwise: bool, has_families: bool = True) -> No
             )
         return
     if isinstance(kernels, (str, Kernel)) or not isinstance(kernels, Sequence) or not kernels:
-        or_families = ", or 'families'" if has_families else ""
-        raise DeclarationError(f"kernels must be a list of kernels, at least one{or_families}, received {kernels!r}")
+        raise DeclarationError(f"kernels must be a list of kernels, at least one, or 'families', received {kernels!r}")
     if any(as_kernel(kernel).pairwise for kernel in kernels):
         raise DeclarationError("a precomputed kernel is no candidate; pass it as kernel='precomputed'")
 

@@ -1,31 +1,36 @@
 """Fused estimators: training, and the choice of one hyper-parameter by validation, in one fit with a proof.
 
 A choice ends in a machine with the value that was chosen, which is an estimator of its own on the rows that train it:
-predictions, certificates and probabilities are those of that machine.
+predictions, certificates and probabilities are those of that machine. What is chosen along an exact path is a matter
+of the estimator (:mod:`problems.estimators.chosen.fused_l1`, :mod:`problems.estimators.chosen.fused_variation`).
+Several weights of one machine are chosen together, the problems of the folds as one of cvxpy, which is affine in the
+weights and over which :func:`substrate.fuse` searches with a bound; the bias is eliminated there, as the mean of y less
+that of the fitted values. [Pelckmans2005]_ eq. (28) with several weights.
 """
 
 import warnings
-from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import train_test_split
 
-from problems.estimators.chosen.search import Search
+from problems.estimators.chosen.splits import judged_by, refuse_device, splits_of, take_points, trainable_splits
 from problems.estimators.shared.base import Fitted
 from problems.estimators.shared.calibration_scores import CalibrationScores
 from problems.estimators.shared.probabilities import Calibration
-from substrate.arrays import Array
+from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import WIDER, Certificate, Row, warn_unless_holds
-from substrate.errors import DataError, IndefiniteKernelWarning
+from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
+from substrate.fits.path_bounds import Fold, ReadOff
 from substrate.gram import Gram
-from substrate.kernels import Kernel
+from substrate.least_squares.leave_one_out import Split
 from substrate.numbers import target_rounding
 from substrate.search.range_end import NEGLIGIBLE, end_row
 
-__all__ = ["Choice", "Final", "FusedCalibration", "FusedSearch", "FusionRound", "fit_fused"]
+__all__ = ["Choice", "Final", "FusedCalibration", "FusionRound", "WeighedFold", "along_path", "fit_fused", "jointly"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,24 +48,14 @@ class FusionRound:
 
 
 @dataclass(frozen=True, slots=True)
-class Rounds:
-    """One round, or one per fold, and the rows of the final machine."""
-
-    rounds: tuple[FusionRound, ...]
-    rows: Any
-    how: str
-
-
-@dataclass(frozen=True, slots=True)
 class Choice:
-    """The choice of validation with one kernel: value, mean squared error, lower bound, and the path.
+    """The choice of validation: value, mean squared error, lower bound, and the path.
 
     The value is a number, or several by their names; ``kept`` are further attributes of the model. ``beyond`` is the
-    least error to expect beyond a default range, None where a range was given or all values are covered. ``folds`` are
-    the paths, where there are some. ``least`` is the smallest error that was found, where a simpler machine was taken.
+    least error to expect beyond a default range, None where a range was given or all values are covered. ``least`` is
+    the smallest error that was found, where a simpler machine was taken.
     """
 
-    kernel: Kernel
     value: Any
     error: float
     lower_bound: float
@@ -68,17 +63,10 @@ class Choice:
     facts: tuple[tuple[str, str], ...]
     kept: Mapping[str, Any] = field(default_factory=dict)
     beyond: float | None = None
-    folds: tuple[Any, ...] = ()
     least: float | None = None
 
-    @property
-    def least_error(self) -> float:
-        """The smallest error that was found: what the lower bound is compared with."""
-        return self.error if self.least is None else self.least
 
-
-@dataclass(frozen=True, slots=True)
-class Final:
+class Final(NamedTuple):
     """The fitted machine at the value that was chosen, attributes, and what the choice adds to its certificate."""
 
     machine: Any
@@ -87,103 +75,112 @@ class Final:
     facts: tuple[tuple[str, str], ...] = ()
 
 
-class FusedSearch(Search):
-    """A choice by validation, along a path or over several weights: it trains on every round and tries the kernels."""
+def held_out_rows(model: Any, n: int, labels: Any = None) -> Split:
+    """Return rows that train and a share that validates, drawn at random; for labels in proportion, where there are
+    enough.
+    """
+    share, seed, every = positive(model.validation_fraction, "validation_fraction"), model.random_state, np.arange(n)
+    if share >= 1.0:
+        raise DeclarationError(f"validation_fraction must be below 1, received {model.validation_fraction!r}")
+    try:
+        train, test = train_test_split(every, test_size=share, random_state=seed, stratify=labels)
+    except ValueError:  # a class too small to be cut in proportion: one row of each trains
+        _, first = np.unique(labels, return_index=True) if labels is not None else (None, every[:0])
+        remaining = np.setdiff1d(every, first)
+        rows = remaining if remaining.size > 1 else every
+        train, test = train_test_split(rows, test_size=share, random_state=seed)
+        train = np.union1d(train, first if remaining.size > 1 else train)
+    return np.sort(train), np.sort(test)
 
-    #: The parameter that widens a default range.
-    widened: ClassVar[str] = ""
 
-    @abstractmethod
-    def choose(self, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Choice:
-        """Return the best value of the hyper-parameter with one kernel."""
+def divide_rows(
+    model: Any, X: Any, y: Any, X_val: Any, y_val: Any, coded: Any
+) -> tuple[tuple[FusionRound, ...], Any, str]:
+    """Return the rounds, the rows of the final machine, and a description: a validation set, folds, or a share.
 
-    @abstractmethod
-    def fit_final(self, kernel: Kernel, X: Any, y: Any, value: Any) -> Final:
-        """Fit the machine at that value."""
-
-    def rounds(self, X: Any, y: Any, X_val: Any, y_val: Any, coded: Any) -> Rounds:
-        """Return the split of the rows: a validation set, folds, or a fraction; ``coded`` makes columns of targets.
-
-        A refitted machine that leaves out rows by itself has all of them, and none that validate.
-        """
-        if self.estimator.refit == "loo":
-            if X_val is not None or y_val is not None:
-                raise DataError("X_val and y_val are not used with refit='loo'; leave them out, or use refit=True")
-            Y = coded.codes(y)
-            return Rounds((FusionRound(X, Y, X[:0], Y[:0]),), np.arange(X.shape[0]), "every row left out in turn")
-        split = self.part_rows(X, y, X_val, y_val)
-        if split.X_check is not None:
-            round_ = FusionRound(split.X, coded.codes(split.y), split.X_check, coded.known_codes(split.y_check))
-            return Rounds((round_,), split.rows, split.how)
-        Y, splits = coded.codes(y), self.splits(X, y)
-        rounds = tuple(
-            FusionRound(self.take_points(X, train, train), Y[train], self.take_points(X, test, train), Y[test])
-            for train, test in splits
-        )
-        how = "every row left out in turn" if isinstance(self.estimator.cv, str) else f"{len(splits)} folds"
-        return Rounds(rounds, split.rows, how)
-
-    def fit(self, X: Any, y: Any, rounds: Rounds, Y: Array) -> None:
-        """Choose, fit the machine, and set the fitted attributes, all at the end."""
-        model = self.estimator
-        known: tuple[tuple[str, str], ...] = ()
-        with warnings.catch_warnings():
-            if model.__sklearn_tags__().input_tags.pairwise:  # a whole matrix is checked, before it is split
-                gram = Gram.of(model._resolved_kernel(X), X)
-                gram.check_definite()
-                known = tuple(fact for fact in gram.record() if fact[0] == "alteration")
-                warnings.simplefilter("ignore", IndefiniteKernelWarning)  # once is enough
-            X_final = self.take_points(X, rounds.rows, rounds.rows)
-            choices = [self.choose(kernel, rounds.rounds) for kernel in self.candidates(X_final)]
-            best = min(choices, key=lambda choice: choice.least_error)
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the certificate of this fit says the same, and more
-            final = self.fit_final(best.kernel, X_final, y[rounds.rows], best.value)
-        lower = min(choice.lower_bound for choice in choices)
-        formula = f"{'criterion' if best.least is None else 'least criterion'} - lower bound over {model._chooses}"
-        # an error of rounding size needs no bound, nor does one within the rounding of the targets
-        unknown = target_rounding(Y.shape[0], float(np.abs(Y).max()))
-        spread = float(np.mean(np.var(Y, axis=0)))
-        row = Row(
-            name=f"gap of {model._chooses}",
-            value=best.least_error - lower,
-            scale=best.least_error + 1e-9 * spread + unknown * unknown / float(model.gap),
-            tolerance=float(model.gap),
-            formula=formula,
-        )
-        ends = self.end_rows(choices, best, NEGLIGIBLE * spread)
-        answer = final.machine.certificate_
-        facts = [*answer.record, *final.facts, *known, ("validated on", rounds.how), *best.facts]
-        if len(choices) > 1:
-            facts.append(("kernels", f"{len(choices)} candidates, the bound over all of them"))
-        if ends and not ends[0].passes:
-            said = f"the error may fall below {model._chooses} = {best.path['coverage'][0]:.3g}"
-            facts.append((WIDER, f"{said}: a smaller {self.widened} searches there"))
-        model.criterion_, model.criterion_lower_bound_ = best.error, lower
-        model.path_, model.training_rows_ = best.path, rounds.rows
-        for name, value in {**best.kept, **final.kept}.items():
-            setattr(model, name, value)
-        model.certificate_ = Certificate(model._title, (*answer.rows, *final.rows, row, *ends), tuple(facts))
-        warn_unless_holds(model.certificate_)
-        model.machine_ = final.machine
-
-    def end_rows(self, choices: list[Choice], best: Choice, negligible: float) -> tuple[Row, ...]:
-        """Return what is to expect beyond default ranges, of all candidates."""
-        beyond = [choice.beyond for choice in choices if choice.beyond is not None]
-        if not beyond:
-            return ()
-        return (end_row(str(self.estimator._chooses), best.error, min(beyond), negligible, self.widened),)
+    A refitted machine that leaves out rows by itself has all of them, and none that validate.
+    """
+    Y, every, by_loo = coded.codes(y), np.arange(X.shape[0]), model.refit == "loo"
+    if (X_val is None) != (y_val is None):
+        raise DataError("X_val and y_val come together; one of them is missing")
+    if X_val is not None and by_loo:
+        raise DataError("X_val and y_val are not used with refit='loo'; leave them out, or use refit=True")
+    if X_val is not None and model.cv is not None:
+        raise DataError(f"X_val and y_val are used only with cv=None, received cv={model.cv!r}")
+    refuse_device(X)
+    if by_loo:
+        return (FusionRound(X, Y, X[:0], Y[:0]),), every, "every row left out in turn"
+    if X_val is not None:
+        X_val, y_val = model._validation(X_val, y_val, numeric=not model._labels, outputs=y.shape[1:])
+        return (FusionRound(X, Y, X_val, coded.known_codes(y_val)),), every, f"{y_val.shape[0]} rows given"
+    rows = every
+    if model.cv is None:
+        labels = y if model._labels else None
+        splits = trainable_splits([held_out_rows(model, every.size, labels)], every.size, labels)
+        rows, how = splits[0][0], f"{splits[0][1].size} of {every.size} rows held out"
+    else:
+        splits = splits_of(model, X, y)
+        how = "every row left out in turn" if isinstance(model.cv, str) else f"{len(splits)} folds"
+    rounds = tuple(
+        FusionRound(take_points(model, X, train, train), Y[train], take_points(model, X, test, train), Y[test])
+        for train, test in splits
+    )
+    return rounds, rows, how
 
 
 def fit_fused(self: Fitted, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Fitted:
     """Fit to rows X and numbers or labels y; validate on the given rows, on folds, or on a fraction held out."""
-    estimator: Any = self
-    search = estimator._selector
-    estimator._begin_fit()
-    search.check_rules()
-    estimator._check_coding()
-    X, y, _ = estimator._check_data(X, y, None, numeric=not estimator._labels)
-    coded = estimator._encode(y)
-    search.fit(X, y, search.rounds(X, y, X_val, y_val, coded), coded.codes(y))
+    model: Any = self
+    model._begin_fit()
+    model._check_rules()
+    whole_number(model.max_evaluations, "max_evaluations", 1)
+    positive(model.gap, "gap")
+    if judged_by(model.cv, ("loo",), ", or None for validation rows") == "validation":
+        held_out_rows(model, 4)  # refuses the share
+    model._check_coding()
+    X, y, _ = model._check_data(X, y, None, numeric=not model._labels)
+    coded = model._encode(y)
+    rounds, rows, how = divide_rows(model, X, y, X_val, y_val, coded)
+    known: tuple[tuple[str, str], ...] = ()
+    with warnings.catch_warnings():
+        if model.__sklearn_tags__().input_tags.pairwise:  # a whole matrix is checked, before it is split
+            gram = Gram.of(model._resolved_kernel(X), X)
+            gram.check_definite()
+            known = tuple(fact for fact in gram.record() if fact[0] == "alteration")
+            warnings.simplefilter("ignore", IndefiniteKernelWarning)  # once is enough
+        X_final = take_points(model, X, rows, rows)
+        kernel = model._resolved_kernel(X_final)
+        choice: Choice = model._choose(kernel, rounds)
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the certificate of this fit says the same, and more
+        final: Final = model._fit_chosen(kernel, X_final, y[rows], choice.value)
+    # an error of rounding size needs no bound, nor does one within the rounding of the targets
+    Y, name = coded.codes(y), str(model._chooses)
+    unknown, spread = target_rounding(Y.shape[0], float(np.abs(Y).max())), float(np.mean(np.var(Y, axis=0)))
+    least = choice.error if choice.least is None else choice.least
+    added = [
+        Row(
+            name=f"gap of {name}",
+            value=least - choice.lower_bound,
+            scale=least + 1e-9 * spread + unknown * unknown / float(model.gap),
+            tolerance=float(model.gap),
+            formula=f"{'criterion' if choice.least is None else 'least criterion'} - lower bound over {name}",
+        )
+    ]
+    answer = final.machine.certificate_
+    facts = [*answer.record, *final.facts, *known, ("validated on", how), *choice.facts]
+    if choice.beyond is not None:
+        end = end_row(name, choice.error, choice.beyond, NEGLIGIBLE * spread, f"{name}_min")
+        added.append(end)
+        if not end.passes:
+            said = f"the error may fall below {name} = {choice.path['coverage'][0]:.3g}"
+            facts.append((WIDER, f"{said}: a smaller {name}_min searches there"))
+    model.criterion_, model.criterion_lower_bound_ = choice.error, choice.lower_bound
+    model.path_, model.training_rows_ = choice.path, rows
+    for attribute, value in {**choice.kept, **final.kept}.items():
+        setattr(model, attribute, value)
+    model.certificate_ = Certificate(model._title, (*answer.rows, *final.rows, *added), tuple(facts))
+    warn_unless_holds(model.certificate_)
+    model.machine_ = final.machine
     return self
 
 
@@ -200,3 +197,70 @@ class FusedCalibration(Calibration):
         given = None if rows[0] is None else model._model.training_rows(*rows[:2])[:2]
         scores: CalibrationScores = model.machine_._calibration.scores(given)
         return scores
+
+
+def along_path(name: str, read: ReadOff, folds: Sequence[Fold], beyond: float | None = None) -> Choice:
+    """Return the choice that was read off exact paths."""
+    low, high = read.coverage
+    path = {
+        "parameter": name,
+        "values": read.values,
+        "criterion": read.errors,
+        "coverage": read.coverage,
+        "stop": "; ".join(dict.fromkeys(fold.path.stop for fold in folds)),
+    }
+    covered = f"{name} from {low:g} " + ("on" if np.isinf(high) else f"to {high:g}")
+    if read.at_lower_end:
+        covered += "; best at the lower end" + (f", {name}_min widens it" if name == "zeta" else "")
+    if read.ended:
+        covered += "; it ends where rounding hides what is below"
+    knots = f"{read.values.size} knots, {read.minima} local minima inside segments"
+    facts = (("fused over", covered), ("exact path", knots))
+    return Choice(read.value, read.error, read.lower_bound, path, facts, beyond=beyond)
+
+
+@dataclass(frozen=True, slots=True)
+class WeighedFold:
+    """The machine of a fold: ``declare`` takes the weights as parameters of cvxpy and returns the objective, the
+    constraints and the fitted values of the validation rows; ``targets`` are what these should be, and ``largest`` is
+    how large a weight of the linear term can matter.
+    """
+
+    declare: Callable[[Sequence[Any]], tuple[Any, list[Any], Any]]
+    targets: Array
+    largest: float
+
+
+def jointly(model: Any, folds: Sequence[WeighedFold], ranges: Mapping[Any, tuple[float, float]]) -> Choice:
+    """Return the weights that validate best, by their names, each in a range, with the bound over all of them."""
+    import cvxpy as cp
+
+    from substrate import fuse
+
+    names, ends, kept = tuple(ranges), tuple(ranges.values()), {"proved_on_": dict(ranges)}
+    if not any(fold.largest for fold in folds):
+        stop, corner = "there is nothing to fit, all weights give the bias", [low for low, _ in ends]
+        error = float(np.mean(np.concatenate([fold.targets for fold in folds]) ** 2))
+        path = {"parameters": names, "values": np.array([corner]), "criterion": np.array([error]), "coverage": ends}
+        facts = (("fused over", "all weights"), ("search", stop))
+        return Choice(dict(zip(names, corner, strict=True)), error, error, path | {"stop": stop}, facts, kept)
+    weights = [cp.Parameter(nonneg=True, name=str(name)) for name in names]
+    costs, constraints, fitted = zip(*(fold.declare(weights) for fold in folds), strict=True)
+    rows = sum(fold.targets.size for fold in folds)
+    loss = sum(cp.sum_squares(values - fold.targets) for values, fold in zip(fitted, folds, strict=True)) / rows
+    problem = cp.Problem(cp.Minimize(sum(costs)), [rule for rules in constraints for rule in rules])
+    how: dict[str, Any] = {"gap": float(model.gap), "budget": model.max_evaluations, "progress": False}
+    best = fuse(problem, tuple(weights), loss, box=dict(zip(weights, ends, strict=True)), **how)
+    if best.stop.startswith("interrupted"):  # a search keeps the best so far; a fit is finished or it is not
+        raise KeyboardInterrupt
+    path = {
+        "parameters": names,
+        "values": best.path.values.reshape(len(best.path), -1),
+        "criterion": best.path.validation_errors,
+        "coverage": ends,
+        "stop": best.stop,
+    }
+    said = ", ".join(f"{name} from {low:g} to {high:g}" for name, (low, high) in ranges.items())
+    search = f"{best.solves} solves, {len(best.path.simplices)} simplices; {best.stop}"
+    values, facts = dict(zip(names, best.values.values(), strict=True)), (("fused over", said), ("search", search))
+    return Choice(values, best.validation_error, best.lower_bound, path, facts, kept)

@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.base import clone
 
 from problems.estimators.chosen.candidates import EvaluatedKernel
+from problems.estimators.chosen.splits import take_points
 from problems.estimators.full.ls_svm import LSSVMRegressor
 from problems.estimators.full.saddle_fit import Method
 from problems.estimators.full.shaped import fit_with_shape, has_shape
@@ -98,8 +99,8 @@ def _fold_errors(search: Any, machine: Any, X: Any, y: Array, v: Array, train: A
     of_fold = clone(machine)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit to all rows gives them
-        of_fold.fit(search.take_points(X, train, train), y[train], sample_weight=v[train])
-        predicted = of_fold.predict(search.take_points(X, test, train))
+        of_fold.fit(take_points(search.estimator, X, train, train), y[train], sample_weight=v[train])
+        predicted = of_fold.predict(take_points(search.estimator, X, test, train))
     return np.asarray(np.abs(np.ravel(y[test]) - np.ravel(predicted)))
 
 

@@ -1,12 +1,12 @@
 """Searches over gamma, and over kernels or the logarithms of their parameters: rules, table, rows of a certificate."""
 
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from problems.estimators.chosen import families
-from problems.estimators.chosen.candidates import EvaluatedKernel, judged_by, over_candidates, tabulate
+from problems.estimators.chosen.candidates import EvaluatedKernel, over_candidates, tabulate
 from problems.estimators.chosen.kernel_search import (
     MOST_KERNELS,
     Judge,
@@ -16,13 +16,15 @@ from problems.estimators.chosen.kernel_search import (
     judge_each,
     search_by_slopes,
 )
-from problems.estimators.chosen.search import Search
+from problems.estimators.chosen.splits import judged_by, refuse_device, splits_of
 from problems.estimators.chosen.tasks import Task
-from substrate.arrays import whole_number
+from problems.estimators.shared.checks import warn_if_unscaled
+from substrate.arrays import is_sparse, positive, whole_number
 from substrate.certificates import Row
 from substrate.errors import DeclarationError
 from substrate.kernels import Kernel
 from substrate.least_squares.evidence import OF_SPECTRUM
+from substrate.least_squares.leave_one_out import Split
 from substrate.progress import Progress
 from substrate.search.gamma_search import gamma_ends
 
@@ -39,23 +41,22 @@ def _recommended(cls: Any, /, **changes: Any) -> Any:
 RECOMMENDED: Any = classmethod(_recommended)
 
 
-class OverGamma(Search):
-    """A search over gamma and the scales of kernels: its rules, its fitted attributes, its rows of a certificate.
+@dataclass(frozen=True, eq=False, repr=False)
+class OverGamma:
+    """A search over gamma and the scales of kernels: its rules, its fitted attributes, its rows of a certificate."""
 
-    The estimator has ``gamma_range``, ``search`` and those beside them too.
-    """
-
-    words, has_families = tuple(OF_SPECTRUM), True
+    estimator: Any
 
     @property
     def criterion(self) -> str:
         """The criterion: "loo", "gcv", "evidence", or "folds"."""
-        return judged_by(self.estimator.cv, self.words)
+        return judged_by(self.estimator.cv, tuple(OF_SPECTRUM))
 
     def check_rules(self) -> None:
         """Refuse parameters before any work."""
-        super().check_rules()
         model = self.estimator
+        positive(model.gap, "gap")
+        families.check_kernels(model.kernels, model.__sklearn_tags__().input_tags.pairwise)
         if model.gamma_range is not None:
             gamma_ends(model.gamma_range)
         if model.search not in (None, "gradient"):
@@ -76,6 +77,25 @@ class OverGamma(Search):
     def gives_widths(self) -> bool:
         """Whether columns of different units get widths of their own."""
         return self.estimator.search == "gradient" and self.way() in ("auto", "each")
+
+    def candidates(self, X: Any) -> list[Kernel]:
+        """Return the kernels to judge, made of those given as the model makes its own, their widths as numbers."""
+        model = self.estimator
+        if model.kernels is None:
+            return [model._resolved_kernel(X)]
+        kernels = [model._model.own_kernel(kernel) for kernel in families.list_unresolved(model.kernels)]
+        if not is_sparse(X) and not self.gives_widths:
+            n = int(X.shape[1])
+            compared = {columns: kernel for kernel in reversed(kernels) for columns in kernel.compared_columns(n)}
+            for columns, kernel in compared.items():
+                warn_if_unscaled(model, X, columns, kernel)
+        return families.at_all_widths(model.kernels, (kernel.resolved(X) for kernel in kernels))
+
+    def splits(self, X: Any, y: Any, kept: Any = None, groups: Any = None) -> tuple[Split, ...]:
+        """Return the splits of folds, by numbers among the rows ``kept``; none for other criteria."""
+        if self.criterion == "blocks":
+            refuse_device(X)
+        return splits_of(self.estimator, X, y, kept, groups) if self.criterion == "folds" else ()
 
     def search_kernels(self, kernels: list[Kernel], judge: Judge, task: Task, n_jobs: Any) -> list[EvaluatedKernel]:
         """Return the judged candidates, and, where ``search`` says so, where searches by the slopes of a task end."""

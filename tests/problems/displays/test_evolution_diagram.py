@@ -96,7 +96,7 @@ def test_refusals(plt, fused):
 
 def test_one_rho_for_each_group_has_no_evolution():
     X, y = additive_function(20, 4, random_state=0)
-    groups = {"groups": [[0, 1], [2, 3]], "rho_range": (1.0, 20.0), "gap": 0.5}
+    groups = {"groups": [[0, 1], [2, 3]], "gap": 0.5}
     model = FusedMaximalVariationRegressor(Linear(), random_state=0, **groups).fit(X, y)
     with pytest.raises(DataError, match="one rho for each group of inputs"):
         EvolutionDiagramDisplay.from_estimator(model)

@@ -1,0 +1,384 @@
+r"""Fused L1 substrates: zeta, or zeta and a ridge, chosen by validation with a proof.
+
+Along the exact path of [Pelckmans2005]_ eq. (16) the bound is over all zeta down to an end, which double precision sets
+on a smooth kernel: no path reaches zeta = 0 there. With a ridge, P the projection off 1,
+
+.. math:: \min_\alpha \; \tfrac12 \|P (y - K \alpha)\|^2 + \tfrac{\tau}{2} \alpha^T K \alpha + \zeta \|\alpha\|_1
+          \quad \text{s.t.} \quad 1^T \alpha = 0
+
+is affine in both weights (:func:`problems.estimators.chosen.fused.jointly`).
+
+Refitted, the machine is a sparse LS-SVM on the support S, which changes at knots of the path and nowhere else,
+
+.. math:: f(x) = \sum_{j \in S} \beta_j k(x_j, x) + b, \qquad
+          \min_{\beta, b} \tfrac12 \beta^T K_{SS} \beta + \tfrac{\gamma}{2} \sum_{i=1}^N (y_i - f(x_i))^2 ,
+
+which counts **all** rows ([Cawley2004]_ (2)): the support is where the machine is expanded, not what it is fitted to.
+On a smooth kernel rounding decides between neighbours which rows support: the sets are those of the paths as double
+precision follows them, and the bound is over those.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from problems.estimators.chosen.fused import (
+    Choice,
+    Final,
+    FusedCalibration,
+    FusionRound,
+    WeighedFold,
+    along_path,
+    fit_fused,
+    jointly,
+)
+from problems.estimators.chosen.structure_refit import (
+    Members,
+    RefittedRows,
+    Structure,
+    check_refit,
+    choose_structure,
+)
+from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
+from problems.estimators.penalised.l1 import (
+    LEAST_ZETA,
+    L1Columns,
+    L1Machine,
+    L1SubstrateClassifier,
+    L1SubstrateRegressor,
+)
+from problems.estimators.shared.checked_again import definite_gram
+from problems.estimators.shared.classifier import Classifier
+from problems.estimators.shared.holding import HeldModel, HoldsMachine
+from problems.estimators.shared.regressor import Regressor
+from substrate.arrays import Array, non_negative, positive
+from substrate.errors import DeclarationError
+from substrate.fits.l1 import zeta_max
+from substrate.fits.path_bounds import l1_fold, l1_path_of, read_off
+from substrate.fits.paths import Path, correlation_noise
+from substrate.fits.selected_sets import merge_sets, supports_along_paths
+from substrate.kernels import Kernel, Linear
+from substrate.reduced.features import basis_features
+from substrate.search.range_end import HIGHEST_PRICE, NEGLIGIBLE, end_row, is_affordable
+
+__all__ = ["FusedL1SubstrateClassifier", "FusedL1SubstrateRegressor"]
+
+#: Factor of a default end of the range of zeta where double precision cannot determine the machine there.
+_RETREAT = 10.0
+#: Factor of the default end of zeta where the error still falls there.
+_FURTHER = 1e-4
+#: Default end of zeta as a share of the largest, where a ridge is chosen too.
+_SMALLEST = 1e-4
+
+
+class _Machine(NamedTuple):
+    """A machine of a round: its points, kernel matrix and target; the kernel rows and targets that validate."""
+
+    points: Any
+    K: Array
+    y: Array
+    below: Array
+    y_check: Array
+
+
+def machines_of(kernel: Kernel, rounds: Sequence[FusionRound]) -> Iterator[_Machine]:
+    """Yield every machine of every round that validates some rows."""
+    for one in rounds:
+        K = np.array(definite_gram(kernel, one.X).matrix)
+        below = np.empty((one.Y_check.shape[0], one.Y.shape[0]))
+        kernel.fill(one.X_check, None if kernel.pairwise else one.X, below)
+        for y, y_check in one.targets() if len(below) else ():
+            center = np.clip(y.mean(), y.min(), y.max())  # the bias absorbs it; otherwise it would hide small zetas
+            yield _Machine(one.X, K, y - center, below, y_check - center)
+
+
+def ridged_fold(machine: _Machine) -> WeighedFold:
+    """Return the fold of the L1 substrate, over zeta and the ridge."""
+    K, y = machine.K, machine.y
+    centred, target = K - K.mean(axis=0), y - y.mean()
+    values, vectors = np.linalg.eigh(K)
+    root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+
+    def declare(weights: Sequence[Any]) -> tuple[Any, list[Any], Any]:
+        import cvxpy as cp
+
+        alpha = cp.Variable(y.size)
+        misfit = 0.5 * cp.sum_squares(target - centred @ alpha)
+        cost = misfit + weights[0] * cp.norm1(alpha) + 0.5 * weights[1] * cp.sum_squares(root @ alpha)
+        return cost, [cp.sum(alpha) == 0.0], (machine.below - K.mean(axis=0)) @ alpha
+
+    return WeighedFold(declare, machine.y_check - y.mean(), zeta_max(K, y))
+
+
+def refitted_machines(kernel: Kernel, one: FusionRound, support: Any) -> Iterator[RefittedRows]:
+    """Yield the machines of a round on some support vectors, as linear ones of features; a zero without support."""
+    if support.size:
+        basis = None if kernel.pairwise else one.X[support]
+        values, below = np.empty((len(one.Y), support.size)), np.empty((len(one.Y_check), support.size))
+        for points, rows in ((one.X, values), (one.X_check, below)):
+            if len(rows):
+                kernel.fill(points[:, support] if kernel.pairwise else points, basis, rows)
+        transform = basis_features(np.ascontiguousarray(values[support])).transform
+        Z, Z_check = values @ transform, below @ transform
+    else:
+        Z, Z_check = np.zeros((len(one.Y), 1)), np.zeros((len(one.Y_check), 1))
+    center = Z.mean(axis=0)  # the bias absorbs it
+    for y, y_check in one.targets():
+        yield RefittedRows(
+            Linear(), np.ascontiguousarray(Z - center), y, np.ascontiguousarray(Z_check - center), y_check
+        )
+
+
+@dataclass(eq=False, repr=False)
+class ZetaChoice(HoldsMachine):
+    """The choice of zeta by validation, of numbers or of classes: its parameters.
+
+    :class:`FusedL1SubstrateRegressor` documents them.
+    """
+
+    _model_type: ClassVar[Any] = HeldModel
+    _page: ClassVar[str] = "fused_l1_substrate"
+    _chooses: ClassVar[str | None] = "zeta"
+    _location: ClassVar[str | None] = None
+    _takes_weights = False
+    _: KW_ONLY
+    cv: Any = None
+    validation_fraction: float = 0.25
+    gap: float = 1e-2
+    random_state: Any = None
+    zeta_min: float | None = None
+    ridge_range: Any = None
+    max_evaluations: int = 2000
+    refit: Any = False
+    standard_errors: float = 0.0
+
+    fit = fit_fused
+
+    @property
+    def n_support_(self) -> int:
+        """The number of rows with a nonzero support value."""
+        return int(self.support_.size)
+
+    def _machine_types(self) -> tuple[type[Any], ...]:
+        return (self._plain_type, self._refitted_type)
+
+    def _stated(self) -> dict[str, Any]:
+        if isinstance(self.machine_, self._refitted_type):
+            return {"gamma": self.gamma_, "tol": self.tol}
+        return {"tol": self.tol, "zeta": max(self.zeta_, LEAST_ZETA), "ridge": getattr(self, "ridge_", 0.0)}
+
+    def _check_rules(self) -> None:
+        """Refuse parameters before any long work."""
+        if self.zeta_min is not None and self.zeta_min != 0.0:
+            positive(self.zeta_min, "zeta_min")
+        if self.ridge_range is not None:
+            self._ridges()
+        check_refit(self, "ridge_range")
+
+    def _ridges(self) -> tuple[float, float]:
+        """Return the range of the ridge, checked."""
+        message = f"ridge_range must be (low, high) with 0 < low < high, received {self.ridge_range!r}"
+        try:
+            low, high = (non_negative(end, "ridge_range") for end in self.ridge_range)
+        except (TypeError, ValueError) as error:
+            raise DeclarationError(message) from error
+        if not 0.0 < low < high:
+            raise DeclarationError(message)
+        return low, high
+
+    def _choose(self, kernel: Kernel, rounds: Sequence[FusionRound]) -> Choice:
+        """Choose zeta by the machine itself or by the one refitted on its support, or zeta and the ridge."""
+        if self.refit:
+            return self._choose_support(kernel, rounds)
+        machines = list(machines_of(kernel, rounds))
+        if self.ridge_range is not None:
+            # beyond the largest zeta all machines are their biases
+            largest = max(zeta_max(machine.K, machine.y) for machine in machines) or 1.0
+            least = _SMALLEST * largest if self.zeta_min is None else float(self.zeta_min)
+            ranges = {"zeta": (min(least, 0.5 * largest), largest), "ridge": self._ridges()}
+            choice = jointly(self, [ridged_fold(machine) for machine in machines], ranges)
+            choice.kept["proved_on_"]["zeta"] = (ranges["zeta"][0], np.inf)
+            return choice
+        return self._choose_along_path(kernel, machines)
+
+    def _choose_along_path(self, kernel: Kernel, machines: Sequence[_Machine]) -> Choice:
+        """Choose zeta along exact paths, down to an end that is affordable and where the machine is known."""
+        folds = [l1_fold(*machine[1:], self.zeta_min) for machine in machines]
+        noise = max(correlation_noise(machine.K, machine.y) for machine in machines)
+        gap, negligible = float(self.gap), NEGLIGIBLE * float(np.mean([np.var(machine.y) for machine in machines]))
+        if all(fold.path.values[-1] == 0.0 for fold in folds):  # nothing to fit: the machine is its bias at every zeta
+            return replace(along_path("zeta", read_off(folds), folds), value=noise)
+        if self.zeta_min is not None:
+            return along_path("zeta", read_off(folds), folds)
+        first = read_off(folds, gap)
+        if not end_row("zeta", first.error, first.beyond, negligible).passes:  # worth a longer path
+            lowest = _FURTHER * min(float(fold.path.values[0]) for fold in folds)
+            folds = [l1_fold(*machine[1:], lowest) for machine in machines]
+            first = read_off(folds, gap)
+        if not is_affordable(first.error, first.least_squares_seen, gap, negligible, HIGHEST_PRICE):
+            first = read_off(folds)  # the proof costs too much
+        read, tolerance = first, self._tolerance()
+        known = zip(machines, (fold.path for fold in folds), strict=True)
+        while not all(is_known(kernel, machine, path, read.value, tolerance) for machine, path in list(known)):
+            if _RETREAT * read.value >= first.values[-1]:  # no end of the range would help
+                return along_path("zeta", first, folds, first.beyond)
+            read = read_off(folds, gap, _RETREAT * read.value)
+            if not is_affordable(read.error, first.error, gap, negligible, HIGHEST_PRICE):
+                return along_path("zeta", first, folds, first.beyond)  # too high a cost for a certificate
+        return along_path("zeta", read, folds, first.beyond)
+
+    def _choose_support(self, kernel: Kernel, rounds: Sequence[FusionRound]) -> Choice:
+        """Choose zeta by the machine that is refitted on its support."""
+        selected, stops = [], list[str]()
+        for one in rounds:
+            K, paths = np.array(definite_gram(kernel, one.X).matrix), list[Path]()
+            for y in np.ascontiguousarray(one.Y.T):
+                paths.append(l1_path_of(K, y - np.clip(y.mean(), y.min(), y.max()), self.zeta_min))
+            selected.append(supports_along_paths(paths))
+            stops += [path.stop for path in paths]
+
+        def machines(number: int, members: Members) -> list[RefittedRows]:
+            one = rounds[number]
+            is_judged = len(one.Y_check) or self.refit == "loo"
+            return list(refitted_machines(kernel, one, rows_of(members, len(one.Y)))) if is_judged else []
+
+        return choose_structure(self, merge_sets(selected), machines, "; ".join(dict.fromkeys(stops)))
+
+    def _fit_chosen(self, kernel: Kernel, X: Any, y: Any, value: Any) -> Final:
+        """Fit the machine at the chosen value, or the sparse LS-SVM on the support there, which counts all rows."""
+        structure = value if isinstance(value, Structure) else None
+        chosen = value if isinstance(value, dict) else {"zeta": value if structure is None else structure.value}
+        weights = {"zeta": max(chosen["zeta"], LEAST_ZETA), "ridge": chosen.get("ridge", 0.0)}
+        kept = {f"{name}_": weight for name, weight in chosen.items()}
+        machine: Any = None
+        if structure is None or not structure.members:  # folds have their own supports, or there is none
+            machine = self._machine_with(self._plain_type, kernel=kernel, **weights).fit(X, y)
+        if structure is None:
+            return Final(machine, kept)
+        support = machine.support_ if machine is not None else rows_of(structure.members or (), X.shape[0])
+        if support.size:  # without support the bias is left
+            how = {"kernel": kernel, "gamma": structure.gamma, "basis": support}
+            machine = self._machine_with(self._refitted_type, **how).fit(X, y)
+        told = ("refit", f"sparse LS-SVM on {support.size} support vectors and all {X.shape[0]} rows")
+        return Final(machine, kept, (), (told, *structure.facts()))
+
+
+def rows_of(members: Members, n: int) -> Any:
+    """Return the rows that support some machine; members are counted over the n rows of one machine after the other."""
+    return np.unique(np.asarray(members, dtype=np.intp) % n)
+
+
+def is_known(kernel: Kernel, machine: _Machine, path: Path, zeta: float, tolerance: float) -> bool:
+    """Return whether double precision determines the L1 substrate at zeta to the tolerance, by a point of its path."""
+    X, K, y = machine[:3]
+    point, columns, weights = path.at(zeta), L1Columns(kernel, X, X, K, K), np.ones(y.size)
+    fitted, weight = K @ point.primal + point.bias, max(zeta, LEAST_ZETA)
+    return L1Machine(columns, y, weights, weight, 0.0, tolerance, point.primal, 0.0, fitted).bound().passes
+
+
+@dataclass(eq=False, repr=False)
+class FusedL1SubstrateRegressor(ZetaChoice, Regressor):
+    """The L1 substrate for regression with zeta fused, by its exact path ([Pelckmans2005]_ eq. (16), (28)).
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        As for :class:`~problems.LSSVMRegressor`.
+    tol : float, default=1e-6
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+    cv : int, splitter, iterable, "loo" or None, default=None
+        How a machine is judged: folds over which the error is added up, or every row left out in turn, one path
+        each, and the final machine is then trained on all rows; None is validation rows, those given to :meth:`fit` or
+        a share of X.
+    validation_fraction : float, default=0.25
+        Share of the rows held out where ``cv`` is None and :meth:`fit` is given no validation rows.
+    gap : float, default=1e-2
+        Relative distance between error and bound that the certificate demands. A smooth kernel hardly determines
+        predictions by fitted values, and rounding then keeps the bound from coming nearer.
+    random_state : int, RandomState or None, default=None
+        Seed of the rows held out.
+    zeta_min : float, default=None
+        Where the path ends, at or above zero; unless given, at a ten-thousandth of the zeta that leaves no support
+        value, further down where the error still falls there, or before, where rounding hides the bound or the
+        machine. The bound is over that range; the certificate states where it ends, and fails where the error is to be
+        expected to fall by more than a tenth below it.
+    ridge_range : (float, float) or None, default=None
+        Where given, the weight of half the squared norm of w is chosen too, from this range above zero: both
+        weights together by a search with a bound over all pairs, zeta up to the largest that matters. Without it
+        there is no ridge.
+    max_evaluations : int, default=2000
+        Largest number of machines solved by that search; one that ends there has a wider gap and says so.
+    refit : {False, True, "loo"}, default=False
+        Whether zeta is chosen by, and predictions are made by, the sparse LS-SVM whose basis is the support at zeta and
+        which counts all rows. All supports along the path are refitted, each at its own best gamma: by the validation
+        rows or folds with True, by leaving out each row of the refitted machine in turn with ``"loo"``, conditional on
+        the support that all rows have selected.
+    standard_errors : float, default=0.0
+        With ``refit``, the fewest support vectors are taken whose error is within so many standard errors of the least
+        one ([Breiman1984]_: one), the mean of squared errors of the best having one. The bound is that of the least.
+
+    Attributes
+    ----------
+    zeta_ : float
+        The zeta whose machine validates best; with ``refit`` in the middle of those with the best support.
+    gamma_ : float
+        Gamma of the refitted machine (with ``refit`` only, as the next one).
+    selection_path_ : dict
+        The intervals of zeta, from ``start`` to ``stop``, with the rows that support there (``support``, with folds one
+        mask for each), and the ``criterion``, ``lower_bound`` and ``gamma`` of the machine refitted to them.
+    ridge_ : float
+        The ridge chosen with it (with ``ridge_range`` only).
+    criterion_ : float
+        Its mean squared error on the rows that validate.
+    criterion_lower_bound_ : float
+        No zeta of the range on the certificate (``path_["coverage"]``) validates better.
+    path_ : dict
+        Knots (``values``), the ``criterion`` at them, ``coverage`` and why it ends (``stop``).
+    proved_on_ : dict
+        The range of ``"zeta"`` and of ``"ridge"`` over which the bound holds (with ``ridge_range`` only).
+    n_support_ : int
+        Number of rows with a nonzero support value.
+    machine_ : L1SubstrateRegressor or LSSVMRegressor
+        The machine at that zeta, or the refitted one, on the rows ``training_rows_``; all that is fitted is in it.
+    support_values_, bias_, support_, support_vectors_, kernel_, certificate_
+        The machine at that zeta, as for :class:`~problems.LSSVMRegressor`.
+    """
+
+    _typical = ({"cv": 3}, {"refit": True})
+    _title = "Fusion over zeta, regression"
+    _plain_type, _refitted_type = L1SubstrateRegressor, LSSVMRegressor
+
+
+@dataclass(eq=False, repr=False)
+class FusedL1SubstrateClassifier(ZetaChoice, Classifier):
+    """The L1 substrate for classification with zeta fused, by its exact path ([Pelckmans2005]_ eq. (16), (28)).
+
+    Parameters
+    ----------
+    kernel, tol, cv, validation_fraction, gap, random_state, zeta_min, ridge_range
+        As for :class:`FusedL1SubstrateRegressor`.
+    max_evaluations, refit, standard_errors
+        As for :class:`FusedL1SubstrateRegressor`.
+    coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
+        How more than two classes become two-class machines; one zeta for all of them.
+    calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
+        As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.
+
+    Attributes
+    ----------
+    zeta_, gamma_, ridge_, criterion_, criterion_lower_bound_, path_, selection_path_, proved_on_, n_support_
+        As for :class:`FusedL1SubstrateRegressor`.
+    classes_, code_book_, support_codes_
+        As for :class:`~problems.LSSVMClassifier`.
+    support_values_, bias_, support_, support_vectors_, kernel_, certificate_
+        The machine at that zeta, as for :class:`~problems.LSSVMRegressor`.
+    """
+
+    _calibration_type = FusedCalibration
+    _title = "Fusion over zeta, classification"
+    _plain_type, _refitted_type = L1SubstrateClassifier, LSSVMClassifier
+    _: KW_ONLY
+    coding: str = "one_vs_rest"
+    calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
