@@ -7,9 +7,8 @@ r"""Maximal variation solved in conditioned coordinates, by generation of rows.
 (:mod:`substrate.fits.coordinates` defines v, R and C; all :math:`\rho_l` are :math:`\rho` in
 the paper). As a quadratic program it has two rows :math:`\pm C^l_i v \le t_l` for every point and component, of which
 few are active. The program is solved by PIQP's dense interior-point method with a subset of the rows; rows that the
-solution violates are added, until there are none. The last point is polished: active rows and vanishing components are
-identified, and the optimum among them is linear algebra (:mod:`substrate.fits.polish`), so that zeros
-are exact.
+solution violates are added, until there are none. The last point is polished (:func:`polish`): active rows and
+vanishing components are identified, and the optimum among them is linear algebra, so that zeros are exact.
 
 From :math:`\rho_{max}` on, v = 0. It is the value of two dual linear programs
 
@@ -39,20 +38,21 @@ from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.errors import SolverError
 from substrate.fits.coordinates import ComponentCoordinates, center
-from substrate.fits.polish import BALL, VariationPoint, equate_active_rows, gap_of, polish
 from substrate.ingredients.component_bounds import variation_rows
 from substrate.ingredients.component_weights import Weights
 
 __all__ = [
-    "PointOnRows",
+    "BALL",
     "TrainedPoint",
+    "VariationPoint",
     "VariationSolution",
     "condition_rows",
     "divide_from_right",
+    "gap_of",
+    "polish",
     "sides_of",
     "solution_rows",
     "solve_maximal_variation",
-    "solve_on_rows",
     "trivial_cost",
     "variation_unit",
 ]
@@ -69,6 +69,16 @@ _NEARLY_ZERO = 1e-4
 #: Tolerance of the interior-point method. At a knot of the path in rho, rounding decides whether a row is active, and
 #: the active set may not settle: then the point itself, with an error of the root of its gap, is refined.
 _TOLERANCE, _REFINED = 1e-10, 1e-13
+#: Share of rho above which a multiplier makes its row active, and the largest share by which a multiplier may be
+#: negative and a row exceed its bound. The accuracy is about the square root of rho times that.
+_ACTIVE, _EXACT = 1e-6, 1e-12
+#: Relative size of directions in which active rows depend on each other.
+_DEPENDENT = 1e-11
+#: Components below these shares of the largest and of the target are set to zero tentatively.
+_SMALL, _NOUGHT = 1e-6, 1e-8
+#: A bound on the rounding by which a multiplier of a vanishing component may leave its ball, and the same where other
+#: components remain: the correction then removes the error of a solver, and not only rounding.
+BALL, _LEFT = 1e-8, 1e-7
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +94,13 @@ class TrainedPoint:
     nu: float = 0.0
 
 
+class VariationPoint(NamedTuple):
+    """A primal and dual point: u, and the net multipliers xi^+ - xi^- of the rows (d x N)."""
+
+    u: Array
+    xi: Array
+
+
 @dataclass(frozen=True, slots=True)
 class VariationSolution:
     """v, the maximal variations t, the multipliers xi^-, xi^+ (d x N each) and a record of the computation."""
@@ -96,25 +113,55 @@ class VariationSolution:
     rows: int
     polished: bool
 
+    @classmethod
+    def of(
+        cls,
+        coordinates: ComponentCoordinates,
+        y: Array,
+        rho: Array,
+        point: VariationPoint,
+        rounds: int = 0,
+        rows: int = 0,
+        polished: bool = True,
+    ) -> "VariationSolution":
+        """Return the solution at a point; of a polished one, maximal variations that are rounding are zero."""
+        v = solve_triangular(coordinates.metric, point.u)
+        t = np.abs(coordinates.parts @ v).max(axis=1)
+        if polished:
+            t[t <= max(1e-9 * float(t.max()), 1e-12 * float(np.abs(y).max()))] = 0.0
+        return cls(v, t, *sides_of(point.xi, rho), rounds, rows, polished)
+
 
 def solve_maximal_variation(coordinates: ComponentCoordinates, y: Array, rho: Weights) -> VariationSolution:
     """Solve for one rho, or for one weight per component.
 
     :equation [Pelckmans2005]_ (25): structure detection with e and c eliminated
     """
-    target = coordinates.targets(y)
-    R, components = coordinates.metric, coordinates.parts
-    spread = float(np.linalg.norm(center(y, coordinates.bias, coordinates.mass)))
-    unit = float(np.linalg.norm(target))
-    if unit <= 1e-14 * max(spread, float(np.linalg.norm(center(y, False, coordinates.mass)))):  # nothing to fit
-        return _solution(
-            coordinates, y, rho, VariationPoint(np.zeros_like(target), np.zeros(components.shape[:2])), 0, 0, True
-        )
-    if np.min(rho) >= rho_bound(coordinates, y):
+    R, components, target = coordinates.metric, coordinates.parts, coordinates.targets(y)
+    rho = np.broadcast_to(np.asarray(rho, dtype=np.float64), components.shape[:1])
+    unit, nothing = float(np.linalg.norm(target)), np.zeros_like(target)
+    sizes = (np.linalg.norm(center(y, bias, coordinates.mass)) for bias in (coordinates.bias, False))
+    if unit <= 1e-14 * float(max(sizes)):  # nothing to fit
+        return VariationSolution.of(coordinates, y, rho, VariationPoint(nothing, np.zeros(components.shape[:2])))
+    if rho.min() >= rho_bound(coordinates, y):
         xi = np.tile(_pulls(coordinates, y), (components.shape[0], 1))
-        return _solution(coordinates, y, rho, VariationPoint(np.zeros_like(target), xi), 0, 0, True)
-    point = solve_on_rows(components, R, target, rho)
-    return _solution(coordinates, y, rho, point.point, point.rounds, point.rows, point.exact)
+        return VariationSolution.of(coordinates, y, rho, VariationPoint(nothing, xi))
+    B, goal, weights = divide_from_right(components, R), target / unit, rho / unit
+    H, c = np.zeros((target.size + weights.size,) * 2), np.append(-(R.T @ goal), weights)
+    H[: target.size, : target.size] = R.T @ R
+    minimum = _generate_rows(components, H, c, components @ solve_triangular(R, target))
+    point = VariationPoint(R @ minimum.x[: target.size], minimum.multipliers)
+    exact = polish(B, goal, weights, point)
+    if exact is None:
+        with suppress(SolverError):  # where the solver cannot reach this tolerance, its point is kept
+            minimum = _generate_rows(components, H, c, components @ minimum.x[: target.size], tolerance=_REFINED)
+            point = VariationPoint(R @ minimum.x[: target.size], minimum.multipliers)
+            exact = polish(B, goal, weights, point)
+    if exact is None or exact.u.any():
+        exact = _zero_if_optimal(components, R, goal, weights, point, exact) or exact
+    u, xi = point if exact is None else exact
+    chosen = VariationPoint(unit * u, unit * xi)
+    return VariationSolution.of(coordinates, y, rho, chosen, minimum.rounds, minimum.n_rows, exact is not None)
 
 
 def _pulls(coordinates: ComponentCoordinates, y: Array) -> Array:
@@ -123,56 +170,88 @@ def _pulls(coordinates: ComponentCoordinates, y: Array) -> Array:
     return coordinates.weighted(y - bias)
 
 
-class PointOnRows(NamedTuple):
-    """u and net multipliers, the numbers of rounds and rows generated, and whether the active rows settled."""
-
-    point: VariationPoint
-    rounds: int
-    rows: int
-    exact: bool
+def gap_of(B: Array, target: Array, rho: Array, point: VariationPoint) -> float:
+    """Return the duality gap of the dual point, with the primal point that it implies."""
+    values = B @ (target - np.tensordot(point.xi, B, 2))
+    return float(rho @ np.abs(values).max(axis=1) - np.sum(point.xi * values))
 
 
-def solve_on_rows(components: Array, R: Array, target: Array, rho: Weights) -> PointOnRows:
-    """Return the solution where component values at the rows of ``parts`` (d x N x r) are bounded; the target is not
-    zero.
+def polish(B: Array, target: Array, rho: Array, point: VariationPoint) -> VariationPoint | None:
+    r"""Return the exact point of the same active rows and vanishing components; None where they are not those of the
+    optimum, or where its gap is larger by more than rounding.
+
+    With one of its active rows as reference for every component, the optimum is the projection of
+    :math:`\tilde y - \sum_l \rho_l s_{ref} B^l_{ref}` on the null space of the differences
+    :math:`s_i B^l_i - s_{ref} B^l_{ref}` and of the vanishing components, and the multipliers are the coordinates of
+    what is removed, those nearest to the given ones. They must not be negative, and no row may exceed its bound.
     """
-    unit = float(np.linalg.norm(target))
-    B, goal, weight = divide_from_right(components, R), target / unit, rho / unit
-    H, c = _fitting(R, goal, weight, components.shape[0])
-    guess = components @ solve_triangular(R, target)
-    minimum = _generate_rows(components, H, c, guess)
-    point = VariationPoint(R @ minimum.x[: target.size], minimum.multipliers)
-    exact = _accept_polished(B, goal, weight, point)
-    if exact is None:
-        with suppress(SolverError):  # where the solver cannot reach this tolerance, its point is kept
-            minimum = _generate_rows(components, H, c, components @ minimum.x[: target.size], tolerance=_REFINED)
-            point = VariationPoint(R @ minimum.x[: target.size], minimum.multipliers)
-            exact = _accept_polished(B, goal, weight, point)
-    if exact is None or exact.u.any():
-        exact = _zero_if_optimal(components, R, goal, weight, point, exact) or exact
-    chosen = point if exact is None else exact
-    scaled = VariationPoint(unit * chosen.u, unit * chosen.xi)
-    return PointOnRows(scaled, minimum.rounds, minimum.n_rows, exact is not None)
+    values = B @ point.u
+    t = np.abs(values).max(axis=1)
+    vanishing = t <= max(_SMALL * float(t.max()), _NOUGHT * float(np.linalg.norm(target)))
+    u, xi, N = np.zeros_like(target), point.xi.copy(), _null_space(B[vanishing]) if vanishing.any() else None
+    if vanishing.all() and N is not None:  # zero, unless the rows are so few that some directions are unbounded
+        u = N @ (N.T @ target)
+    elif not vanishing.all():
+        inner, goal = (B, target) if N is None else (B[~vanishing] @ N, N.T @ target)
+        settled = _project(inner, goal, rho[~vanishing], xi[~vanishing]) if goal.size else None
+        if settled is None:
+            return None
+        u, xi[~vanishing] = settled.u if N is None else N @ settled.u, settled.xi
+    if vanishing.any():  # multipliers of vanishing components that imply u
+        missing = target - u - np.tensordot(xi, B, 2)
+        change, *_ = np.linalg.lstsq(B[vanishing].reshape(-1, target.size).T, missing, rcond=1e-12)
+        xi[vanishing] += change.reshape(-1, xi.shape[1])
+        room = BALL if vanishing.all() else _LEFT
+        if (np.abs(xi[vanishing]).sum(axis=1) > rho[vanishing] * (1.0 + room)).any():
+            return None
+    exact = VariationPoint(u, xi)
+    return exact if gap_of(B, target, rho, exact) <= max(gap_of(B, target, rho, point), 1e-12) else None
 
 
-def _accept_polished(B: Array, goal: Array, rho: Weights, point: VariationPoint) -> VariationPoint | None:
-    """Return the polished point, unless its duality gap exceeds that of the point by more than rounding."""
-    exact = polish(B, goal, rho, point)
-    larger = exact is not None and gap_of(B, goal, rho, exact) > max(gap_of(B, goal, rho, point), 1e-12)
-    return None if larger else exact
+def _null_space(B: Array) -> Array:
+    """Return an orthonormal basis of {u: B u = 0}."""
+    _, s, Vt = np.linalg.svd(np.linalg.qr(B.reshape(-1, B.shape[2]), mode="r"))
+    rank = int((s > 1e-10 * s[0]).sum()) if s.size and s[0] > 0.0 else 0
+    return np.ascontiguousarray(Vt[rank:].T)
+
+
+def _project(B: Array, target: Array, rho: Array, xi: Array) -> VariationPoint | None:
+    """Return the exact point where no component vanishes and the rows with multipliers are active."""
+    active, signs, numbers = np.abs(xi) > _ACTIVE * rho[:, None], np.sign(xi), np.arange(len(B))
+    if not active.any(axis=1).all():
+        return None
+    reference = np.abs(xi).argmax(axis=1)
+    anchor = signs[numbers, reference][:, None] * B[numbers, reference]
+    active[numbers, reference] = False
+    at_part, at_row = np.nonzero(active)
+    weights = np.abs(xi[at_part, at_row])
+    differences = signs[at_part, at_row][:, None] * B[at_part, at_row] - anchor[at_part]
+    differences[np.abs(differences) <= _DEPENDENT * np.abs(anchor).max()] = 0.0  # of rows that are equal
+    u = target - rho @ anchor - weights @ differences
+    for _ in range(2 if weights.size else 0):  # the second time removes the rounding
+        change = np.linalg.lstsq(differences.T, u, rcond=_DEPENDENT)[0]
+        weights, u = weights + change, u - change @ differences
+    exact = np.zeros_like(xi)
+    exact[at_part, at_row] = signs[at_part, at_row] * weights
+    of_reference = rho - np.bincount(at_part, weights, len(B))
+    exact[numbers, reference] = signs[numbers, reference] * of_reference
+    sizes = np.abs(B @ u)
+    excess = sizes - np.sum(anchor * u, axis=1)[:, None]
+    negative = -float(np.min(signs * exact / rho[:, None]))
+    missed = max(negative, float(excess.max()) / max(float(sizes.max()), 1e-3 * float(np.linalg.norm(target))))
+    return VariationPoint(u, exact) if missed <= _EXACT else None
 
 
 def _zero_if_optimal(
-    components: Array, R: Array, goal: Array, rho: Weights, point: VariationPoint, exact: VariationPoint | None
+    components: Array, R: Array, goal: Array, rho: Array, point: VariationPoint, exact: VariationPoint | None
 ) -> VariationPoint | None:
     """Return u = 0 and multipliers that prove it optimal, where u is so short that zero may be the solution."""
     lengths = [float(np.linalg.norm(each.u)) for each in (point, exact) if each is not None]
     if min(lengths) > _NEARLY_ZERO:
         return None
+    top = float(rho.max())
     try:
-        top = float(np.max(rho))
-        ratios = rho / top if isinstance(rho, np.ndarray) else np.ones(components.shape[0])
-        largest, at_zero = _least_rho_of_zero(components, R, goal, ratios)
+        largest, at_zero = _least_rho_of_zero(components, R, goal, rho / top)
     except SolverError:
         if exact is None:
             raise
@@ -184,14 +263,6 @@ def divide_from_right(components: Array, R: Array) -> Array:
     """Return B^l = C^l R^{-1}."""
     d, n, r = components.shape
     return np.asarray(solve_triangular(R, components.reshape(d * n, r).T, trans="T").T.reshape(d, n, r))
-
-
-def _fitting(R: Array, target: Array, rho: Weights, d: int) -> tuple[Array, Array]:
-    """Return the quadratic and linear term of half ||R v - target||^2 + rho't, in (v, t)."""
-    r = target.size
-    H = np.zeros((r + d, r + d))
-    H[:r, :r] = R.T @ R
-    return H, np.append(-(R.T @ target), np.full(d, rho))
 
 
 class _MinimumOnRows(NamedTuple):
@@ -271,34 +342,6 @@ def _piqp(H: Array, c: Array, G: Array, h: Array, tolerance: float) -> tuple[Arr
     if status not in (piqp.PIQP_SOLVED, piqp.PIQP_MAX_ITER_REACHED):
         raise SolverError(f"PIQP ended with {status}; use a larger cutoff, or a ridge")
     return np.array(solver.result.x), np.array(solver.result.z_u)
-
-
-def _solution(
-    coordinates: ComponentCoordinates,
-    y: Array,
-    rho: Weights,
-    point: VariationPoint,
-    rounds: int,
-    rows: int,
-    exact: bool,
-) -> VariationSolution:
-    v = solve_triangular(coordinates.metric, point.u)
-    if exact and v.any():
-        v = equate_active_rows(coordinates.parts, coordinates.metric, rho, v, point.xi)
-    values = coordinates.parts @ v
-    t = np.abs(values).max(axis=1)
-    if exact:
-        t[t <= max(1e-9 * float(t.max()), 1e-12 * float(np.abs(y).max()))] = 0.0
-    xi_minus, xi_plus = sides_of(point.xi, rho)
-    return VariationSolution(
-        v=v,
-        maximal_variation=t,
-        xi_minus=xi_minus,
-        xi_plus=xi_plus,
-        rounds=rounds,
-        rows=rows,
-        polished=exact,
-    )
 
 
 def sides_of(net: Array, rho: Weights) -> tuple[Array, Array]:

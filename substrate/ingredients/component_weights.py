@@ -14,7 +14,7 @@ import numpy as np
 from substrate.arrays import Array, positive, real_array
 from substrate.errors import DeclarationError
 
-__all__ = ["Weights", "each_weight", "of_some", "penalty", "per_row", "weights_of"]
+__all__ = ["Weights", "each_weight", "penalty", "weights_of"]
 
 #: One number for all components, or one for each.
 Weights = float | Array
@@ -35,16 +35,6 @@ def weights_of(rho: Any, components: int | None = None, name: str = "rho") -> We
 def penalty(rho: Weights, t: Array) -> float:
     """Return sum_l rho_l t_l."""
     return float(rho @ t) if isinstance(rho, np.ndarray) else float(rho * t.sum())
-
-
-def per_row(rho: Weights) -> Any:
-    """Return the weights beside an array with one row per component."""
-    return rho[:, None] if isinstance(rho, np.ndarray) else rho
-
-
-def of_some(rho: Weights, which: Any) -> Weights:
-    """Return the weights of some of the components."""
-    return np.asarray(rho[which]) if isinstance(rho, np.ndarray) else rho
 
 
 def each_weight(rho: Weights, components: int) -> Iterator[float]:

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from problems import MaximalVariationClassifier, MaximalVariationRegressor, load
 from problems.reduced_maximal_variation import closed_form, declare
 from substrate.errors import DeclarationError
-from substrate.fits.variation import solve_on_rows
+from substrate.fits.variation import VariationPoint, polish
 from substrate.kernels import RBF, Componentwise, Linear
 from substrate.reduced import Basis
 
@@ -133,6 +133,6 @@ def test_few_rows_bound_few_directions():
     target = np.array([1.0, -1.0, 2.0, 0.5, 0.3])
     rows = parts[:, 0]
     free = target - rows.T @ np.linalg.solve(rows @ rows.T, rows @ target)
-    found = solve_on_rows(parts, np.eye(5), target, 100.0)
-    assert_allclose(found.point.u, free, atol=1e-8)
-    assert_allclose(target - np.tensordot(found.point.xi, parts, 2), free, atol=1e-8)
+    found = polish(parts, target, np.full(2, 100.0), VariationPoint(free, np.zeros((2, 1))))
+    assert_allclose(found.u, free, atol=1e-8)
+    assert_allclose(target - np.tensordot(found.xi, parts, 2), free, atol=1e-8)
