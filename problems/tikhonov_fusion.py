@@ -45,7 +45,7 @@ from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.spectrum import Spectrum, centred_spectrum
 from substrate.least_squares.validation import ValidationCriterion
 from substrate.search.gamma_result import GammaSearch
-from substrate.search.gamma_search import GAP, search_spectra
+from substrate.search.gamma_search import GAP, search_gamma
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare", "search"]
 
@@ -154,7 +154,7 @@ def _search(
 ) -> tuple[Spectrum, GammaSearch]:
     spectrum = centred_spectrum(gram)
     criterion = ValidationCriterion.of(spectrum, y, below, target_val)
-    return spectrum, search_spectra(criterion, [spectrum], gamma_range, gap)
+    return spectrum, search_gamma(criterion, gamma_range, gap)
 
 
 def _check_arguments(n: int, y: Any, K_val: Any, y_val: Any, task: str) -> tuple[Array, Array, Array]:

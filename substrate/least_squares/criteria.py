@@ -158,6 +158,11 @@ class Criterion(ABC):
     pooled: bool
 
     @property
+    def spectra(self) -> tuple[Spectral, ...]:
+        """The spectrum, as a sum of criteria has several."""
+        return (self.spectrum,)
+
+    @property
     def size(self) -> int:
         """Terms in a sum, for its rounding error."""
         return self.spectrum.n

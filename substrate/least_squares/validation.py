@@ -11,7 +11,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.errors import DataError
-from substrate.least_squares.criteria import Criterion, Samples, lost_by_moves
+from substrate.least_squares.criteria import Criterion, Samples, Spectral, lost_by_moves
 from substrate.least_squares.spectrum import Spectrum
 from substrate.numbers import at_most
 from substrate.threads import blas_threads
@@ -112,6 +112,11 @@ class CriterionSum:
         """Count lambda from the same point on in all parts."""
         lift = max(criterion.lift for criterion in criteria)
         return cls(tuple(criterion.with_lift(lift) for criterion in criteria), tuple(weights))
+
+    @property
+    def spectra(self) -> tuple[Spectral, ...]:
+        """The spectra of all parts."""
+        return tuple(criterion.spectrum for criterion in self.criteria)
 
     @property
     def size(self) -> int:

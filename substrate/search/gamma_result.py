@@ -1,7 +1,7 @@
 """What a search of gamma found: the choice, its criterion, the lower bound, and the facts for a certificate."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -25,16 +25,22 @@ class GammaSearch:
     gamma: Array
     values: Array
     bounds: Array
-    slack: Array
     unit: float
     gamma_range: tuple[float, float]
     gap: float
-    intervals: int
     evaluations: int
     seen: Array
     curve: Array
+    slack: Any = 0.0
+    intervals: int = 0
     floor: Any = 0.0
     ended: bool = False
+
+    def per_weight(self, unit: float) -> Self:
+        """Return the same for weights in other units: gammas are divided by the unit of those that were searched."""
+        low, high = (end / unit for end in self.gamma_range)
+        gamma = np.clip(self.gamma / unit, low, high)
+        return replace(self, gamma=gamma, gamma_range=(low, high), seen=self.seen / unit)
 
     @property
     def criterion(self) -> Array:
@@ -67,17 +73,15 @@ class GammaSearch:
         """Return the gap of the worst output as a row; none without a lower bound."""
         if not self.is_certified:
             return ()
-        formula = "criterion - lower bound, over the range of gamma"
-        floors = np.broadcast_to(self.floor, self.values.shape)
         rows = [
             Row(
                 name="gap of gamma",
                 value=float(value - bound),
                 scale=float(value + floor / self.gap),
                 tolerance=self.gap,
-                formula=formula,
+                formula="criterion - lower bound, over the range of gamma",
             )
-            for value, bound, floor in zip(self.values, self.bounds, floors, strict=True)
+            for value, bound, floor in np.broadcast(self.values, self.bounds, self.floor)
         ]
         return (max(rows, key=lambda row: row.relative),)
 
@@ -99,9 +103,9 @@ class GammaSearch:
         effort = f"{self.intervals} intervals, {self.evaluations} evaluations, rounding {rounding:.1e}"
         if not self.is_certified:
             effort = f"{self.evaluations} points of a grid, without a lower bound"
-        return (("gamma searched", description), ("search of gamma", effort), *self._to_widen())
+        return (("gamma searched", description), ("search of gamma", effort))
 
-    def _to_widen(self) -> tuple[tuple[str, str], ...]:
+    def advice(self) -> tuple[tuple[str, str], ...]:
         """Return what to do where the gap is not met."""
         if all(row.passes for row in self.rows()):
             return ()

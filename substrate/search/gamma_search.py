@@ -16,8 +16,8 @@ millionth of a millionth of the variance of y; the record says so.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from substrate.arrays import Array, ascending_pair, positive
 from substrate.errors import DeclarationError
 from substrate.least_squares.criteria import Criterion, Samples, Spectral
 from substrate.least_squares.regularization import Regularization
-from substrate.least_squares.spectrum import Spectrum
 from substrate.least_squares.validation import CriterionSum
 from substrate.numbers import relative_rounding
 from substrate.search.gamma_result import GammaSearch
@@ -34,13 +33,12 @@ from substrate.search.polynomial_minimum import (
     LEBESGUE,
     coefficients,
     interpolation_error,
-    largest_on_cells,
-    minimum_of_polynomial,
+    minima_of_polynomial,
     points,
 )
 from substrate.search.range_end import HIGHEST_PRICE, NEGLIGIBLE, is_affordable
 
-__all__ = ["GAP", "gamma_ends", "lambda_range", "search_gamma", "search_spectra", "search_widest"]
+__all__ = ["GAP", "gamma_ends", "lambda_range", "search_gamma", "search_range"]
 
 #: Default relative distance between criterion and lower bound.
 GAP = 1e-4
@@ -82,27 +80,21 @@ def lambda_range(spectra: Sequence[Spectral], gammas: Any = None) -> tuple[float
     return low, high
 
 
-def search_spectra(
-    criterion: Criterion | CriterionSum, spectra: Sequence[Spectrum], gammas: Any = None, gap: float = GAP
-) -> GammaSearch:
-    """Minimise over a given range of gamma, or over the range that matters, which ends where rounding fills the gap."""
-    if gammas is not None:
-        return search_gamma(criterion, lambda_range(spectra, gammas), gap)
-    return search_widest(criterion, lambda_range(spectra), gap)
+def search_gamma(criterion: Criterion | CriterionSum, gammas: Any = None, gap: float = GAP) -> GammaSearch:
+    """Minimise over a given range of gamma, or over a default one, which ends where rounding may decide, or where the
+    criterion is negligible.
 
-
-def search_widest(criterion: Criterion | CriterionSum, lambdas: tuple[float, float], gap: float = GAP) -> GammaSearch:
-    """Minimise over a default range, which ends where rounding may decide, or the criterion is negligible.
-
-    It ends earlier where that proves the gap at an affordable price (:mod:`~substrate.search.range_end`).
+    A default range ends earlier where that proves the gap at an affordable price
+    (:mod:`~substrate.search.range_end`).
     """
-    low, high = lambdas
-    end = _end_of_range(criterion, low, high)
-    result = first = search_gamma(criterion, (end, high), gap)
-    begin = end
+    low, high = lambda_range(criterion.spectra, gammas)
+    if gammas is not None:
+        return search_range(criterion, (low, high), gap)
+    begin = end = _end_of_range(criterion, low, high)
+    result = first = search_range(criterion, (end, high), gap)
     while not result.is_closed and _STEP * end < high and (result.slack > 0.25 * gap * result.values).any():
         end *= _STEP
-        result = search_gamma(criterion, (end, high), gap)
+        result = search_range(criterion, (end, high), gap)
         if not is_affordable(result.values, first.values, gap, first.floor, HIGHEST_PRICE):
             result, end = first, begin  # the proof would cost too much
             break
@@ -155,7 +147,7 @@ def gamma_ends(gammas: Any) -> tuple[float, float]:
     return ascending_pair(gammas, "the range of gamma")
 
 
-def search_gamma(
+def search_range(
     criterion: Criterion | CriterionSum,
     lambdas: tuple[float, float],
     gap: float = GAP,
@@ -164,131 +156,94 @@ def search_gamma(
     """Minimise a criterion over lambda between two ends, every output on its own."""
     gap = positive(gap, "gap")
     low, high = (float(Regularization.from_lambda(value).log_lambda(criterion.lift)) for value in lambdas)
-    count = max(1, int(np.ceil((high - low) / _LENGTH)))
-    edges = np.linspace(low, high, count + 1)
+    edges = np.linspace(low, high, max(1, int(np.ceil((high - low) / _LENGTH))) + 1)
     todo = np.column_stack([edges[:-1], edges[1:]])
-    best = _Best(criterion, low, high, gap)
-    bounds, slacks = np.full(criterion.outputs, np.inf), np.zeros(criterion.outputs)
-    intervals = 0
+    best, bounds, slacks = np.full(criterion.outputs, np.inf), np.full(criterion.outputs, np.inf), np.zeros(1)
+    places, values, intervals = list[Array](), list[Array](), 0
+
+    def sample(t: Array) -> Samples:
+        nonlocal best
+        samples = criterion.sample(t)
+        places.append(t.ravel())
+        values.append(samples.values.reshape(t.size, -1))
+        best = np.minimum(best, values[-1].min(axis=0))
+        return samples
+
     while todo.size:
         intervals += len(todo)
-        pieces = best.explore(todo)
-        halves: list[tuple[float, float]] = []
-        for piece in pieces:
-            above, below = piece.lower - piece.error, piece.below
+        middle, half = todo.mean(axis=1)[:, None], 0.5 * (todo[:, 1] - todo[:, 0])[:, None]
+        samples = sample(middle + half * points())
+        pieces = [_bound_interval(criterion, float(h), samples, number) for number, h in enumerate(half[:, 0])]
+        # the minima of the interpolants, which may lie between the points
+        inner = [m + h * p.points[p.minima < best * (1.0 + _TIE)] for m, h, p in zip(middle, half, pieces, strict=True)]
+        if sum(each.size for each in inner):
+            sample(np.clip(np.unique(np.concatenate(inner)), low, high)[None, :])
+        halves = list[tuple[float, float]]()
+        for (start, stop), piece in zip(todo.tolist(), pieces, strict=True):
             # halving helps as long as the bound suffers from the interpolant rather than from rounding, or from the
             # rounding of blocks at the far end of the interval
-            open_still = below < (1.0 - 0.5 * gap) * best.values
-            is_split = (piece.rounding > 0.05 * gap * best.values) & (piece.stop - piece.start > _SHORT)
-            halve = open_still & ((piece.error > 2.0 * piece.rounding) | (is_split & piece.is_conditioned))
+            open_still = piece.below < (1.0 - 0.5 * gap) * best
+            is_split = (piece.rounding > 0.05 * gap * best) & (stop - start > _SHORT) & piece.is_conditioned
+            halve = open_still & ((piece.error > 2.0 * piece.rounding) | is_split)
             if halve.any() and intervals + len(halves) + 2 <= most_intervals:
-                middle = 0.5 * (piece.start + piece.stop)
-                halves += [(piece.start, middle), (middle, piece.stop)]
+                between = 0.5 * (start + stop)
+                halves += [(start, between), (between, stop)]
             else:
                 # the effect of rounding: half of the error, and as much in bounding the interpolant
-                taken = 3.0 * piece.rounding + np.maximum(above - below, 0.0)
-                slacks = np.where(below < bounds, taken, slacks)
-                bounds = np.minimum(bounds, below)
+                taken = 3.0 * piece.rounding + np.maximum(piece.lower - piece.error - piece.below, 0.0)
+                slacks = np.where(piece.below < bounds, taken, slacks)
+                bounds = np.minimum(bounds, piece.below)
         todo = np.array(halves)
-    places, curve = best.path()
+    t, first = np.unique(np.concatenate(places), return_index=True)
+    curve = np.concatenate(values)[first]
+    ties: Any = curve <= best * (1.0 + _TIE)  # of which the largest lambda, the smoothest machine, is taken
     return GammaSearch(
-        gamma=Regularization.from_log_lambda(best.places, criterion.lift).gamma,
-        values=best.values,
-        bounds=np.minimum(np.maximum(bounds, 0.0), best.values),
-        slack=np.minimum(slacks, best.values),
+        gamma=Regularization.from_log_lambda(np.where(ties, t[:, None], low).max(axis=0), criterion.lift).gamma,
+        values=best,
+        bounds=np.minimum(np.maximum(bounds, 0.0), best),
+        slack=np.minimum(slacks, best),
         unit=criterion.unit,
         gamma_range=(1.0 / lambdas[1], 1.0 / lambdas[0]),
         gap=gap,
         intervals=intervals,
-        evaluations=best.evaluations,
-        seen=Regularization.from_log_lambda(places, criterion.lift).gamma,
-        curve=curve,
+        evaluations=sum(map(len, places)),
+        seen=Regularization.from_log_lambda(t[::-1], criterion.lift).gamma,
+        curve=curve[::-1],
         floor=_negligible(criterion),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _GammaInterval:
-    """An interval with its interpolant's lower bound, error and rounding.
+class _Interval(NamedTuple):
+    """The interpolants on an interval, one per output: their lower bound, error and rounding, and where they are
+    smallest.
 
     ``below`` is the bound that all of these leave; ``is_conditioned`` whether samples have a condition.
     """
 
-    start: float
-    stop: float
     lower: Array
     error: Array
     rounding: Array
     below: Array
+    points: Array
+    minima: Array
     is_conditioned: bool
 
 
-class _Best:
-    """The best points so far, and the evaluation of intervals."""
-
-    def __init__(self, criterion: Criterion | CriterionSum, low: float, high: float, gap: float) -> None:
-        self.criterion, self.low, self.high, self.gap = criterion, low, high, gap
-        self.values = np.full(criterion.outputs, np.inf)
-        self.places = np.full(criterion.outputs, high)
-        self.evaluations = 0
-        self._seen: list[tuple[Array, Array]] = []
-
-    def explore(self, todo: Array) -> list[_GammaInterval]:
-        """Evaluate all intervals at once; then the interpolants' best points, which may lie between the nodes."""
-        middle, half = todo.mean(axis=1)[:, None], 0.5 * (todo[:, 1] - todo[:, 0])[:, None]
-        t = middle + half * points()
-        samples = self.criterion.sample(t)
-        self._take(t.ravel(), samples.values.reshape(t.size, -1))
-        pieces, candidates = [], []
-        for number, (start, stop) in enumerate(todo):
-            piece, best_points = self._bound(start, stop, samples, number)
-            pieces.append(piece)
-            candidates += [0.5 * (start + stop) + 0.5 * (stop - start) * x for x in best_points]
-        if candidates:
-            trial = np.clip(np.unique(candidates), self.low, self.high)[None, :]
-            self._take(trial.ravel(), self.criterion.sample(trial).values[0])
-        return pieces
-
-    def _bound(self, start: float, stop: float, samples: Samples, number: int) -> tuple[_GammaInterval, list[float]]:
-        criterion, values, ceiling = self.criterion, samples.values[number], samples.ceilings[number].max(axis=0)
-        largest = values.max(axis=0)
-        condition = None if samples.condition is None else float(samples.condition[number])
-        summed = _rounding(criterion, largest, ceiling, condition)
-        rounding = LEBESGUE * (summed + relative_rounding(64.0 * DEGREE) * largest)
-        error = rounding + interpolation_error(0.5 * (stop - start), ceiling, criterion.cone, criterion.growth)
-        series = coefficients(values)
-        lower, below, best_points = np.empty(criterion.outputs), np.empty(criterion.outputs), []
-        for k in range(criterion.outputs):
-            best_value = float(self.values[k])
-            minimum = minimum_of_polynomial(series[:, k], best_value, 0.1 * self.gap * best_value + float(rounding[k]))
-            lower[k] = minimum.lower_bound
-            # the decomposition's error falls along the interval: each cell of the interpolant has its own
-            roots = np.sqrt(np.maximum(minimum.cells - error[k], 0.0)) - largest_on_cells(samples.lost[number, :, k])
-            below[k] = float(np.square(np.maximum(roots, 0.0)).min())
-            if minimum.value < best_value * (1.0 + _TIE):
-                best_points.append(minimum.point)
-        piece = _GammaInterval(
-            start=start,
-            stop=stop,
-            lower=lower,
-            error=error,
-            rounding=rounding,
-            below=below,
-            is_conditioned=condition is not None,
-        )
-        return piece, best_points
-
-    def path(self) -> tuple[Array, Array]:
-        """Return every point at which the criterion was evaluated, gamma ascending, and its values there."""
-        t, first = np.unique(np.concatenate([places for places, _ in self._seen]), return_index=True)
-        return t[::-1], np.concatenate([values for _, values in self._seen])[first[::-1]]
-
-    def _take(self, t: Array, values: Array) -> None:
-        self.evaluations += t.size
-        self._seen.append((t, values))
-        for k in range(values.shape[1]):
-            lowest = min(float(values[:, k].min()), float(self.values[k]))
-            level = lowest * (1.0 + _TIE)
-            places = t[values[:, k] <= level]
-            place = self.places[k] if self.values[k] <= level else -np.inf
-            self.places[k], self.values[k] = max(place, places.max(initial=-np.inf)), lowest
+def _bound_interval(
+    criterion: Criterion | CriterionSum, half_length: float, samples: Samples, number: int
+) -> _Interval:
+    """Bound a criterion on the interval of some number."""
+    values, ceiling = samples.values[number], samples.ceilings[number].max(axis=0)
+    largest = values.max(axis=0)
+    condition = None if samples.condition is None else float(samples.condition[number])
+    summed = _rounding(criterion, largest, ceiling, condition)
+    rounding = LEBESGUE * (summed + relative_rounding(64.0 * DEGREE) * largest)
+    error = rounding + interpolation_error(half_length, ceiling, criterion.cone, criterion.growth)
+    lowest, places, minima = zip(*map(minima_of_polynomial, coefficients(values).T), strict=True)
+    stretches = np.column_stack(lowest)
+    # the decomposition's error falls along the interval: each stretch of the interpolant has its own
+    roots = np.sqrt(np.maximum(stretches - error, 0.0)) - samples.lost[number, :-1]
+    below = np.square(np.maximum(roots, 0.0)).min(axis=0)
+    return _Interval(
+        stretches.min(axis=0), error, rounding, below, np.array(places), np.array(minima), condition is not None
+    )

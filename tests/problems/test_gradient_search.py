@@ -7,8 +7,8 @@ from scipy.sparse import csr_array
 
 from problems import LSSVMClassifierCV, LSSVMRegressorCV
 from problems.estimators.chosen import basis_selection, kernel_search
+from problems.estimators.chosen.judgement import Task
 from problems.estimators.chosen.kernel_search import JointCriterion
-from problems.estimators.chosen.tasks import Task
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Laplacian, Linear, Matern, Polynomial, as_kernel
 from substrate.least_squares.left_out_blocks import LeftOutBlocks
@@ -32,6 +32,7 @@ TARGETS = {
 }
 FOLDS = tuple((np.setdiff1d(np.arange(N), fold), fold) for fold in np.array_split(RNG.permutation(N), 3))
 WEIGHTS = RNG.uniform(0.2, 4.0, size=N)
+WEIGHTS /= WEIGHTS.mean()
 KERNELS = {
     "one width": RBF(1.7),
     "a width per column": RBF((1.7, 2.0, 0.9)),

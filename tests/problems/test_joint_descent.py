@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from problems import LSSVMRegressorCV
 from problems.estimators.chosen import kernel_search
+from problems.estimators.chosen.judgement import Task
 from problems.estimators.chosen.kernel_search import JointCriterion
-from problems.estimators.chosen.tasks import Task
 from substrate.kernels import RBF, Laplacian, Matern
 from substrate.least_squares.saddle_system import target_unit
 

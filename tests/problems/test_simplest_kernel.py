@@ -1,15 +1,10 @@
 """The simplest kernel within a standard error: which one is taken, by explicit errors, and what is said."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from problems import LSSVMRegressor, LSSVMRegressorCV, load
-from problems.estimators.chosen.candidates import evaluate, over_candidates, winner
-from problems.estimators.chosen.tasks import Task
-from substrate.kernels import RBF
 
 FACT = "simplest kernel within a standard error"
 
@@ -85,15 +80,3 @@ def test_where_there_is_no_rule():
     few = LSSVMRegressorCV(kernels="families").fit(X[:8], y[:8])
     for model in (listed, both, few):
         assert FACT not in dict(model.certificate_.record)
-
-
-def test_the_bound_is_that_of_all_kernels_after_prices():
-    X, y = heteroscedastic(0)
-    task = Task(X=X, Y=y[:, None], criterion="loo", splits=(), gammas=None, gap=1e-4, pooled=False)
-    good, worse = sorted((evaluate(RBF(sigma), task) for sigma in (1.0, 0.1)), key=lambda one: one.score)
-    assert winner([good, worse]) is good
-    cheap = replace(worse, price=1.01 * worse.score / good.score)
-    assert winner([good, cheap]) is cheap
-    bound = over_candidates([good, cheap], cheap).bounds
-    assert_allclose(bound, np.minimum(cheap.price * good.search.bounds, worse.search.bounds))
-    assert 0.99 * worse.score <= float(bound[0]) <= worse.score

@@ -262,7 +262,7 @@ class ZetaChoice(HoldsMachine):
             how = {"kernel": kernel, "gamma": structure.gamma, "basis": support}
             machine = self._machine_with(self._refitted_type, **how).fit(X, y)
         told = ("refit", f"sparse LS-SVM on {support.size} support vectors and all {X.shape[0]} rows")
-        return Final(machine, kept, (), (told, *structure.facts()))
+        return Final(machine, kept, (), (told, *structure.search.facts()))
 
 
 def rows_of(members: Members, n: int) -> Any:

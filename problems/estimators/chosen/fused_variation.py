@@ -204,7 +204,7 @@ class RhoChoice(SelectorMixin, HoldsMachine):
             return Final(self._machine_with(self._plain_type, **how).fit(X, y), {"rho_": rho})
         machine = self._machine_with(self._plain_type, **how, gamma=structure.gamma).fit(X, y)
         rows = structure.selection(machine.component_support_)
-        return Final(machine, {"rho_": rho, "selection_kernel_": kernel}, rows, structure.facts())
+        return Final(machine, {"rho_": rho, "selection_kernel_": kernel}, rows, structure.search.facts())
 
     def _names(self) -> Any:
         """Return the names of the columns, None without any."""

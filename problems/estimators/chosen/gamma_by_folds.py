@@ -10,13 +10,14 @@ gamma ([DeBrabanter2009]_). Nothing is proved of other values of gamma.
 
 import time
 import warnings
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from problems.estimators.chosen.candidates import EvaluatedKernel
-from problems.estimators.chosen.splits import take_points
+from problems.estimators.chosen.judgement import Candidates, EvaluatedKernel
+from problems.estimators.chosen.rules import criterion_of
+from problems.estimators.chosen.splits import splits_of, take_points
 from problems.estimators.full.ls_svm import LSSVMRegressor
 from problems.estimators.full.saddle_fit import Method
 from problems.estimators.full.shaped import fit_with_shape, has_shape
@@ -27,39 +28,35 @@ from substrate.search.gamma_search import gamma_ends
 
 __all__ = ["choose_by_folds"]
 
-_Estimator = TypeVar("_Estimator")
 #: The values of gamma times the mean weight that are considered unless others are given, and how many for each decade.
 _RANGE, _PER_DECADE = (1e-2, 1e4), 2
 #: How many larger values are tried after the best one: machines of large gamma take the most time.
 _BEYOND = 3
 
 
-def choose_by_folds(model: _Estimator, X: Any, y: Any, sample_weight: Any) -> _Estimator:
+def choose_by_folds(model: Any, X: Any, y: Any, sample_weight: Any) -> None:
     """Choose gamma by folds, and fit the machine at the best value."""
-    estimator: Any = model
-    search = estimator._selector
-    if search.criterion != "folds":
+    if criterion_of(model) != "folds":
         raise DeclarationError(
-            f"cv={estimator.cv!r} is a closed form of the machine without a shape and robust weights; with robust, "
+            f"cv={model.cv!r} is a closed form of the machine without a shape and robust weights; with robust, "
             "monotone, convex or bounds choose gamma by folds, cv=5"
         )
-    if estimator.kernels is not None or estimator.search is not None:
+    if model.kernels is not None or model.search is not None:
         raise DeclarationError(
             "with robust, monotone, convex or bounds gamma is chosen for one kernel: leave kernels and search out, and "
             "choose the kernel without them, or by GridSearchCV"
         )
-    search.check_rules()
-    X, y, given = estimator._check_data(X, y, sample_weight, numeric=True, multi_output=True)
+    X, y, given = model._check_data(X, y, sample_weight, numeric=True, multi_output=True)
     data = (X, y)
-    X, y, weights, rows = estimator._weighted(X, y, given)
-    kernel, v, shaped = search.candidates(X)[0], np.asarray(weights, dtype=np.float64), has_shape(estimator)
-    folds, machine = search.splits(*data, rows), _machine(estimator, kernel)
+    X, y, weights, rows = model._weighted(X, y, given)
+    kernel, v, shaped = model._resolved_kernel(X), np.asarray(weights, dtype=np.float64), has_shape(model)
+    folds, machine = splits_of(model, *data, rows), _machine(model, kernel)
     low, high = (end / float(v.mean()) for end in _RANGE)
-    if estimator.gamma_range is not None:
-        low, high = gamma_ends(estimator.gamma_range)
+    if model.gamma_range is not None:
+        low, high = gamma_ends(model.gamma_range)
     began, gammas, criteria = time.perf_counter(), list[float](), list[float]()
     for gamma in np.geomspace(low, high, int(np.ceil(_PER_DECADE * np.log10(high / low))) + 1):
-        errors = [_fold_errors(search, machine.set_params(gamma=float(gamma)), X, y, v, *fold) for fold in folds]
+        errors = [_fold_errors(model, machine.set_params(gamma=float(gamma)), X, y, v, *fold) for fold in folds]
         counted, left_out = np.concatenate([v[test] for _, test in folds]), np.concatenate(errors)
         unit = float(left_out.max()) or 1.0
         power = 2.0 if shaped else 1.0
@@ -72,35 +69,33 @@ def choose_by_folds(model: _Estimator, X: Any, y: Any, sample_weight: Any) -> _E
         gamma=np.array(gammas[best : best + 1]),
         values=np.array(criteria[best : best + 1]),
         bounds=np.array([-np.inf]),
-        slack=np.zeros(1),
         unit=1.0,
         gamma_range=(gammas[0], gammas[-1]),
         gap=np.inf,
-        intervals=len(gammas) - 1,
         evaluations=len(gammas),
         seen=np.array(gammas),
         curve=np.array(criteria)[:, None],
     )
     seconds = time.perf_counter() - began
-    judged = EvaluatedKernel(kernel, found, criteria[best], error=0.0, seconds=seconds)
-    search.keep_search([judged], judged, True)
+    judged = EvaluatedKernel(kernel, found, criteria[best], seconds=seconds)
+    model._keep_search(Candidates([judged], judged), True)
     tried = f"{len(gammas)} values from {gammas[0]:.3g} to {gammas[-1]:.3g}, by {len(folds)} folds"
     facts = (("choice of gamma", f"the best of {tried}; nothing is proved of others"),)
-    Y, gamma = np.reshape(y, (-1, 1)), (estimator.gamma_,)
+    Y, gamma = np.reshape(y, (-1, 1)), (model.gamma_,)
     if shaped:
-        return fit_with_shape(model, X, Y, rows, v, gamma, kernel, ((), facts))
-    fit = estimator._model.solve(kernel, X, Y, gamma, v, Method.closed_form(estimator._tolerance()))
-    estimator._model.keep(X, rows, kernel, fit._replace(facts=(*fit.facts, *facts)), gamma, v, True)
-    return model
+        fit_with_shape(model, X, Y, rows, v, gamma, kernel, ((), facts))
+        return
+    fit = model._model.solve(kernel, X, Y, gamma, v, Method.closed_form(model._tolerance()))
+    model._model.keep(X, rows, kernel, fit._replace(facts=(*fit.facts, *facts)), gamma, v, True)
 
 
-def _fold_errors(search: Any, machine: Any, X: Any, y: Array, v: Array, train: Array, test: Array) -> Array:
+def _fold_errors(model: Any, machine: Any, X: Any, y: Array, v: Array, train: Any, test: Any) -> Array:
     """Return the sizes of the errors of the machine of some rows at others."""
     of_fold = clone(machine)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit to all rows gives them
-        of_fold.fit(take_points(search.estimator, X, train, train), y[train], sample_weight=v[train])
-        predicted = of_fold.predict(take_points(search.estimator, X, test, train))
+        of_fold.fit(take_points(model, X, train, train), y[train], sample_weight=v[train])
+        predicted = of_fold.predict(take_points(model, X, test, train))
     return np.asarray(np.abs(np.ravel(y[test]) - np.ravel(predicted)))
 
 

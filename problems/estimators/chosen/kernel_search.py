@@ -38,15 +38,16 @@ error; of classes, where the wrong rows are fewer by more than two
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self, get_args
+from typing import Any, Self
 
 import numpy as np
+from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from problems.estimators.chosen.candidates import EvaluatedKernel
-from problems.estimators.chosen.families import at_median_widths
+from problems.estimators.chosen.families import at_median_widths, is_families
+from problems.estimators.chosen.judgement import Candidates, EvaluatedKernel, Task, centred_points
+from problems.estimators.chosen.rules import Widths, widths_of
 from problems.estimators.chosen.simplest_kernel import End, LeftOutLosses
-from problems.estimators.chosen.tasks import Task, centred_points
 from substrate.arrays import Array, is_device_array, is_sparse
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Kernel, Laplacian, Matern, PowerExponential
@@ -55,14 +56,12 @@ from substrate.least_squares.factored_criteria import FactoredCriterion
 from substrate.least_squares.left_out_blocks import LeftOutBlocks
 from substrate.numbers import ROUNDED_ONCE
 from substrate.progress import Progress
-from substrate.search.gamma_search import gamma_ends
 from substrate.threads import blas_threads
 
-__all__ = ["MOST_KERNELS", "Judge", "Widths", "check_slopes", "check_widths", "judge_each", "search_by_slopes"]
+__all__ = ["search_kernels"]
 
 #: A function that finds the best gamma of a kernel, with its bound.
 Judge = Callable[[Kernel], EvaluatedKernel]
-Widths = Literal["auto", "shared", "each"]
 #: Kernels of a distance, whose width may be shared.
 Shared = RBF | Laplacian | Matern | PowerExponential
 
@@ -94,14 +93,6 @@ _UNKNOWN = 1e2
 _ENDS = (float(np.log(1e-11)), float(np.log(10.0)))
 
 
-def check_widths(widths: Any, search: Any) -> None:
-    """Refuse a parameter ``widths`` that is none, or that no search would heed."""
-    if widths is not None and not (isinstance(widths, str) and widths in get_args(Widths)):
-        raise DeclarationError(f"widths must be None, 'auto', 'shared' or 'each', received {widths!r}")
-    if widths is not None and search != "gradient":
-        raise DeclarationError(f"widths={widths!r} is decided by search='gradient', received search={search!r}")
-
-
 def check_slopes(kernels: Sequence[Kernel], X: Any) -> None:
     """Refuse a search by slopes where there are none."""
     if is_device_array(X) or is_sparse(X):
@@ -114,15 +105,30 @@ def check_slopes(kernels: Sequence[Kernel], X: Any) -> None:
         raise DeclarationError(f"{kernels[0]!r} has no parameter to search; give kernels= or search=None")
 
 
+def search_kernels(model: Any, kernels: list[Kernel], judge: Judge, task: Task) -> Candidates:
+    """Return the judged candidates, and, where ``search`` says so, where searches by the slopes of a task end."""
+    by_slopes = model.search == "gradient"
+    most = MOST_KERNELS if model.max_evaluations is None else int(model.max_evaluations)
+    if by_slopes:
+        check_slopes(kernels, task.X)
+    n_jobs = None if model.basis is not None else model.n_jobs
+    progress = Progress(len(kernels) + (most if by_slopes else 0), shown=bool(model.verbose))
+    try:
+        if by_slopes:
+            by_family = is_families(model.kernels)
+            how = widths_of(model), by_family, most, n_jobs, progress
+            judged, tried, facts = search_by_slopes(kernels, task, judge, *how)
+        else:
+            judged, tried, facts = judge_each(kernels, judge, n_jobs, progress), 0, ()
+    finally:
+        progress.close()
+    return Candidates(judged, min(judged, key=lambda one: one.score), tried, facts)
+
+
 def judge_each(kernels: Sequence[Kernel], judge: Judge, n_jobs: Any, progress: Progress) -> list[EvaluatedKernel]:
     """Judge every kernel, several at a time if requested."""
-    judged: Any = map(judge, kernels)
-    if n_jobs not in (None, 1) and len(kernels) > 1:
-        from joblib import Parallel, delayed
-
-        judged = Parallel(n_jobs=n_jobs, return_as="generator")(delayed(judge)(kernel) for kernel in kernels)
     results = []
-    for result in judged:
+    for result in Parallel(n_jobs=n_jobs, return_as="generator")(delayed(judge)(kernel) for kernel in kernels):
         progress.step(result.kernel)
         results.append(result)
     return results
@@ -135,7 +141,7 @@ class JointCriterion:
     X: Any
     criterion: FactoredCriterion
     weights: Array
-    size: float
+    unit: float
     floor: float
     ends: tuple[float, float]
     is_given: bool
@@ -143,21 +149,19 @@ class JointCriterion:
     @classmethod
     def of(cls, kernel: Kernel, task: Task) -> Self:
         """Build the criterion of a task, for kernels with the parameters of this one."""
-        X, n = centred_points(kernel, task.X), int(task.Y.shape[0])
-        size = 1.0 if task.weights is None else float(task.weights.mean())
-        weights = None if task.weights is None else task.weights / size
+        X = centred_points(kernel, task.X)
         kind, blocks = task.criterion, task.blocks
         if kind == "folds":
-            kind, blocks = "blocks", LeftOutBlocks.of_splits(n, task.splits)
+            kind, blocks = "blocks", LeftOutBlocks.of_splits(int(task.Y.shape[0]), task.splits)
         floor, ends = 10.0 / max(task.gap, 1e-5) * (ROUNDED_ONCE + kernel.rounding(X)), _ENDS
         if task.gammas is not None:
-            low, high = (size * end for end in gamma_ends(task.gammas))
+            low, high = task.gammas
             floor, ends = 0.0, (-float(np.log(high)), -float(np.log(low)))
         return cls(
             X=X,
-            criterion=FactoredCriterion.of(kind, task.unit_targets(), weights, blocks),
-            weights=np.ones(n) if weights is None else weights,
-            size=size,
+            criterion=FactoredCriterion.of(kind, task.unit_targets(), task.weights, blocks),
+            weights=task.row_weights,
+            unit=task.unit,
             floor=floor,
             ends=ends,
             is_given=task.gammas is not None,
@@ -166,7 +170,7 @@ class JointCriterion:
     def place_of(self, kernel: Kernel, gamma: float) -> float:
         """Return the t that belongs to a gamma."""
         _, trace, total = self._matrix(kernel)
-        lam = 1.0 / (gamma * self.size)
+        lam = 1.0 / (gamma * self.unit)
         if not self.is_given:
             lam = (lam - self.floor * total) / trace if trace > 0.0 else 0.0
         return float(np.clip(np.log(max(lam, 1e-300)), *self.ends))
@@ -192,7 +196,7 @@ class JointCriterion:
                 slope.flat[:: v.size + 1] += (share + self.floor * rate) * v
             slopes = np.append(kernel.scale_gradient(self.X, self.X, slope), step * rate)
         is_known = np.isfinite(value) and value > 0.0 and np.isfinite(slopes).all()
-        return (value, slopes, 1.0 / (lam * self.size)) if is_known else None
+        return (value, slopes, 1.0 / (lam * self.unit)) if is_known else None
 
     def _matrix(self, kernel: Kernel) -> tuple[Array, float, float]:
         """Return K, and the traces of V^(1/2) K V^(1/2) with and without the projection."""
@@ -298,8 +302,9 @@ def search_by_slopes(
     most: int,
     n_jobs: Any,
     progress: Progress,
-) -> list[EvaluatedKernel]:
-    """Return the judged candidates, and where descents of at most ``most`` kernels each end.
+) -> tuple[list[EvaluatedKernel], int, tuple[tuple[str, str], ...]]:
+    """Return the judged candidates, and where descents of at most ``most`` kernels each end; how many kernels were
+    tried on the way, and what was decided.
 
     Of families one kernel each descends, of a list the best one; ``widths`` is what the search may do with a kernel of
     one shared width, None: no more than refine it.
@@ -311,7 +316,7 @@ def search_by_slopes(
     if not by_family:
         best = min((one for one in judged if one.kernel.scales()), key=lambda one: one.score)
         if (best.search.values <= np.maximum(_EXACT * best.search.curve.max(axis=0), best.search.floor)).all():
-            return judged
+            return judged, 0, ()
         starts, gammas = [best.kernel], [float(np.exp(np.log(best.search.gamma).mean()))]
     descents = [
         Descent(kernel, task, gamma, _PENALTY, progress).settle(max(5, most // 8), _NEARLY)
@@ -321,9 +326,9 @@ def search_by_slopes(
     for descent in descents:
         if descent.end.value <= least + _REACH:
             descent.settle(most - descent.tried)
-    for descent in descents:
-        if by_family or descent.end.kernel != descent.kernel:
-            judged.append(replace(judge(descent.end.kernel), tried=descent.tried - 1))
+    ended = [descent for descent in descents if by_family or descent.end.kernel != descent.kernel]
+    judged += [judge(descent.end.kernel) for descent in ended]
+    tried = sum(descent.tried - 1 for descent in ended)
     ends = sorted((descent.end for descent in descents), key=lambda end: end.value)
     wide = [(widen_to_inputs(end.kernel, task.X), end.gamma) for end in ends] if widths in ("auto", "each") else []
     further = [
@@ -332,25 +337,27 @@ def search_by_slopes(
         if kernel is not None
     ]
     if not further:
-        return judged
-    each, said = min((descent.end for descent in further), key=lambda end: end.value), "one per input, as asked for"
+        return judged, tried, ()
+    each = min((descent.end for descent in further), key=lambda end: end.value)
+    is_better, said = True, "one per input, as asked for"
     if widths == "auto":
-        first, second = LeftOutLosses.of(each, task), LeftOutLosses.of(ends[0], task)
-        gain, error = first.gain_over(second)
-        if not task.pooled:  # the optimism of that many more numbers
-            gain -= 2.0 * (task.X.shape[1] - 1) / first.losses.size * float(first.shares @ first.losses)
-        loses = "wrong rows" if task.pooled else "squares of rows left out"
-        error *= _FOR_CLASSES if task.pooled else 1.0
-        said = f"{loses} with one per input less by {gain:.3g}, more than {error:.2g} is needed: "
-        said += "one per input" if gain > error else "shared"
-        if not gain > error:
-            return _saying(judged, said)
-    tried = sum(descent.tried for descent in further) - 1
-    return _saying([*judged, replace(judge(each.kernel), tried=tried)], said)
+        is_better, said = predicts_better(each, ends[0], task)
+    if is_better:
+        judged, tried = [*judged, judge(each.kernel)], tried + sum(descent.tried for descent in further) - 1
+    return judged, tried, (("widths", said),)
 
 
-def _saying(judged: list[EvaluatedKernel], said: str) -> list[EvaluatedKernel]:
-    return [replace(one, facts=(("widths", said),)) for one in judged]
+def predicts_better(each: End, shared: End, task: Task) -> tuple[bool, str]:
+    """Return whether one width per input predicts rows left out better than a shared one, and by how much, in words."""
+    first, second = LeftOutLosses.of(each, task), LeftOutLosses.of(shared, task)
+    gain, error = first.gain_over(second)
+    loses = "squares of rows left out"
+    if task.pooled:
+        loses, error = "wrong rows", _FOR_CLASSES * error
+    else:  # the optimism of that many more numbers
+        gain -= 2.0 * (task.X.shape[1] - 1) / first.losses.size * float(first.shares @ first.losses)
+    said = f"{loses} with one per input less by {gain:.3g}, more than {error:.2g} is needed: "
+    return gain > error, said + ("one per input" if gain > error else "shared")
 
 
 def widen_to_inputs(kernel: Kernel, X: Any) -> Kernel | None:

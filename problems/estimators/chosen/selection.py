@@ -9,29 +9,43 @@ or a search in the logarithms of the kernel's scales, by slopes, and then local
 of training and validation of [Pelckmans2005]_ eq. (17)-(19), see :mod:`problems.tikhonov_fusion`.
 """
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, fields
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from problems.estimators.chosen.basis_selection import BasisSearch
-from problems.estimators.chosen.block_rule import BLOCKS, blocks_of, check_groups
-from problems.estimators.chosen.candidates import winner
-from problems.estimators.chosen.dense_search import DenseSearch
+from problems.estimators.chosen import families
+from problems.estimators.chosen.basis_selection import choose_on_basis
 from problems.estimators.chosen.gamma_by_folds import choose_by_folds
+from problems.estimators.chosen.gamma_by_noise import judge_by_noise
 from problems.estimators.chosen.input_ranking import rank_inputs
-from problems.estimators.chosen.kernel_search import Widths
-from problems.estimators.chosen.over_gamma import RECOMMENDED
-from problems.estimators.chosen.tasks import Task
+from problems.estimators.chosen.judgement import Candidates, Task, evaluate
+from problems.estimators.chosen.kernel_search import search_kernels
+from problems.estimators.chosen.rules import Widths, blocks_of, check_groups, check_rules, criterion_of, widths_of
+from problems.estimators.chosen.simplest_kernel import prefer_simplest
+from problems.estimators.chosen.splits import splits_of
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
+from problems.estimators.full.saddle_fit import Method, fit_saddle
 from problems.estimators.full.shaped import has_closed_forms
 from problems.estimators.shared.absent import Absent
 from problems.estimators.shared.base import Uses
-from substrate.arrays import to_numpy
+from problems.estimators.shared.checks import warn_if_unscaled
+from substrate.arrays import is_sparse, to_numpy
 from substrate.errors import DataError, DeclarationError
+from substrate.gram import Gram
+from substrate.kernels import Kernel
 from substrate.search.gamma_search import GAP
+from substrate.threads import blas_threads
 
-__all__ = ["GammaChoice", "LSSVMClassifierCV", "LSSVMRegressorCV"]
+__all__ = ["GammaChoice", "LSSVMClassifierCV", "LSSVMRegressorCV", "recommended"]
+
+
+@classmethod  # type: ignore[misc]
+def recommended(cls: Any, /, **changes: Any) -> Any:
+    """The estimator that ``substrate fit`` uses, with ``changes``: families of kernels, refined where it can."""
+    own = {one.name for one in fields(cls) if one.init}
+    return cls(**({name: value for name, value in families.RECOMMENDED.items() if name in own} | changes))
 
 
 @dataclass(eq=False, repr=False)
@@ -41,7 +55,6 @@ class GammaChoice:
     It comes before the estimator whose gamma is chosen; :class:`LSSVMRegressorCV` documents the parameters.
     """
 
-    _selector_type: ClassVar[Any] = DenseSearch
     _page: ClassVar[str] = "tikhonov_fusion"
     _chooses: ClassVar[str | None] = "gamma"
     # what a search chooses or does not use is no parameter of its machine
@@ -63,13 +76,7 @@ class GammaChoice:
     verbose: int = 0
     reach: int | None = None
 
-    @property
-    def _selector(self) -> Any:
-        """The selector of this estimator: on all rows, or on a basis."""
-        model: Any = self
-        return (DenseSearch if model.basis is None else BasisSearch)(self)
-
-    recommended = RECOMMENDED
+    recommended = recommended
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Choose, then fit to all rows.
@@ -81,20 +88,28 @@ class GammaChoice:
         :place [Cawley2004]_ section 3: model selection by leave-one-out, over scales and gamma
         """
         model: Any = self
-        search, pooled = model._selector, bool(model._labels)
         model._begin_fit()
         model._model.refuse_combinations()
+        check_rules(model)
         if model.basis is not None:
-            search.fit(X, y, sample_weight, {"groups": groups})
-            return self
-        if not has_closed_forms(model):
-            if groups is not None or (isinstance(self.cv, str) and self.cv in BLOCKS):
-                raise DeclarationError(
-                    "a machine with a shape or robust weights is chosen by folds, not by groups or blocks of rows: use "
-                    "a number of folds, or splits such as GroupKFold(5).split(X, y, groups)"
-                )
-            return choose_by_folds(self, X, y, sample_weight)
-        search.check_rules()
+            if groups is not None:
+                raise DeclarationError("groups is of a search on all rows; leave basis=None, or leave groups out")
+            choose_on_basis(model, X, y, sample_weight)
+        elif has_closed_forms(model):
+            self._choose_on_all_rows(X, y, sample_weight, groups)
+        elif groups is not None:
+            raise DeclarationError(
+                "a machine with a shape or robust weights is chosen by folds, not by groups or blocks of rows: use "
+                "a number of folds, or splits such as GroupKFold(5).split(X, y, groups)"
+            )
+        else:
+            choose_by_folds(model, X, y, sample_weight)
+        return self
+
+    def _choose_on_all_rows(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
+        """Judge kernels by one decomposition each, and fit the best one at its gamma."""
+        model: Any = self
+        pooled, criterion = bool(model._labels), criterion_of(model)
         model._check_coding()
         X, y, given = model._check_data(X, y, sample_weight, numeric=not pooled, multi_output=not pooled)
         data = (X, y)
@@ -102,31 +117,93 @@ class GammaChoice:
         X, y, weights, kept = model._weighted(X, y, given)
         coded = model._encode(y)
         Y = coded.codes(y)
-        one_output = Y.shape[1] == 1
-        kernels = search.candidates(X)
+        one_output, v = Y.shape[1] == 1, to_numpy(weights)
+        unit = float(v.mean())
+        border = model._model.border(X, weights)
+        kernels = self._candidates(X)
+        splits = splits_of(model, *data, kept, groups) if criterion == "folds" else ()
+        blocks, validated = blocks_of(model, X, None if groups is None else groups[kept])
         task = Task(
             X=X,
             Y=Y,
-            criterion=search.criterion,
-            splits=search.splits(*data, kept, groups),
-            gammas=self.gamma_range,
+            criterion=criterion,
+            splits=splits,
+            gammas=None if self.gamma_range is None else (unit * self.gamma_range[0], unit * self.gamma_range[1]),
             gap=float(self.gap),
             pooled=pooled,
-            weights=None if (to_numpy(weights) == 1.0).all() else weights,
-            border=model._model.border(X, weights),
-            blocks=blocks_of(model, int(Y.shape[0]), None if groups is None else groups[kept]),
+            weights=None if (v == 1.0).all() else v / unit,
+            unit=unit,
+            border=border,
+            blocks=blocks,
         )
-        judged = search.search(kernels, task)
-        best = winner(judged)
-        fit = search.fit_final(X, Y, judged, best, task.weights)
-        gammas = tuple(float(gamma) for gamma in np.broadcast_to(best.search.gamma, Y.shape[1]))
-        search.keep_search(judged, best, pooled or one_output)
+        with blas_threads(int(Y.shape[0])):
+            found = self._judge(kernels, task)
+        gammas = tuple(float(gamma) for gamma in np.broadcast_to(found.best.search.gamma, Y.shape[1]))
+        kernel, method = found.best.kernel, Method.closed_form(model._tolerance())
+        fit = fit_saddle(kernel, X, Y, gammas, weights, method, gram=Gram.of(kernel, X), border=border)
+        self._keep_search(found, pooled or one_output)
         model._model.keep_noise(Y, fit, gammas, one_output)
         model._keep_classes(coded, Y)
-        described = search.describe(fit, task)
-        signed = described._replace(support_values=coded.sign(Y, fit.support_values))
-        model._model.keep(X, kept, best.kernel, signed, gammas, weights, one_output)
-        return self
+        validated = {"loo": "every row left out in turn", "folds": f"{len(splits)} folds"}.get(criterion, validated)
+        facts = (*fit.facts, *self._search_facts(found), *((("validated on", validated),) if validated else ()))
+        signed = fit._replace(support_values=coded.sign(Y, fit.support_values), rows=(*fit.rows, *found.rows()))
+        model._model.keep(X, kept, kernel, signed._replace(facts=facts), gammas, weights, one_output)
+
+    def _candidates(self, X: Any) -> list[Kernel]:
+        """Return the kernels to judge, made of those given as the model makes its own, their widths as numbers."""
+        model: Any = self
+        if self.kernels is None:
+            return [model._resolved_kernel(X)]
+        kernels = [model._model.own_kernel(kernel) for kernel in families.list_unresolved(self.kernels)]
+        gives_widths = self.search == "gradient" and widths_of(self) in ("auto", "each")
+        if not is_sparse(X) and not gives_widths:  # columns of different units get widths of their own
+            n = int(X.shape[1])
+            compared = {columns: kernel for kernel in reversed(kernels) for columns in kernel.compared_columns(n)}
+            for columns, kernel in compared.items():
+                warn_if_unscaled(model, X, columns, kernel)
+        return families.at_all_widths(self.kernels, (kernel.resolved(X) for kernel in kernels))
+
+    def _judge(self, kernels: list[Kernel], task: Task) -> Candidates:
+        """Judge the candidates, and go on from the best of them as ``search`` says."""
+        if task.criterion == "noise":
+            judged = judge_by_noise(self, kernels[0], task)
+            return Candidates([judged], judged)
+        found = search_kernels(self, kernels, partial(evaluate, task=task), task)
+        if not families.is_families(self.kernels):
+            return found
+        best, fact = prefer_simplest(found.judged, task)
+        return found._replace(best=best, facts=found.facts if fact is None else (fact, *found.facts))
+
+    def _keep_search(self, found: Candidates, one: bool) -> None:
+        """Set the attributes of a search: what was chosen, its criterion and bound, and the table of all candidates."""
+        model: Any = self
+        search, bounds = found.best.search, found.lower_bound
+        model.gamma_ = float(search.gamma[0]) if one else search.gamma
+        model.criterion_ = float(search.criterion[0]) if one else search.criterion
+        model.criterion_lower_bound_ = float(bounds[0]) if one else bounds
+        model.gamma_range_ = np.array(search.gamma_range)
+        model.path_ = search.path
+        model.cv_results_ = found.table(one)
+
+    def _search_facts(self, found: Candidates) -> tuple[tuple[str, str], ...]:
+        """Return the facts of a search for a certificate."""
+        judged, best, criterion = found.judged, found.best, criterion_of(self)
+        kernels = f"{len(judged)} evaluated" + (f", {found.tried} more tried on the way" if found.tried else "")
+        kernels += "; the search among them is local" if self.search else ""
+        if families.is_families(self.kernels):
+            kernels += f"; families {', '.join(dict.fromkeys(families.family_name(one.kernel) for one in judged))}"
+        facts = [("criterion", f"{criterion}, " + ", ".join(f"{value:.6g}" for value in best.search.criterion))]
+        facts += found.search_facts()
+        if criterion != "noise":  # the root is enclosed by machines, not by a spectrum
+            facts.append(("decomposition", f"known to {best.error:.1e} at the chosen gamma"))
+        facts.append(("kernels", kernels))
+        if len(judged) > 1 and found.is_single and best.search.is_certified:
+            ends = np.array([candidate.search.gamma_range for candidate in judged])
+            said = f"from {ends[:, 0].min():.3g} to {ends[:, 0].max():.3g} up to {ends[:, 1].min():.3g} to "
+            said += f"{ends[:, 1].max():.3g}, one for each kernel (cv_results_['gamma_range']), the bound over all"
+            facts.append(("ranges of gamma", said))
+        said = "preparation of the columns and candidate kernels, chosen with all rows"
+        return (*facts, *found.facts, ("conditional on", said))
 
     def _gammas(self, n_outputs: int) -> tuple[float, ...]:
         model: Any = self

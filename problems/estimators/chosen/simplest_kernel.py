@@ -17,14 +17,14 @@ tables with hardly a wrong row by many standard errors.
 """
 
 import warnings
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
 
-from problems.estimators.chosen.candidates import EvaluatedKernel
 from problems.estimators.chosen.families import family_name
-from problems.estimators.chosen.tasks import Task, centred_points
+from problems.estimators.chosen.judgement import EvaluatedKernel, Task, centred_points
 from substrate.arrays import Array, is_device_array
 from substrate.errors import DegenerateKernelWarning
 from substrate.gram import Gram
@@ -37,8 +37,6 @@ __all__ = ["End", "LeftOutLosses", "prefer_simplest"]
 
 #: Most criterion of a kernel that is compared, as a multiple of the best one: what is beyond it is told apart.
 _COMPARED = 1.5
-#: By how much the price of the one that is taken exceeds its criterion over the smallest, to be above rounding.
-_ABOVE = 1e-12
 #: Most effective parameters of a simpler kernel, as a share of those of the best one.
 _FEWER = 0.95
 #: Most relative error of a decomposition at the gamma of a simpler kernel: beyond it rounding hides the machine.
@@ -68,8 +66,8 @@ class LeftOutLosses:
         """Leave every row out of the machine: squared errors, of several outputs the mean in units of their variances,
         and of classes, which share a gamma, whether the row is decoded to a wrong one.
         """
-        weights = np.ones(task.Y.shape[0]) if task.weights is None else np.asarray(task.weights)
-        ridge = Regularization(end.gamma).ridge(weights)
+        weights = task.row_weights
+        ridge = Regularization(end.gamma).ridge(task.unit * weights)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DegenerateKernelWarning)  # of the chosen machine alone
             gram = Gram.of(end.kernel, centred_points(end.kernel, task.X))
@@ -89,20 +87,20 @@ class LeftOutLosses:
         return mean, float(np.sqrt(n / (n - 1.0) * np.sum(np.square(self.shares * (gains - mean)))))
 
 
-def prefer_simplest(judged: list[EvaluatedKernel], task: Task) -> list[EvaluatedKernel]:
-    """Return the judged kernels, the simplest within a standard error of the best one at a price that makes it win.
+def prefer_simplest(judged: Sequence[EvaluatedKernel], task: Task) -> tuple[EvaluatedKernel, tuple[str, str] | None]:
+    """Return the simplest of the judged kernels within a standard error of the best one, and what is said of it.
 
-    For one output by the squares of left-out rows; otherwise they are returned as they are.
+    For one output by the squares of left-out rows; otherwise the best one is returned.
     """
     best = min(judged, key=lambda candidate: candidate.score)
     n = int(task.Y.shape[0])
     usual = task.criterion == "loo" and task.Y.shape[1] == 1 and not task.pooled and task.border.plain
     if not usual or is_device_array(task.X) or n < _FEWEST or not 0.0 < best.score < np.inf:
-        return judged
+        return best, None
     near = [candidate for candidate in judged if candidate.score <= _COMPARED * best.score and _is_known(candidate)]
     near = [candidate for candidate in near if candidate is not best]
     if not near:
-        return judged
+        return best, None
     first, simplest = LeftOutLosses.of(_end_of(best), task), best
     fewest = _FEWER * first.freedom
     for candidate in near:
@@ -111,18 +109,12 @@ def prefer_simplest(judged: list[EvaluatedKernel], task: Task) -> list[Evaluated
         if machine.freedom < fewest and loss <= error:
             simplest, fewest = candidate, machine.freedom
     if simplest is best:
-        return judged
-    price = max(simplest.score / best.score, 1.0) * (1.0 + _ABOVE)
+        return best, None
     said = (
         f"{family_name(simplest.kernel)} with {fewest:.3g} effective parameters, for {family_name(best.kernel)} with "
         f"{first.freedom:.3g}, whose criterion is {best.score / simplest.score:.4g} of it"
     )
-    fact = ("simplest kernel within a standard error", said)
-    # the bound over all candidates is after this price, and criterion_lower_bound_ before it
-    return [
-        replace(candidate, facts=(*candidate.facts, fact), price=price if candidate is simplest else candidate.price)
-        for candidate in judged
-    ]
+    return simplest, ("simplest kernel within a standard error", said)
 
 
 def _end_of(candidate: EvaluatedKernel) -> End:

@@ -24,8 +24,7 @@ from sklearn.base import MultiOutputMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from problems.estimators.chosen import families
-from problems.estimators.chosen.over_gamma import RECOMMENDED
-from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV
+from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV, recommended
 from problems.estimators.full.intervals import LSSVMIntervals, predict_left_out_interval
 from problems.estimators.full.ls_svm import LSSVMRegressor
 from problems.estimators.shared.checked_again import Added, Facts, StoredFit, StoredMachine, certify_stored
@@ -242,7 +241,7 @@ class StackChoice:
     kernels: Any = None
     cv: Any = "loo"
 
-    recommended = RECOMMENDED
+    recommended = recommended
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose every gamma, fit every machine, and weigh them; ``sample_weight`` weighs errors everywhere."""

@@ -28,10 +28,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from problems.estimators.chosen.fused import Choice
-from problems.estimators.chosen.tasks import validation_at
+from problems.estimators.chosen.judgement import validation_at
 from problems.estimators.full.ls_svm import LSSVMRegressor
 from substrate.arrays import Array, non_negative
-from substrate.certificates import WIDER, Row
+from substrate.certificates import Row
 from substrate.errors import DeclarationError
 from substrate.fits.selected_sets import SelectedSets
 from substrate.gram import Gram
@@ -40,7 +40,7 @@ from substrate.least_squares.criteria import LeaveOneOut
 from substrate.least_squares.spectrum import centred_spectrum
 from substrate.least_squares.validation import CriterionSum
 from substrate.search.gamma_result import GammaSearch
-from substrate.search.gamma_search import search_spectra
+from substrate.search.gamma_search import search_gamma
 
 __all__ = ["Members", "RefittedRows", "Structure", "check_refit", "choose_structure"]
 
@@ -68,10 +68,6 @@ class Structure:
         differ = np.setxor1d(np.flatnonzero(components), self.members).size
         formula = "components that only the machine at rho, or only its path, selects"
         return (Row(name="selected components", value=float(differ), scale=1.0, tolerance=0.0, formula=formula),)
-
-    def facts(self) -> tuple[tuple[str, str], ...]:
-        """Return the range and the effort of the search of gamma."""
-        return tuple(fact for fact in self.search.facts() if fact[0] != WIDER)  # there is no range to be given
 
 
 class RefittedRows(NamedTuple):
@@ -196,7 +192,7 @@ def _search_each(
         if sets not in searched:
             parts, counts = zip(*(part for _, judged in criteria.values() for part in judged), strict=True)
             criterion = CriterionSum.of(parts, [count / sum(counts) for count in counts])
-            searched[sets] = search_spectra(criterion, [part.spectrum for part in parts], None, gap)
+            searched[sets] = search_gamma(criterion, None, gap)
     return searched
 
 

@@ -131,7 +131,7 @@ class BasisModel(LeavesOut):
     @property
     def mean_one(self) -> bool:
         """Whether a fit divides the weights of its rows by their mean and multiplies its gamma by it: a search does."""
-        return self.estimator._selector_type is not None
+        return self.estimator._chooses is not None
 
     def choice(self) -> Basis:
         """Return how the basis is chosen, every default filled in."""

@@ -84,8 +84,6 @@ class KernelEstimator(BaseEstimator):
     _readers: ClassVar[Mapping[str, Callable[[Any], Any]]] = {"kernel": as_kernel}
     #: The kind of its model, unless its parameters choose another: what its machine is.
     _model_type: ClassVar[type[Model]]
-    #: The kind of its selector, where a fit chooses a parameter.
-    _selector_type: ClassVar[type[Any] | None] = None
     #: Parameters beside its defaults with which it is typically used: the shared checks fit it with each of them too.
     _typical: ClassVar[Uses] = ()
     #: The page of :mod:`problems` that states the machine.
@@ -154,11 +152,6 @@ class KernelEstimator(BaseEstimator):
     def _model(self) -> Any:
         """The model of this estimator."""
         return self._machine()(self)
-
-    @property
-    def _selector(self) -> Any:
-        """The selector of this estimator, None where nothing is chosen."""
-        return None if self._selector_type is None else self._selector_type(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write this estimator to a file that :func:`problems.load` reads back; no pickle, nothing executed.

@@ -64,14 +64,6 @@ class Model:
         linear = self.linear_numbers()
         return Restricted(kernel, tuple(k for k in range(model.n_features_in_) if k not in linear))
 
-    def refuse_search(self, search: str | None) -> None:
-        """Refuse searches over the scales of kernels that know no linear part."""
-        if search == "gradient" and np.size(self.estimator.linear_columns):
-            raise DeclarationError(
-                "search='gradient' supports a bias, but no other unpenalised columns; use a list of kernels, or "
-                "linear_columns=()"
-            )
-
     def linear_numbers(self) -> list[int]:
         """Return the numbers of the columns of the linear part, those of the fit where there is one."""
         model = self.estimator

@@ -13,7 +13,7 @@ from substrate.least_squares.leave_one_out import projected_diagonal
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import solve_saddle_system
 from substrate.least_squares.spectrum import centred_spectrum
-from substrate.search.gamma_search import lambda_range, search_gamma
+from substrate.search.gamma_search import lambda_range, search_range
 
 everywhere = pytest.mark.parametrize("home", HOMES)
 
@@ -67,7 +67,7 @@ def test_the_best_gamma(home, kind, pooled, monkeypatch):
     send, (X, Y, _) = sender(home), data()
     here = kind.of(centred_spectrum(Gram.of(RBF(1.0), X)), Y, pooled=pooled)
     there = kind.of(centred_spectrum(Gram.of(RBF(1.0), send(X))), send(Y), pooled=pooled)
-    wanted, found = (search_gamma(c, lambda_range([c.spectrum]), 1e-4) for c in (here, there))
+    wanted, found = (search_range(c, lambda_range([c.spectrum]), 1e-4) for c in (here, there))
     np.testing.assert_allclose(found.criterion, wanted.criterion, rtol=1e-9)
     np.testing.assert_allclose(found.gamma, wanted.gamma, rtol=1e-5)
     assert found.is_closed

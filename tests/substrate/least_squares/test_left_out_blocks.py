@@ -13,7 +13,7 @@ from substrate.least_squares.leave_one_out import projected_inverse
 from substrate.least_squares.left_out_blocks import LeftOutBlocks, block_residuals
 from substrate.least_squares.saddle_system import solve_saddle_system
 from substrate.least_squares.spectrum import centred_spectrum
-from substrate.search.gamma_search import _rounding, search_spectra
+from substrate.search.gamma_search import _rounding, search_gamma
 
 RNG = np.random.default_rng(11)
 N = 36
@@ -77,7 +77,7 @@ def test_blocks_of_one_row_are_leave_one_out():
 def test_the_best_gamma_is_global(name):
     spectrum = centred_spectrum(Gram.of(KERNEL, X))
     criterion = LeaveOneOut.of_blocks(spectrum, Y, BLOCKS[name])
-    found = search_spectra(criterion, [spectrum])
+    found = search_gamma(criterion)
     assert found.is_closed
     low, high = found.gamma_range
     t = -np.log(np.geomspace(low, high, 400))[None, ::-1]

@@ -27,7 +27,7 @@ from substrate.reduced.moments import accumulate, origin_of
 from substrate.reduced.rows import KernelRows
 from substrate.reduced.solution import Penalty
 from substrate.reduced.spectrum import reduced_spectrum
-from substrate.search.gamma_search import lambda_range, search_gamma
+from substrate.search.gamma_search import lambda_range, search_range
 from substrate.search.polynomial_minimum import coefficients, interpolation_error, points
 
 RNG = np.random.default_rng(5)
@@ -114,7 +114,7 @@ def test_the_error_of_interpolation_is_below_its_bound(half, centre, name, kerne
 def test_the_search_finds_the_best_of_a_fine_grid_and_its_bound_holds(name):
     criterion = criteria()[name]
     lambdas = (1e-6, 1e3)
-    found = search_gamma(criterion, lambdas)
+    found = search_range(criterion, lambdas)
     grid = np.linspace(np.log(lambdas[0]), np.log(lambdas[1]), 4000)[None, :]
     values = criterion.sample(grid).values[0, :, 0]
     assert found.is_closed

@@ -13,7 +13,8 @@ from substrate.least_squares.criteria import LeaveOneOut
 from substrate.least_squares.evidence import Evidence, GeneralizedCrossValidation
 from substrate.least_squares.spectrum import centred_spectrum
 from substrate.least_squares.validation import CriterionSum, ValidationCriterion
-from substrate.search.gamma_search import _Best, gamma_ends, lambda_range, search_gamma
+from substrate.search.gamma_search import _bound_interval, gamma_ends, lambda_range, search_range
+from substrate.search.polynomial_minimum import points
 
 RNG = np.random.default_rng(11)
 X, Y = motorcycle()
@@ -52,7 +53,7 @@ def on_grid(criterion, lambdas, points=5000):
 
 
 def assert_global(criterion, lambdas, gap=1e-4):
-    found = search_gamma(criterion, lambdas, gap)
+    found = search_range(criterion, lambdas, gap)
     grid = on_grid(criterion, lambdas)
     rounding = 1e-12 * grid.max(axis=0)
     assert (found.criterion <= grid.min(axis=0) * (1.0 + 1e-10) + rounding).all()
@@ -100,7 +101,7 @@ def test_several_minima_are_told_apart():
 @pytest.mark.parametrize("end", ["lower", "upper"])
 def test_an_optimum_at_an_end_of_the_range(end):
     made, _ = criteria(RBF(10.0), X, Y)
-    best = float(search_gamma(made["loo"], (1e-6, 1e3)).gamma[0])
+    best = float(search_range(made["loo"], (1e-6, 1e3)).gamma[0])
     gammas = (2.0 * best, 9.0 * best) if end == "lower" else (best / 9.0, best / 2.0)
     found = assert_global(made["loo"], (1.0 / gammas[1], 1.0 / gammas[0]))
     assert_allclose(found.gamma[0], gammas[0] if end == "lower" else gammas[1], rtol=1e-12)
@@ -109,13 +110,13 @@ def test_an_optimum_at_an_end_of_the_range(end):
 
 def test_gamma_does_not_depend_on_the_order_of_rows_or_the_unit_of_y():
     made, lambdas = criteria(RBF(10.0), X, Y)
-    gamma = search_gamma(made["loo"], lambdas).gamma
+    gamma = search_range(made["loo"], lambdas).gamma
     order = np.random.default_rng(0).permutation(len(Y))
     permuted = LeaveOneOut.of(centred_spectrum(Gram.of(RBF(10.0), X[order])), Y[order])
-    assert_allclose(search_gamma(permuted, lambdas).gamma, gamma, rtol=1e-7)
+    assert_allclose(search_range(permuted, lambdas).gamma, gamma, rtol=1e-7)
     spectrum = centred_spectrum(Gram.of(RBF(10.0), X))
     for factor in (1e-12, 1e12, 1e200, -3.0):
-        found = search_gamma(LeaveOneOut.of(spectrum, factor * Y + 0.0), lambdas)
+        found = search_range(LeaveOneOut.of(spectrum, factor * Y + 0.0), lambdas)
         assert_allclose(found.gamma, gamma, rtol=1e-7)
 
 
@@ -124,12 +125,12 @@ def test_several_outputs_are_searched_one_by_one_in_one_go():
     lambdas = lambda_range([spectrum])
     many = np.column_stack(list(TARGETS.values()))
     for kind in (LeaveOneOut, GeneralizedCrossValidation):
-        together = search_gamma(kind.of(spectrum, many), lambdas)
+        together = search_range(kind.of(spectrum, many), lambdas)
         for k, y in enumerate(TARGETS.values()):
-            alone = search_gamma(kind.of(spectrum, y), lambdas)
+            alone = search_range(kind.of(spectrum, y), lambdas)
             assert_allclose(together.criterion[k], alone.criterion[0], rtol=1e-9)
             assert_allclose(together.gamma[k], alone.gamma[0], rtol=1e-4)
-        pooled = search_gamma(kind.of(spectrum, many, pooled=True), lambdas)
+        pooled = search_range(kind.of(spectrum, many, pooled=True), lambdas)
         assert pooled.gamma.shape == (1,)
         assert pooled.criterion[0] >= together.criterion.mean() * (1.0 - 1e-9)
 
@@ -137,7 +138,7 @@ def test_several_outputs_are_searched_one_by_one_in_one_go():
 def test_constant_targets_and_kernels_that_see_nothing_take_the_smoothest_machine():
     spectrum = centred_spectrum(Gram.of(RBF(1.0), SMALL))
     lambdas = lambda_range([spectrum])
-    found = search_gamma(LeaveOneOut.of(spectrum, np.full(40, 0.1)), lambdas)
+    found = search_range(LeaveOneOut.of(spectrum, np.full(40, 0.1)), lambdas)
     assert (found.criterion == 0.0).all()
     assert (found.lower_bound == 0.0).all()
     assert found.is_closed
@@ -170,7 +171,7 @@ def test_an_indefinite_matrix_is_searched_above_its_smallest_eigenvalue():
 
 def test_an_effort_cut_short_says_so():
     made, lambdas = criteria(RBF(10.0), X, Y)
-    found = search_gamma(made["validation"], lambdas, 1e-15, most_intervals=6)
+    found = search_range(made["validation"], lambdas, 1e-15, most_intervals=6)
     assert found.intervals <= 6
     assert not found.is_closed
     assert (found.lower_bound <= on_grid(made["validation"], lambdas).min()).all()
@@ -190,7 +191,7 @@ def test_an_empty_validation_set_and_a_bad_gap_are_refused():
     with pytest.raises(DataError, match="validation set is empty"):
         ValidationCriterion.of(spectrum, Y, np.empty((0, len(Y))), np.empty(0))
     with pytest.raises(DeclarationError, match="gap"):
-        search_gamma(made["loo"], lambdas, 0.0)
+        search_range(made["loo"], lambdas, 0.0)
 
 
 @pytest.mark.parametrize("which", ["loo", "gcv", "evidence", "validation", "folds"])
@@ -199,7 +200,9 @@ def test_a_bound_is_below_the_interpolant_by_all_of_its_error(which):
     made, lambdas = criteria(RBF(1.0), SMALL, TARGETS["noisy"])
     criterion = made[which]
     low, high = (float(np.log(value - criterion.lift)) for value in lambdas)
-    best = _Best(criterion, low, high, 1e-4)
-    for piece in best.explore(np.array([[low, high], [low, 0.5 * (low + high)], [high - 1.0, high]])):
+    for start, stop in ((low, high), (low, 0.5 * (low + high)), (high - 1.0, high)):
+        half = 0.5 * (stop - start)
+        samples = criterion.sample((0.5 * (start + stop) + half * points())[None, :])
+        piece = _bound_interval(criterion, half, samples, 0)
         assert (piece.error > 0.0).all()
         assert (piece.below <= np.maximum(piece.lower - piece.error, 0.0) + 1e-15 * piece.lower).all()

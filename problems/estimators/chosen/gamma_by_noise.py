@@ -12,17 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.chosen.candidates import EvaluatedKernel
-from problems.estimators.chosen.tasks import Task
+from problems.estimators.chosen.judgement import EvaluatedKernel, Task
 from problems.estimators.full.ls_svm import LSSVMRegressor
 from problems.estimators.full.required_gamma import gamma_for
-from substrate.arrays import Array, positive, to_numpy
+from substrate.arrays import positive, to_numpy
 from substrate.certificates import Accuracy, Row
-from substrate.errors import DeclarationError
 from substrate.kernels import Kernel
 from substrate.search.gamma_result import GammaSearch
 
-__all__ = ["GammaOfNoise", "check_noise", "judge_by_noise"]
+__all__ = ["judge_by_noise"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,29 +41,12 @@ class GammaOfNoise(GammaSearch):
         return (("root of gamma", f"between {low:.15g} and {high:.15g}"), ("noise of some gamma", ends))
 
 
-def check_noise(model: Any) -> None:
-    """Refuse a noise without the rule that uses it, and what that rule does not choose."""
-    if model.cv != "noise":
-        if getattr(model, "noise", None) is not None:
-            raise DeclarationError(f"noise is for cv='noise', received noise={model.noise!r} and cv={model.cv!r}")
-        return
-    if model.noise is None:
-        raise DeclarationError("cv='noise' needs noise, the standard deviation of the noise in the units of y")
-    positive(model.noise, "noise")
-    for name in ("kernels", "search", "gamma_range"):
-        if getattr(model, name) is not None:
-            raise DeclarationError(
-                f"cv='noise' determines gamma of one kernel and compares nothing, received {name}="
-                f"{getattr(model, name)!r}; set {name}=None, or judge by cv='loo'"
-            )
-
-
 def judge_by_noise(model: Any, kernel: Kernel, task: Task) -> EvaluatedKernel:
     """Return the kernel with the gamma of every output at which its errors have the noise of the model."""
     noise, outputs = positive(model.noise, "noise"), int(task.Y.shape[1])
     y = task.Y[:, 0] if outputs == 1 else task.Y
     plain = LSSVMRegressor("precomputed" if kernel.pairwise else kernel, tol=model.tol)
-    required = gamma_for(plain, task.X, y, task.weights, noise=noise)
+    required = gamma_for(plain, task.X, y, task.unit * task.row_weights, noise=noise)
     answer = required.certificate.rows[0]
     if not isinstance(answer, Accuracy):
         raise TypeError("internal error: a required gamma states its accuracy first")
@@ -76,21 +57,13 @@ def judge_by_noise(model: Any, kernel: Kernel, task: Task) -> EvaluatedKernel:
         gamma=gammas,
         values=reached,
         bounds=reached,
-        slack=np.zeros(outputs),
         unit=unit,
         gamma_range=(float(ends[:, 0].min()), float(ends[:, 1].max())),
         gap=float(task.gap),
-        intervals=0,
         evaluations=2 * outputs,
         seen=np.sort(gammas),
-        curve=_columns(reached),
+        curve=np.tile(reached, (outputs, 1)),
         row=answer.plain("gamma of the noise"),
         reachable=required.reachable,
     )
-    score = float(reached.mean())
-    return EvaluatedKernel(kernel=kernel, search=search, score=score, error=0.0, seconds=0.0)
-
-
-def _columns(reached: Array) -> Array:
-    """Return one row for every gamma, one column per output."""
-    return np.tile(reached, (reached.size, 1))
+    return EvaluatedKernel(kernel, search, float(reached.mean()))

@@ -1,0 +1,252 @@
+r"""The judgement of kernels on the rows of a task: a spectrum, a criterion of model selection, and the best gamma.
+
+The mean square over left-out rows or folds, generalised cross-validation, and the evidence of y are minimised with a
+lower bound by :func:`substrate.search.gamma_search.search_gamma`. For a machine with a free bias, points are centred at
+their mean where that changes nothing else; the rounding of kernel values of rows that validate is bounded.
+
+With weights v of the rows, everything is computed with weights of mean one, :math:`v / \bar v`, and
+:math:`\gamma \bar v`, for which a criterion is a plain mean; gamma is then that of the given weights.
+"""
+
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from substrate.arrays import Array, is_device_array, is_sparse, to_numpy
+from substrate.certificates import Row
+from substrate.errors import DegenerateKernelWarning
+from substrate.gram import Gram
+from substrate.kernels import Kernel, Linear, Scaled
+from substrate.least_squares.border import ONES, Border
+from substrate.least_squares.criteria import Criterion, LeaveOneOut
+from substrate.least_squares.evidence import OF_SPECTRUM
+from substrate.least_squares.leave_one_out import Split
+from substrate.least_squares.left_out_blocks import LeftOutBlocks
+from substrate.least_squares.saddle_system import target_unit
+from substrate.least_squares.spectrum import centred_spectrum
+from substrate.least_squares.validation import CriterionSum, ValidationCriterion
+from substrate.search.gamma_result import GammaSearch
+from substrate.search.gamma_search import search_gamma
+from substrate.threads import blas_threads
+
+__all__ = ["Candidates", "EvaluatedKernel", "Task", "centred_points", "criterion_of_task", "evaluate", "validation_at"]
+
+
+def centred_points(kernel: Kernel, X: Any) -> Any:
+    """Return X minus its mean for a linear kernel on dense arrays; unchanged for any other.
+
+    Coefficients that sum to zero, and the bias, absorb what a common shift adds to x'z, while an offset of the
+    points would cost digits of every kernel value.
+    """
+    plain = kernel.kernel if isinstance(kernel, Scaled) else kernel
+    if not isinstance(plain, Linear) or is_sparse(X) or is_device_array(X):
+        return X
+    with np.errstate(over="ignore", invalid="ignore"):
+        center = np.mean(X, axis=0)
+    return X - center if np.isfinite(center).all() else X
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """The data by which candidates are judged: rows, targets (one column per output), rules.
+
+    ``criterion`` is a word of ``cv``, "blocks" for both of rows that are left out together, which are then ``blocks``,
+    or "folds". ``pooled`` states that all outputs share one gamma. ``weights`` are those of the rows, in the fits and
+    in the criterion, of mean one and in units of ``unit``, None where all are one; ``gammas`` are a range of gamma for
+    weights in that unit. ``border`` holds the columns that are not penalised.
+    """
+
+    X: Any
+    Y: Array
+    criterion: str
+    splits: tuple[Split, ...]
+    gammas: tuple[float, float] | None
+    gap: float
+    pooled: bool
+    weights: Array | None = None
+    unit: float = 1.0
+    border: Border = ONES
+    blocks: LeftOutBlocks | None = None
+
+    @property
+    def row_weights(self) -> Array:
+        """Return the weights of the rows, of mean one."""
+        return np.ones(self.Y.shape[0]) if self.weights is None else to_numpy(self.weights)
+
+    def unit_targets(self) -> Array:
+        """Return the targets in one unit, or, where outputs choose gammas of their own, in their deviations."""
+        Y = self.Y / target_unit(self.Y)
+        if self.pooled or Y.shape[1] == 1:
+            return np.asarray(Y)
+        spread = Y.std(axis=0)
+        return np.asarray(Y / np.where(spread > 0.0, spread, 1.0))
+
+    def mean_of_outputs(self, values: Array, unit: float) -> float:
+        """Return the mean of criteria, each in units of the variance of its output, if there are several."""
+        if self.pooled or self.Y.shape[1] == 1:
+            return float(values.mean())
+        spread = (to_numpy(self.Y) / unit).std(axis=0)
+        return float(np.mean(values / np.where(spread > 0.0, spread, 1.0) ** 2))
+
+
+class EvaluatedKernel(NamedTuple):
+    """A kernel with its best gamma, and the mean criterion by which kernels are compared.
+
+    ``score`` is in the units of the search; ``error`` bounds the relative error of the spectrum at that gamma.
+    """
+
+    kernel: Kernel
+    search: GammaSearch
+    score: float
+    error: float = 0.0
+    seconds: float = 0.0
+
+
+def evaluate(kernel: Kernel, task: Task) -> EvaluatedKernel:
+    """Find the best gamma of one kernel."""
+    start, X = time.perf_counter(), centred_points(kernel, task.X)
+    with warnings.catch_warnings():
+        # a candidate that does not distinguish points loses; a warning for the chosen one follows at its fit
+        warnings.simplefilter("ignore", DegenerateKernelWarning)
+        gram = Gram.of(kernel, X)
+    if not kernel.trusted:
+        gram.check_definite()
+    with blas_threads(gram.n):  # once for all that follows: a limit takes as long as a product with a small matrix
+        criterion = criterion_of_task(gram, X, task)
+        search = search_gamma(criterion, task.gammas, task.gap)
+    low = 1.0 / float(search.gamma.max())
+    error = max(spectrum.decomposition_error(low) for spectrum in criterion.spectra)
+    score = task.mean_of_outputs(search.values, search.unit)
+    return EvaluatedKernel(kernel, search.per_weight(task.unit), score, error, time.perf_counter() - start)
+
+
+def criterion_of_task(gram: Gram, X: Any, task: Task) -> Criterion | CriterionSum:
+    """Return the criterion of a task as a function of gamma."""
+    Y, pooled, v = task.Y, task.pooled, task.row_weights
+    p = 0.0 if gram.kernel is None or gram.kernel.pairwise else gram.kernel.rounding(X)
+    if task.criterion == "folds":
+        folds = [
+            validation_criterion(
+                gram.restrict(train),
+                Y[train],
+                gram.matrix[np.ix_(valid, train)],
+                Y[valid],
+                pooled,
+                p,
+                gram.diagonal[valid],
+                None if task.weights is None else (v[train], v[valid]),
+                task.border.take(train, v[train]),
+                task.border.linear(valid),
+            )
+            for train, valid in task.splits
+        ]
+        return CriterionSum.of(folds, [1.0 / len(folds)] * len(folds))
+    spectrum = centred_spectrum(gram, p, task.weights, task.border.take(np.arange(gram.n), v))
+    if task.blocks is not None:
+        return LeaveOneOut.of_blocks(spectrum, Y, task.blocks, pooled=pooled)
+    return OF_SPECTRUM[task.criterion].of(spectrum, Y, pooled=pooled)
+
+
+def validation_at(gram: Gram, X: Any, Y: Array, X_check: Any, Y_check: Array) -> ValidationCriterion:
+    """Return the mean square error at validation points, whose kernel values are computed here."""
+    kernel = gram.kernel
+    if kernel is None:
+        raise TypeError("internal error: validation rows need a kernel")
+    p = kernel.rounding(np.vstack([X, X_check]))
+    return validation_criterion(gram, Y, kernel(X_check, X), Y_check, False, p, np.asarray(kernel.diag(X_check)))
+
+
+def validation_criterion(
+    gram: Gram,
+    Y: Array,
+    below: Array,
+    Y_check: Array,
+    pooled: bool,
+    p: float,
+    checked: Array,
+    weights: tuple[Array, Array] | None = None,
+    border: Border = ONES,
+    linear: Array | None = None,
+) -> ValidationCriterion:
+    """Return the mean square error on validation rows; ``linear`` are their columns of a linear part, less the center
+    of the border.
+    """
+    v, w = (None, None) if weights is None else weights
+    spectrum = centred_spectrum(gram, p, v, border=border)
+    radius = _row_rounding(p, gram.diagonal, checked, v, w)
+    if linear is not None and border.slopes:
+        # of a point with Q(x) the border takes up the row Q(x) W K, and W has rows of the length of those of the mean
+        radius *= 1.0 + float(np.abs(border.line(linear)[:, 1:]).sum(axis=1).max(initial=0.0))
+    return ValidationCriterion.of(spectrum, Y, below, Y_check, pooled=pooled, rounding=radius, weights=w, linear=linear)
+
+
+def _row_rounding(p: float, diagonal: Array, checked: Array, v: Array | None, w: Array | None) -> float:
+    """Bound the root mean square error of centred kernel rows, from k(x, x) and the weights of both sets."""
+    if p == 0.0:
+        return 0.0
+    if v is not None and w is not None:
+        means = [float(np.average(np.abs(each), weights=by)) for each, by in ((diagonal, v), (checked, w))]
+        diagonal, checked = v * diagonal, np.array([max(means)])
+    # once for the row, once for the mean row that is subtracted
+    length = float(np.sqrt(np.abs(diagonal).sum()))
+    return 2.0 * p * length * float(np.sqrt(max(np.abs(checked).mean(), np.abs(diagonal).mean())))
+
+
+class Candidates(NamedTuple):
+    """All kernels that were judged, the one that is taken, how many more were tried on the way, and facts."""
+
+    judged: Sequence[EvaluatedKernel]
+    best: EvaluatedKernel
+    tried: int = 0
+    facts: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_single(self) -> bool:
+        """Return whether there is one gamma to choose, so that a bound is over all candidates."""
+        return self.best.search.gamma.size == 1
+
+    @property
+    def lower_bound(self) -> Array:
+        """Return a number that no criterion of the ranges is below; of several gammas those of the best kernel."""
+        bounds = [one.search.lower_bound for one in (self.judged if self.is_single else (self.best,))]
+        return np.asarray(np.min(bounds, axis=0))
+
+    def _overall(self) -> GammaSearch:
+        """Return the search of the least criterion, its bound that of all candidates."""
+        if not self.is_single:
+            return self.best.search
+        least = min((one.search for one in self.judged), key=lambda search: float(search.values[0]))
+        return replace(least, bounds=np.min([one.search.bounds for one in self.judged], axis=0))
+
+    def rows(self) -> tuple[Row, ...]:
+        """Return the gap of the least criterion; none without a lower bound."""
+        return self._overall().rows()
+
+    def search_facts(self) -> tuple[tuple[str, str], ...]:
+        """Return the range and the effort of the search of the best kernel, and what to do where a gap is not met."""
+        return (*self.best.search.facts(), *self._overall().advice())
+
+    def table(self, is_single: bool) -> dict[str, Any]:
+        """Return the candidates as scikit-learn tabulates them: scores are negative criteria, larger is better."""
+        judged = self.judged
+        unit = judged[0].search.unit if is_single else 1.0  # several outputs are each in units of their variance
+        scores = np.array([candidate.score for candidate in judged])
+        order = np.where([candidate is self.best for candidate in judged], -np.inf, scores)
+        gammas = [float(j.search.gamma[0]) if is_single else [float(g) for g in j.search.gamma] for j in judged]
+        with np.errstate(over="ignore"):  # beyond 1e154 a square is infinite
+            means = -scores * unit * unit
+        return {
+            "params": [{"kernel": j.kernel, "gamma": gamma} for j, gamma in zip(judged, gammas, strict=True)],
+            "param_kernel": [candidate.kernel for candidate in judged],
+            "param_gamma": gammas,
+            "mean_fit_time": np.array([candidate.seconds for candidate in judged]),
+            "mean_test_score": means,
+            "rank_test_score": np.array([1 + int((order < each).sum()) for each in order], dtype=np.int32),
+            "lower_bound": np.array([float(candidate.search.lower_bound[0]) for candidate in judged]),
+            "gamma_range": [[float(end) for end in candidate.search.gamma_range] for candidate in judged],
+            "n_intervals": np.array([candidate.search.intervals for candidate in judged]),
+        }

@@ -1,0 +1,134 @@
+"""The rules of a search of gamma: what its parameters may be, and which rows are left out together.
+
+``cv="groups"`` leaves every group of rows out in turn, ``cv="blocks"`` every row with its ``reach`` neighbours on both
+sides, of which only the row itself counts (:mod:`substrate.least_squares.left_out_blocks`). Both are closed forms of
+one decomposition, as leave-one-out is. ``cv="noise"`` compares nothing: gamma is the root of an equation.
+"""
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from problems.estimators.chosen.families import check_kernels, is_families
+from problems.estimators.chosen.splits import judged_by, refuse_device
+from substrate.arrays import positive, to_numpy, whole_number
+from substrate.errors import DataError, DeclarationError
+from substrate.least_squares.evidence import OF_SPECTRUM
+from substrate.least_squares.left_out_blocks import LeftOutBlocks
+from substrate.search.gamma_search import gamma_ends
+
+__all__ = ["Widths", "blocks_of", "check_groups", "check_rules", "criterion_of", "widths_of"]
+
+Widths = Literal["auto", "shared", "each"]
+#: The words of ``cv`` for rows that are left out together.
+_BLOCKS = ("blocks", "groups")
+
+
+def criterion_of(model: Any) -> str:
+    """Return "loo", "gcv", "evidence", "folds", "blocks", of rows that are left out together, or "noise"."""
+    together = () if model.basis is not None else (*_BLOCKS, "noise") if hasattr(model, "noise") else _BLOCKS
+    judged = judged_by(model.cv, (*OF_SPECTRUM, *together))
+    return "blocks" if judged in _BLOCKS else judged
+
+
+def widths_of(model: Any) -> Widths | None:
+    """Return what a search by slopes may do with a shared width, None: no more than refine it."""
+    if model.widths is not None or not is_families(model.kernels):
+        return model.widths  # type: ignore[no-any-return]
+    return "auto" if criterion_of(model) in OF_SPECTRUM else "shared"
+
+
+def check_rules(model: Any) -> None:
+    """Refuse parameters before any work."""
+    criterion, widths = criterion_of(model), model.widths
+    positive(model.gap, "gap")
+    check_kernels(model.kernels, model.__sklearn_tags__().input_tags.pairwise)
+    if model.gamma_range is not None:
+        gamma_ends(model.gamma_range)
+    if model.search not in (None, "gradient"):
+        raise DeclarationError(f"search must be None or 'gradient', received {model.search!r}")
+    if widths is not None and not (isinstance(widths, str) and widths in get_args(Widths)):
+        raise DeclarationError(f"widths must be None, 'auto', 'shared' or 'each', received {widths!r}")
+    if widths is not None and model.search != "gradient":
+        raise DeclarationError(f"widths={widths!r} is decided by search='gradient', received search={model.search!r}")
+    if model.max_evaluations is not None:
+        whole_number(model.max_evaluations, "max_evaluations", 1)
+    if model.search == "gradient" and np.size(model.linear_columns):
+        raise DeclarationError(
+            "search='gradient' supports a bias, but no other unpenalised columns; use a list of kernels, or "
+            "linear_columns=()"
+        )
+    if criterion == "blocks" and widths == "auto":
+        raise DeclarationError(
+            f"widths='auto' compares machines by single rows left out, and cv={model.cv!r} leaves rows out together; "
+            "use widths='shared' or widths='each'"
+        )
+    _check_reach(model)
+    _check_noise(model, criterion)
+
+
+def _check_reach(model: Any) -> None:
+    """Refuse a reach that is none, not used or not given."""
+    by_blocks = isinstance(model.cv, str) and model.cv == "blocks"
+    if model.reach is not None:
+        whole_number(model.reach, "reach", 0)
+        if not by_blocks:
+            raise DeclarationError(
+                f"reach is the number of neighbours that cv='blocks' leaves out, received cv={model.cv!r}"
+            )
+    elif by_blocks:
+        raise DeclarationError(
+            "cv='blocks' needs reach, the number of neighbours on each side that share their errors with a row, as "
+            "reach=20 for errors that are correlated over 20 rows; the rows alone do not tell these from the function"
+        )
+
+
+def _check_noise(model: Any, criterion: str) -> None:
+    """Refuse a noise without the rule that uses it, and what that rule does not choose."""
+    noise = getattr(model, "noise", None)
+    if criterion != "noise":
+        if noise is not None:
+            raise DeclarationError(f"noise is for cv='noise', received noise={noise!r} and cv={model.cv!r}")
+        return
+    if noise is None:
+        raise DeclarationError("cv='noise' needs noise, the standard deviation of the noise in the units of y")
+    positive(noise, "noise")
+    for name in ("kernels", "search", "gamma_range"):
+        if getattr(model, name) is not None:
+            raise DeclarationError(
+                f"cv='noise' determines gamma of one kernel and compares nothing, received {name}="
+                f"{getattr(model, name)!r}; set {name}=None, or judge by cv='loo'"
+            )
+
+
+def check_groups(model: Any, groups: Any, n: int) -> Any:
+    """Return the labels of groups, one per row; refused where the rule of ``cv`` has no use for them, or needs them."""
+    cv = model.cv
+    if groups is None:
+        if isinstance(cv, str) and cv == "groups":
+            raise DataError("cv='groups' leaves groups of rows out: give fit(X, y, groups=...), one label per row")
+        return None
+    if cv is None or (isinstance(cv, str) and cv not in _BLOCKS):
+        raise DeclarationError(
+            f"groups are used by cv='groups', by cv='blocks' (where a series ends), by a number of folds and by a "
+            f"splitter of scikit-learn, not by cv={cv!r}"
+        )
+    labels = np.asarray(to_numpy(groups))
+    if labels.shape != (n,):
+        raise DataError(f"groups must have one label for each of the {n} rows, received shape {labels.shape}")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise DataError("groups has a label that is not finite; give every row a label")
+    return labels
+
+
+def blocks_of(model: Any, X: Any, groups: Any) -> tuple[LeftOutBlocks | None, str]:
+    """Return which rows a search leaves out together, in words too; None for other criteria. Sets ``reach_``."""
+    if criterion_of(model) != "blocks":
+        return None, ""
+    refuse_device(X)
+    if model.cv == "groups":
+        blocks = LeftOutBlocks.of_groups(groups)
+        return blocks, blocks.describe()
+    model.reach_ = int(model.reach)
+    blocks = LeftOutBlocks.centred(int(X.shape[0]), model.reach_, groups)
+    return blocks, f"{blocks.describe()}: reach {model.reach_}; only the row itself counts"
