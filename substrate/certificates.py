@@ -56,7 +56,7 @@ import numpy as np
 from substrate.errors import user_level
 from substrate.numbers import Array, relative_rounding, root_mean_square, target_rounding
 
-__all__ = ["NO_BOUND", "PROVED", "WIDER", "Accuracy", "Certificate", "Row", "warn_unless_holds"]
+__all__ = ["NO_BOUND", "PROVED", "WIDER", "Accuracy", "Certificate", "Row", "warn_unless_holds", "worst_rows"]
 
 
 def roundoff(dimension: int, factor: float = 30.0) -> float:
@@ -172,6 +172,30 @@ def accuracy_of_outputs(rows: Sequence[_Answer]) -> _Answer:
     if len(each) == 1:
         return largest
     return replace(largest, formula=f"{largest.formula}, largest of {len(each)} outputs", outputs=each)
+
+
+def worst_rows(outputs: list[tuple[Row, ...]]) -> tuple[Row, ...]:
+    """Return, of several outputs' rows of the same name, the one that comes closest to failing; the accuracy of every
+    output.
+
+    Where one output has no bound on its answer, there is none for all.
+    """
+    if len(outputs) == 1:
+        return outputs[0]
+    answers = [row for rows in outputs for row in rows if isinstance(row, Accuracy)]
+    named: dict[str, list[Row]] = {}
+    for rows in outputs:
+        for row in rows:
+            if not isinstance(row, Accuracy):
+                named.setdefault(row.name, []).append(row)
+    bounded = (accuracy_of_outputs(answers),) if outputs and len(answers) == len(outputs) else ()
+    return bounded + tuple(
+        replace(
+            max(rows, key=lambda row: row.relative / row.tolerance),
+            formula=f"{rows[0].formula}, worst of {len(rows)} outputs" if len(rows) > 1 else rows[0].formula,
+        )
+        for rows in named.values()
+    )
 
 
 def accuracy_row(

@@ -40,7 +40,15 @@ from substrate.bounds import (
     bound_rows,
     optimality_rows,
 )
-from substrate.certificates import NO_BOUND, Certificate, Row, Tolerance, unpolished_tolerance, warn_unless_holds
+from substrate.certificates import (
+    NO_BOUND,
+    Certificate,
+    Row,
+    Tolerance,
+    unpolished_tolerance,
+    warn_unless_holds,
+    worst_rows,
+)
 from substrate.errors import DataError, DeclarationError
 from substrate.fits.row_left_out import leave_rows_out
 from substrate.fits.row_newton import FeatureRows, GramRows, RowPoint, solve_rows
@@ -50,7 +58,6 @@ from substrate.kernels import Kernel
 from substrate.least_squares.border import Border
 from substrate.least_squares.kernel_products import expansion_values
 from substrate.least_squares.regularization import Regularization
-from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.losses import Huber, Loss, RowLoss, SquaredHinge
 from substrate.numbers import Double
 from substrate.proof import Proof

@@ -72,6 +72,8 @@ _TOLERANCE, _REFINED = 1e-10, 1e-13
 #: Share of rho above which a multiplier makes its row active, and the largest share by which a multiplier may be
 #: negative and a row exceed its bound. The accuracy is about the square root of rho times that.
 _ACTIVE, _EXACT = 1e-6, 1e-12
+#: Sets of active rows that are tried, each without those whose multipliers were negative.
+_TRIES = 3
 #: Relative size of directions in which active rows depend on each other.
 _DEPENDENT = 1e-11
 #: Components below these shares of the largest and of the target are set to zero tentatively.
@@ -217,29 +219,32 @@ def _null_space(B: Array) -> Array:
 
 def _project(B: Array, target: Array, rho: Array, xi: Array) -> VariationPoint | None:
     """Return the exact point where no component vanishes and the rows with multipliers are active."""
-    active, signs, numbers = np.abs(xi) > _ACTIVE * rho[:, None], np.sign(xi), np.arange(len(B))
-    if not active.any(axis=1).all():
-        return None
-    reference = np.abs(xi).argmax(axis=1)
-    anchor = signs[numbers, reference][:, None] * B[numbers, reference]
-    active[numbers, reference] = False
-    at_part, at_row = np.nonzero(active)
-    weights = np.abs(xi[at_part, at_row])
-    differences = signs[at_part, at_row][:, None] * B[at_part, at_row] - anchor[at_part]
-    differences[np.abs(differences) <= _DEPENDENT * np.abs(anchor).max()] = 0.0  # of rows that are equal
-    u = target - rho @ anchor - weights @ differences
-    for _ in range(2 if weights.size else 0):  # the second time removes the rounding
-        change = np.linalg.lstsq(differences.T, u, rcond=_DEPENDENT)[0]
-        weights, u = weights + change, u - change @ differences
-    exact = np.zeros_like(xi)
-    exact[at_part, at_row] = signs[at_part, at_row] * weights
-    of_reference = rho - np.bincount(at_part, weights, len(B))
-    exact[numbers, reference] = signs[numbers, reference] * of_reference
-    sizes = np.abs(B @ u)
-    excess = sizes - np.sum(anchor * u, axis=1)[:, None]
-    negative = -float(np.min(signs * exact / rho[:, None]))
-    missed = max(negative, float(excess.max()) / max(float(sizes.max()), 1e-3 * float(np.linalg.norm(target))))
-    return VariationPoint(u, exact) if missed <= _EXACT else None
+    numbers = np.arange(len(B))
+    for _ in range(_TRIES):
+        active, signs = np.abs(xi) > _ACTIVE * rho[:, None], np.sign(xi)
+        if not active.any(axis=1).all():
+            return None
+        reference = np.abs(xi).argmax(axis=1)
+        anchor = signs[numbers, reference][:, None] * B[numbers, reference]
+        active[numbers, reference] = False
+        at_part, at_row = np.nonzero(active)
+        weights = np.abs(xi[at_part, at_row])
+        differences = signs[at_part, at_row][:, None] * B[at_part, at_row] - anchor[at_part]
+        differences[np.abs(differences) <= _DEPENDENT * np.abs(anchor).max()] = 0.0  # of rows that are equal
+        u = target - rho @ anchor - weights @ differences
+        for _ in range(2 if weights.size else 0):  # the second time removes the rounding
+            change = np.linalg.lstsq(differences.T, u, rcond=_DEPENDENT)[0]
+            weights, u = weights + change, u - change @ differences
+        xi = np.zeros_like(xi)
+        xi[at_part, at_row] = signs[at_part, at_row] * weights
+        xi[numbers, reference] = signs[numbers, reference] * (rho - np.bincount(at_part, weights, len(B)))
+        sizes, shares = np.abs(B @ u), signs * xi / rho[:, None]
+        excess = float((sizes - np.sum(anchor * u, axis=1)[:, None]).max())
+        scale = max(float(sizes.max()), 1e-3 * float(np.linalg.norm(target)))
+        if max(-float(shares.min()), excess / scale) <= _EXACT:
+            return VariationPoint(u, xi)
+        xi[shares < 0.0] = 0.0  # at a knot of the path a row is active whose multiplier is zero
+    return None
 
 
 def _zero_if_optimal(

@@ -66,9 +66,9 @@ def regression_fit(y: Array, f: Any, e: Any) -> RegressionFit:
     return RegressionFit(constraint, y, f, e)
 
 
-def fit_row(y: Array, f: Array, e: Array, tolerance: float, scale: float | None = None) -> Row:
-    """Compare ||y - f - e|| with the size of its terms, or with the given scale of a backward error."""
-    size = float(np.linalg.norm(y) + np.linalg.norm(f) + np.linalg.norm(e)) if scale is None else scale
+def fit_row(y: Array, f: Array, e: Array, tolerance: float) -> Row:
+    """Compare ||y - f - e|| with the size of its terms."""
+    size = float(np.linalg.norm(y) + np.linalg.norm(f) + np.linalg.norm(e))
     return Row(
         name=LABEL, value=float(np.linalg.norm(y - f - e)), scale=size, tolerance=tolerance, formula="||y - f - e||"
     )

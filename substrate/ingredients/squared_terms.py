@@ -75,12 +75,10 @@ def squared_errors(e: Any, gamma: Any, weights: Array) -> SquaredErrors:
     return SquaredErrors(0.5 * gamma * cp.sum_squares(cp.multiply(np.sqrt(weights), e)), gamma, weights, e)
 
 
-def error_row(
-    support_values: Array, gamma_v: Array, e: Array, tolerance: float, y: Array, scale: float | None = None
-) -> Row:
+def error_row(support_values: Array, gamma_v: Array, e: Array, tolerance: float, y: Array) -> Row:
     """Return ||alpha/(gamma v) - e||, in units of y so that a large gamma does not magnify rounding."""
     implied = support_values / gamma_v
-    size = float(np.linalg.norm(implied) + np.linalg.norm(e) + np.linalg.norm(y)) if scale is None else scale
+    size = float(np.linalg.norm(implied) + np.linalg.norm(e) + np.linalg.norm(y))
     return Row(
         name="stationarity in e",
         value=float(np.linalg.norm(implied - e)),

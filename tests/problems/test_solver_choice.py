@@ -71,7 +71,7 @@ def test_a_row_that_fails_leaves_the_fit_to_a_factorisation(iterating, monkeypat
     monkeypatch.setattr(saddle_fit, "worst_rows", strict)
     model = LSSVMRegressor(RBF(1.0)).fit(X, y)
     assert model.solver_ == "cholesky"
-    assert "'fit equalities' does not hold" in fact(model, "choice")
+    assert "'backward error' does not hold" in fact(model, "choice")
     assert model.certificate_.holds
 
 

@@ -10,14 +10,14 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from substrate.arrays import Array, is_device_array, on_device_of, positive, to_numpy, where_it_lives
-from substrate.certificates import Row, roundoff, spread_of, tolerances_of
+from substrate.certificates import Row, roundoff, spread_of, tolerances_of, worst_rows
 from substrate.errors import DeclarationError, LongFitWarning, SolverError
 from substrate.gram import Gram, has_room_for_matrix
 from substrate.kernels import Kernel
 from substrate.least_squares.answer import AnswerProblem, Facts, bound_answer
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.regularization import Regularization
-from substrate.least_squares.saddle_certificate import saddle_rows, worst_rows
+from substrate.least_squares.saddle_certificate import saddle_row
 from substrate.least_squares.saddle_system import SaddleSolution, solve_saddle_system, target_unit
 from substrate.operators import KernelOperator
 
@@ -246,7 +246,7 @@ def _certify(
     )
     tolerance = None if gram is not None else max(problem.share, roundoff(Y.shape[0]))
     equations = [
-        saddle_rows(
+        saddle_row(
             solution.products[:, k],
             diagonal,
             Y[:, k],
@@ -265,7 +265,7 @@ def _certify(
     return SaddleFit(
         support_values=on_device_of(home, solution.support_values),
         bias=on_device_of(home, solution.bias),
-        rows=(*answer, *worst_rows(equations)),
+        rows=(*answer, *worst_rows([(row,) for row in equations])),
         facts=(*record, ("gamma", gammas), *facts, *units, *doubts),
         iterations=solution.steps,
         way="cg" if gram is None else "cholesky",

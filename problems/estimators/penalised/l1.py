@@ -28,12 +28,11 @@ from problems.estimators.shared.model import Model
 from problems.estimators.shared.probabilities import Calibration
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, non_negative, positive
-from substrate.certificates import Accuracy, Certificate, Tolerance, power_of_two, warn_unless_holds
+from substrate.certificates import Accuracy, Certificate, Tolerance, power_of_two, warn_unless_holds, worst_rows
 from substrate.errors import DataError
 from substrate.fits.l1 import l1_rows, solve_l1, zeta_max
 from substrate.kernels import Kernel
 from substrate.least_squares.kernel_products import expansion_values
-from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.penalties import DoubleColumns, OneNorm, accuracy_of
 from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.penalties import prove_l1

@@ -30,13 +30,12 @@ from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.components import component_functions, components_of, get_support
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, non_negative, positive
-from substrate.certificates import NO_BOUND, Accuracy, Certificate, warn_unless_holds
+from substrate.certificates import NO_BOUND, Accuracy, Certificate, warn_unless_holds, worst_rows
 from substrate.errors import DataError, DeclarationError
 from substrate.fits.coordinates import CUTOFF
 from substrate.gram import Gram
 from substrate.ingredients.component_weights import Weights
 from substrate.kernels import Componentwise
-from substrate.least_squares.saddle_certificate import worst_rows
 
 __all__ = ["MaximalVariationClassifier", "MaximalVariationRegressor"]
 

@@ -19,14 +19,14 @@ import numpy as np
 
 from problems.estimators.shared.checks import check_home
 from substrate.arrays import Array, own_copy, to_numpy
-from substrate.certificates import Certificate, Row, Tolerance
+from substrate.certificates import Certificate, Row, Tolerance, worst_rows
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.answer import AnswerProblem, bound_answer
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.regularization import Regularization
-from substrate.least_squares.saddle_certificate import saddle_rows, worst_rows
+from substrate.least_squares.saddle_certificate import saddle_row
 
 if TYPE_CHECKING:
     from substrate.proof import Proof
@@ -196,7 +196,7 @@ class StoredSaddle(NamedTuple):
             slopes=linear,
             fitted=self.fitted[:, None],
         )
-        equations = saddle_rows(
+        equations = saddle_row(
             to_numpy(products),
             to_numpy(gram.diagonal),
             self.y,
@@ -207,7 +207,7 @@ class StoredSaddle(NamedTuple):
             border=self.border,
             slopes=self.slopes,
         )
-        return (*answer, *equations), doubts
+        return (*answer, equations), doubts
 
     def prove(self) -> "Proof":
         """Bound the answer in ball arithmetic."""

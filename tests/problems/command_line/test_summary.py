@@ -71,9 +71,9 @@ def test_at_most_fifteen_lines_and_the_rest_by_verbose():
     assert head.split()[-5:] == ["this", "model", "always", "the", "mean"]
     (choice,) = [line for line in lines if line.startswith("model: kernel")]
     assert "by leave-one-out error, of 21 kernels" in choice
-    assert not any("fit equalities" in line for line in lines)
+    assert not any("backward error" in line for line in lines)
     long = "\n".join(summary(model, "task: regression", None, verbose=True))
-    assert long.count("fit equalities") == 2, "of the machine that is saved, and of the one that chose"
+    assert long.count("backward error") == 2, "of the machine that is saved, and of the one that chose"
     assert "left out: idle, which is empty" in long
 
 

@@ -5,16 +5,14 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from substrate.errors import DeclarationError
-from substrate.ingredients.component_weights import each_weight, of_some, penalty, per_row, weights_of
+from substrate.ingredients.component_weights import each_weight, penalty, weights_of
 
 
 def test_a_number_and_equal_numbers_mean_the_same():
-    t, which = np.array([1.0, 0.0, 3.0]), np.array([True, False, True])
+    t = np.array([1.0, 0.0, 3.0])
     for rho, total in ((2.0, 8.0), (np.full(3, 2.0), 8.0), (np.array([1.0, 5.0, 2.0]), 7.0)):
         assert penalty(rho, t) == total
         assert list(each_weight(rho, 3)) == np.broadcast_to(rho, 3).tolist()
-        assert_array_equal(np.broadcast_to(of_some(rho, which), 2), np.broadcast_to(rho, 3)[which])
-        assert_array_equal(np.ones((3, 2)) * per_row(rho), np.broadcast_to(rho, 3)[:, None] * np.ones((3, 2)))
 
 
 def test_what_was_given_is_kept():
