@@ -84,7 +84,7 @@ def _declare(data: RegressionData, border: Border) -> Declared:
     w, b, e = cp.Variable(R.shape[1], name="w"), cp.Variable(name="b"), cp.Variable(y.size, name="e")
     theta = cp.Variable(border.slopes, name="theta")
     gamma = cp.Parameter(nonneg=True, name="gamma", value=data.gamma)
-    fit = regression_fit(y, border.basis @ theta + R @ w + b, e)
+    fit = regression_fit(y, border.linear_basis @ theta + R @ w + b, e)
     norm, errors = squared_norm(w, R), squared_errors(e, gamma, data.v)
     problem = cp.Problem(cp.Minimize(norm.term + errors.term), [fit.constraint])
 
@@ -113,7 +113,7 @@ def _declare(data: RegressionData, border: Border) -> Declared:
 
     def sizes(now: RegressionData) -> dict[str, float]:
         """Compare a coefficient in the unit at which its column alone would fit y."""
-        return {"coefficients": float(np.abs(now.y).max()) * float(np.abs(border.transform).max())}
+        return {"coefficients": float(np.abs(now.y).max()) * float(np.abs(border.turn[1:, 1:]).max())}
 
     title = "Partially linear LS-SVM"
     return data.declare(title, problem, {"gamma": gamma}, values, rows, sizes=sizes, accuracy=accuracy)

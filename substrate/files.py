@@ -177,9 +177,8 @@ def _is_fitted_name(name: str) -> bool:
 class _Reader:
     """Makes values of JSON and the arrays of a file; no array is used twice."""
 
-    def __init__(self, arrays: Arrays, width: int, estimators: Estimators, as_written: bool) -> None:
+    def __init__(self, arrays: Arrays, estimators: Estimators, as_written: bool) -> None:
         self.arrays = arrays
-        self.width = width
         self.estimators = estimators
         self.as_written = as_written
 
@@ -404,7 +403,7 @@ def _read(stream: IO[bytes], limit: float, estimators: Estimators) -> tuple[Any,
         _refuse_beyond(limit, needed)
         header = _read_header(data)
         content = header["content"]
-        announced, width = _bytes_announced(content)
+        announced = _bytes_announced(content)
         _refuse_beyond(limit, 2 * needed + announced + size)
         arrays, sums = {}, {}
         for member in members:
@@ -415,9 +414,7 @@ def _read(stream: IO[bytes], limit: float, estimators: Estimators) -> tuple[Any,
                 stored_array = archive.read(member)
                 sums[name], arrays[name] = _sum(stored_array), _read_array(stored_array, name)
     as_written = header.get("digest") == _digest(content, sums)
-    width = max([width, *(array.shape[1] for array in arrays.values() if array.ndim == 2)])
-    reader = _Reader(arrays, width, estimators, as_written)
-    value = reader.decode(content)
+    value = _Reader(arrays, estimators, as_written).decode(content)
     if arrays:
         raise DataError(f"the arrays {sorted(arrays)[:5]} belong to nothing")
     return value, as_written
@@ -486,8 +483,8 @@ def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return mapping
 
 
-def _bytes_announced(tree: Any) -> tuple[int, int]:
-    """Return what sparse matrices and numbers of features take before they are seen, and the largest width."""
+def _bytes_announced(tree: Any) -> int:
+    """Return what sparse matrices and numbers of features take before they are seen."""
     shapes, widths, dense, waiting = [], [0], False, [tree]
     while waiting:
         node = waiting.pop()
@@ -500,7 +497,7 @@ def _bytes_announced(tree: Any) -> tuple[int, int]:
             widths.append(features if type(features) is int else 0)
         waiting.extend(node.values() if isinstance(node, dict) else node if isinstance(node, list) else ())
     width = max([*widths, *(columns for _, columns in shapes)])
-    return _FEATURE * (width + sum(columns * (rows if dense else 1) for rows, columns in shapes)), max(width, 1)
+    return _FEATURE * (width + sum(columns * (rows if dense else 1) for rows, columns in shapes))
 
 
 def _shape(node: dict[str, Any]) -> tuple[int, int]:

@@ -6,12 +6,12 @@ everything else is refused before any work. An existing file keeps its permissio
 """
 
 import os
-import stat
-import tempfile
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
+from uuid import uuid4
 
 from substrate.errors import DataError
 
@@ -60,23 +60,15 @@ def written_whole(path: _Path) -> Iterator[BinaryIO]:
     The stream can also be read, so that the contents can be checked before the file is renamed.
     """
     target = writable_file(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:50]}.", suffix=".part")
+    temporary = target.with_name(f".{target.name[:50]}.{uuid4().hex}.part")
     try:
-        with os.fdopen(handle, "w+b") as stream:
+        with temporary.open("x+b") as stream:
             yield stream
         if writable_file(path) != target:  # changed in the meantime
             raise DataError(f"{path} became another file while it was written; nothing was replaced")
-        os.chmod(temporary, _permissions(target))
+        if target.exists():
+            shutil.copymode(target, temporary)
         os.replace(temporary, target)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
-
-
-def _permissions(target: Path) -> int:
-    """Return the permissions of the file that is replaced, or of any new file; a temporary file is private."""
-    if target.exists():
-        return stat.S_IMODE(target.stat().st_mode) & 0o777
-    umask = os.umask(0)
-    os.umask(umask)
-    return 0o666 & ~umask

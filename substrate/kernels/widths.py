@@ -106,24 +106,15 @@ def each_distance(X: Any, power: float = 2.0) -> tuple[float, ...]:
 def spreads_of(X: Any) -> Array:
     """Return the standard deviation of every column; exactly zero where it is constant."""
     if is_sparse(X):
-        return _sparse_spreads(X.tocoo())
+        from sklearn.utils.sparsefuncs import mean_variance_axis, min_max_axis
+
+        low, high = min_max_axis(X.tocsr(), axis=0)
+        safe = np.where(low < high, np.maximum(np.abs(low), np.abs(high)), 1.0)
+        _, variances = mean_variance_axis(X.multiply(1.0 / safe).tocsr(), axis=0)
+        return np.where(low < high, safe * np.sqrt(variances), 0.0)
     halves = X / 2.0 - X[:1] / 2.0  # a difference of large numbers may overflow
     units = np.abs(halves).max(axis=0)
     safe = np.where(units > 0.0, units, 1.0)
     with np.errstate(over="ignore"):
         spread = np.minimum(2.0 * (halves / safe).std(axis=0) * safe, np.finfo(np.float64).max)
     return np.asarray(np.where(units > 0.0, spread, 0.0))
-
-
-def _sparse_spreads(X: Any) -> Array:
-    n, d = X.shape
-    largest = np.zeros(d)
-    np.maximum.at(largest, X.col, np.abs(X.data))
-    units = np.where(largest > 0.0, largest, 1.0)
-    values, stored = X.data / units[X.col], np.bincount(X.col, minlength=d)
-    means = np.bincount(X.col, values, minlength=d) / n
-    squares = np.bincount(X.col, np.square(values - means[X.col]), minlength=d) + (n - stored) * np.square(means)
-    first = np.zeros(d)
-    first[X.col] = X.data
-    constant = np.bincount(X.col, X.data == first[X.col], minlength=d) == n
-    return np.where(constant, 0.0, units * np.sqrt(squares / n))

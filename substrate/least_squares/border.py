@@ -16,10 +16,10 @@ machine of [Espinoza2005b]_; without any, a machine without bias. With :math:`A 
 where :math:`Z^T \alpha = \beta`, mostly zero, and B maps y to :math:`\alpha`.
 
 The span of the columns determines the machine, not the columns. Given ones are therefore measured from their weighted
-mean ``center`` and made orthonormal by the weights of the rows, :math:`Q = (z - \text{center})\, T + 1 t^T`, so that
-neither an offset of 1e8 nor a unit of 1e-12 costs digits: all systems contain :math:`[1, Q]`, and with coefficients
-:math:`(c_0, \theta)` there ``predict`` adds :math:`b + (z - \text{center})^T \beta`, where :math:`\beta = T \theta` is
-in the units of z and :math:`b = c_0 + t^T \theta`.
+mean ``center`` and made orthonormal by the weights of the rows, :math:`Z = [1, z - \text{center}]\, T` with an upper
+triangle T, so that neither an offset of 1e8 nor a unit of 1e-12 costs digits: all systems contain Z, and with
+coefficients c there ``predict`` adds :math:`b + (z - \text{center})^T \beta`, where :math:`(b, \beta) = T c` is in the
+units of z.
 
 In bounds the border takes the place of the ones: with :math:`Z^T d = 0` the proof of
 :mod:`~substrate.least_squares.saddle_certificate` holds as it stands. An imbalance :math:`Z^T a`, computed from the
@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array, namespace_of, on_device_of, to_numpy
+from substrate.arrays import Array, namespace_of, on_device_of, to_numpy, zeros_beside
 from substrate.certificates import Row
 from substrate.errors import DataError, SolverError
 from substrate.numbers import Double, at_most, dependence_cutoff, is_singular
@@ -52,7 +52,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """The constant, unless ``constant`` is False, and further ``columns``, one row each; see :meth:`of`.
+    """The columns Z that are not penalised, the constant first unless ``constant`` is False; see :meth:`of`.
 
     Parameters
     ----------
@@ -62,10 +62,10 @@ class Border:
         z as it was given, n x k; empty where there are no columns beside the constant.
     center
         What is subtracted from z: its weighted mean, or zero without a bias.
-    transform, shift
-        T, upper triangular, and t; t is rounding where ``center`` is the mean.
+    turn
+        T, upper triangular: Z = [1, z - center] T, and its first column is the constant.
     basis
-        Q = (z - center) T + 1 t', orthogonal to the constant and orthonormal, with the weighted mean square one.
+        Z, orthonormal by the weighted mean square; empty where the rows are not kept.
     names
         What the columns are called, for refusals.
     """
@@ -73,8 +73,7 @@ class Border:
     constant: bool = True
     columns: Array = field(default_factory=lambda: np.empty((0, 0)))
     center: Array = field(default_factory=lambda: np.empty(0))
-    transform: Array = field(default_factory=lambda: np.empty((0, 0)))
-    shift: Array = field(default_factory=lambda: np.empty(0))
+    turn: Array = field(default_factory=lambda: np.ones((1, 1)))
     basis: Array = field(default_factory=lambda: np.empty((0, 0)))
     names: tuple[str, ...] = ()
 
@@ -95,7 +94,7 @@ class Border:
         z = np.ascontiguousarray(to_numpy(columns), dtype=np.float64)
         n, k = z.shape
         if k == 0:
-            return cls(constant)
+            return ONES if constant else NO_BORDER
         named = tuple(f"column {name}" for name in range(k)) if names is None else tuple(names)
         _refuse_few_rows(n, k, constant)
         v = to_numpy(weights) / float(to_numpy(weights).max())
@@ -104,12 +103,12 @@ class Border:
                 center = weighted_center(z, v) if constant else np.zeros(k)
             centred = z - center
             sizes = column_units(np.abs(centred).max(axis=0), named)
-        R = column_factor(centred / sizes, v, constant=constant)  # a power of two is no rounding
-        border = cls.of_factor(R, n, float(v.sum()), sizes, np.asarray(center), named, constant=constant)
-        scale, lead = math.sqrt(float(v.sum())), int(constant)
-        means = R[0, 1:] / R[0, 0] if constant else np.zeros(k)
-        basis = np.linalg.solve(R[lead:, lead:].T, scale * (centred / sizes - means).T).T
-        return replace(border, columns=z, basis=np.ascontiguousarray(basis))
+        scaled = _beside_constant(centred / sizes, constant)  # a power of two is no rounding
+        R, mass = column_factor(scaled, v), float(v.sum())
+        border = cls.of_factor(R, n, mass, sizes, np.asarray(center), named, constant=constant)
+        basis = np.ascontiguousarray(np.linalg.solve(R.T, math.sqrt(mass) * scaled.T).T)
+        basis[:, : int(constant)] = 1.0
+        return replace(border, columns=z, basis=basis)
 
     @classmethod
     def of_factor(
@@ -134,10 +133,10 @@ class Border:
         units
             Powers of two.
         """
-        k = units.size
+        k, lead = units.size, int(constant)
         _refuse_few_rows(n, k, constant)
         lengths, kept = np.sqrt(np.square(R).sum(axis=0)), np.abs(np.diagonal(R))
-        for place in range(int(constant), R.shape[1]):
+        for place in range(lead, R.shape[1]):
             if not kept[place] > dependence_cutoff(n) * lengths[place]:
                 columns_before = [*(["the constant"] if constant else []), *names[: place - constant]]
                 raise DataError(
@@ -146,29 +145,20 @@ class Border:
                     "not; take "
                     "it out of linear_columns"
                 )
-        scale, lead = math.sqrt(mass), int(constant)
-        means = R[0, 1:] / R[0, 0] if constant else np.zeros(k)
-        inverse = scale * np.linalg.inv(R[lead:, lead:])
+        turn = math.sqrt(mass) * np.triu(np.linalg.inv(R))
+        turn[:lead, :lead] = 1.0
         with np.errstate(over="ignore"):
-            transform = np.triu(inverse) / units[:, None]
-        if not np.isfinite(transform).all():
-            worst = int(np.argmin(np.isfinite(transform).all(axis=1)))
+            turn[lead:] /= units[:, None]
+        if not np.isfinite(turn).all():
+            worst = int(np.argmin(np.isfinite(turn[lead:]).all(axis=1)))
             raise DataError(f"the values of {names[worst]} are too small to be told apart; use a smaller unit")
         none = np.empty((0, k))
-        return cls(
-            constant=constant,
-            columns=none,
-            center=center,
-            transform=transform,
-            shift=np.asarray(-means @ inverse),
-            basis=none,
-            names=names,
-        )
+        return cls(constant=constant, columns=none, center=center, turn=turn, basis=none, names=names)
 
     @property
     def count(self) -> int:
         """The number of columns, each of which takes a degree of freedom."""
-        return int(self.constant) + self.slopes
+        return int(self.turn.shape[1])
 
     @property
     def slopes(self) -> int:
@@ -180,21 +170,21 @@ class Border:
         """Whether the constant is all."""
         return self.constant and not self.slopes
 
+    @property
+    def linear_basis(self) -> Array:
+        """The columns of Z beside the constant."""
+        return self.basis[:, int(self.constant) :]
+
     def matrix(self, like: Array) -> Array:
-        """Return [1, Q] with as many rows as ``like``, and where it is."""
-        xp = namespace_of(like)
-        lead = [xp.ones_like(like[:, :1])] if self.constant else []
+        """Return Z, with as many rows as ``like``, and where it is."""
         if self.slopes:
-            lead.append(on_device_of(like, self.basis))
-        return xp.concat(lead, axis=1) if lead else like[:, :0]
+            return on_device_of(like, self.basis)  # type: ignore[no-any-return]
+        return namespace_of(like).ones_like(like[:, : self.count])  # type: ignore[no-any-return]
 
     def line(self, linear: Array) -> Array:
-        """Return [1, Q(x)] of new points, from their columns less ``center``."""
-        xp = namespace_of(linear)
-        lead = [xp.ones(linear.shape[0], dtype=linear.dtype)[:, None]] if self.constant else []
-        if self.slopes:
-            lead.append(linear @ on_device_of(linear, self.transform) + on_device_of(linear, self.shift))
-        return xp.concat(lead, axis=1) if lead else linear[:, :0]
+        """Return Z of new points, from their columns less ``center``."""
+        lines: Array = _beside_constant(linear, self.constant) @ on_device_of(linear, self.turn)
+        return lines
 
     def linear(self, rows: Any) -> Array | None:
         """Return the columns of some of the rows less ``center``; None where there are none."""
@@ -214,56 +204,43 @@ class Border:
         if not self.slopes:
             return diagonal
         xp, v = namespace_of(diagonal), 1.0 / to_numpy(ridge)
-        row_shares = (v / v.sum()) * (float(self.constant) + np.square(self.basis).sum(axis=1))
-        alone = on_device_of(diagonal, row_shares > 1.0 - 1e-10)
+        alone = on_device_of(diagonal, (v / v.sum()) * np.square(self.basis).sum(axis=1) > 1.0 - 1e-10)
         return xp.where(alone, xp.zeros_like(diagonal), diagonal)  # type: ignore[no-any-return]
 
     def totals(self, alpha: Array) -> Array:
         """Return Z'alpha, one row per column of the border."""
-        if self.plain:  # by pairs, which loses less
-            return namespace_of(alpha).sum(alpha, axis=0)[None, :]  # type: ignore[no-any-return]
         totals_of_border: Array = self.matrix(alpha).T @ alpha
         return totals_of_border
 
-    def values(self, c: Array) -> Array:
-        """Return Z c for every row, or one row where all are the same."""
-        if not self.slopes:
-            return self._bias(c)
-        basis_values: Array = on_device_of(c, self.basis) @ c[int(self.constant) :, :]
-        return c[0, :] + basis_values if self.constant else basis_values
-
     def means(self, shares: Array, values: Array) -> Array:
         """Return the coefficients that fit the values best, by shares of the weights that the border belongs to."""
-        lead = [(shares @ values)[None, :]] if self.constant else []
-        if self.slopes:
-            lead.append(self.basis.T @ (shares[:, None] * values))
-        return np.concatenate(lead) if lead else values[:0]
+        coefficients: Array = (shares[:, None] * self.matrix(values)).T @ values
+        return coefficients
+
+    def take_up(self, Y: Array, shares: Array) -> tuple[Array, Array]:
+        """Return targets less what the border alone fits to them by shares of the weights, and its coefficients.
+
+        The bias absorbs any constant, so solve for y minus one: an offset of 1e8 then costs no digits, and for a
+        constant y the difference, and with it alpha, is exactly zero. Weighted: light rows hardly determine the bias.
+        """
+        xp, shift = namespace_of(Y), 0.0
+        if self.constant:
+            shift = xp.clip(shares @ Y, xp.min(Y, axis=0), xp.max(Y, axis=0))
+        rest = Y - shift
+        c = self.means(shares, rest)
+        rest = rest - self.matrix(rest) @ c
+        c[: int(self.constant), :] += shift
+        return rest, c
 
     def shorten(self, values: Array) -> Array:
-        """Return the values less a combination of the columns that takes nearly all they can: y'alpha is the same.
-
-        It is the mean, and then the best fit by the others, every row counting the same.
-        """
-        centred = values - values.mean(axis=0) if self.constant else values
-        if not self.slopes:
-            return centred
-        return np.asarray(centred - self.basis @ np.linalg.lstsq(self.basis, centred, rcond=None)[0])
-
-    def size(self, c: Array) -> Array:
-        """Return the norm of Z c over its rows of norm one, one number per output; for the bias alone its size."""
-        return namespace_of(c).linalg.vector_norm(c, axis=0)  # type: ignore[no-any-return]
+        """Return the values less the best fit by the columns, every row counting the same: y'alpha is the same."""
+        Z = self.matrix(values)
+        return np.asarray(values - Z @ np.linalg.lstsq(Z, values, rcond=None)[0])
 
     def split(self, c: Array) -> tuple[Array, Array]:
         """Return the bias, zero without one, and the slopes in the units of z, one column per output."""
-        theta, bias = c[int(self.constant) :, :], self._bias(c)
-        if not self.slopes:
-            return bias, theta
-        transform, shift = (on_device_of(c, matrix) for matrix in (self.transform, self.shift))
-        return bias + shift @ theta, transform @ theta
-
-    def _bias(self, c: Array) -> Array:
-        xp = namespace_of(c)
-        return c[0, :] if self.constant else xp.sum(xp.zeros_like(c), axis=0)
+        coefficients, lead = on_device_of(c, self.turn) @ c, int(self.constant)
+        return namespace_of(c).sum(coefficients[:lead, :], axis=0), coefficients[lead:, :]
 
     def slope_values(self, slopes: Array | None) -> Array | float:
         """Return (z - center)'beta in working precision; zero where there are no columns."""
@@ -296,60 +273,49 @@ class Border:
     def balance(self, a: Any, v: Any) -> Any:
         """Return the coefficients less D^-1 Z G^-1 Z'a as enclosed numbers; the weights v are D^-1 up to a factor.
 
-        Z is [1, (z - center) T + 1 t'], which has the span of the columns as they are given, and nearly G = I sum(v).
+        Z has the span of the columns as they are given, and nearly G = I sum(v).
         """
         if not self.count:
             return a
         if self.plain:
             return a.absorb(v * (a.total() / v.sum()))
-        columns, turn = self._lines(type(a))
-        Z = columns @ turn
+        columns = self._lines(type(a))
+        Z = columns @ self.turn
         # Z'a in this order: every column is summed in its own unit
-        totals = Z.exact(turn.T) @ (columns.T * a).add_up()
+        totals = Z.exact(self.turn.T) @ (columns.T * a).add_up()
         return a.absorb(v * (Z @ ((Z.T * v) @ Z).solve(totals)))
 
     def enclose(self, numbers: type[Any], n: int) -> Any:
         """Return the columns Z as n rows of enclosed numbers."""
-        if not self.slopes:
-            return numbers.exact(np.ones((n, self.count)))
-        columns, turn = self._lines(numbers)
-        return columns @ turn
+        return self._lines(numbers) @ self.turn if self.slopes else numbers.exact(np.ones((n, self.count)))
 
-    def _lines(self, numbers: type[Any]) -> tuple[Any, Array]:
-        """Return [1, z - center] as enclosed numbers, and what they are multiplied by for Z."""
-        columns = self._center(numbers)
-        if not self.constant:
-            return columns, self.transform
-        turn = np.zeros((self.count, self.count))
-        turn[0, 0], turn[0, 1:], turn[1:, 1:] = 1.0, self.shift, self.transform
-        return numbers.exact(np.ones((len(self.columns), 1))).beside(columns), turn
-
-    def _center(self, numbers: type[Any]) -> Any:
-        """Return z - center as enclosed numbers."""
-        return numbers.exact(self.columns) - numbers.exact(self.center)
+    def _lines(self, numbers: type[Any]) -> Any:
+        """Return [1, z - center] as enclosed numbers."""
+        columns = numbers.exact(self.columns) - numbers.exact(self.center)
+        return numbers.exact(np.ones((len(self.columns), 1))).beside(columns) if self.constant else columns
 
     def enclose_values(self, numbers: type[Any], slopes: Array) -> Any:
         """Return (z - center)'beta as enclosed numbers."""
-        return self._center(numbers) @ numbers.exact(slopes)
+        return (numbers.exact(self.columns) - numbers.exact(self.center)) @ numbers.exact(slopes)
 
     def misfit(self, v: Array) -> float:
-        """Bound the distance of ``basis`` from (z - center) T + 1 t', root mean square by the weights v."""
+        """Bound the distance of ``basis`` from Z, root mean square by the weights v."""
         if not self.slopes:
             return 0.0
-        difference = (Double.exact(self.columns) - self.center) @ self.transform + self.shift - self.basis
+        difference = self.enclose(Double, v.size) - self.basis
         return at_most(float(np.linalg.norm(np.sqrt(v / v.sum())[:, None] * difference.sizes)))
 
     def row(self, alpha: Array, tolerance: float) -> tuple[Row, ...]:
         """Return the certificate row of Q'alpha = 0; none where the constant is all."""
         if not self.slopes:
             return ()
-        sizes = np.abs(self.basis).T @ np.abs(alpha)
-        worst = int(np.argmax(np.abs(self.basis.T @ alpha) / np.where(sizes > 0.0, sizes, 1.0)))
-        value = float(np.abs(self.basis[:, worst] @ alpha))
+        Q = self.linear_basis
+        sizes = np.abs(Q).T @ np.abs(alpha)
+        worst = int(np.argmax(np.abs(Q.T @ alpha) / np.where(sizes > 0.0, sizes, 1.0)))
         return (
             Row(
                 name="Z'alpha = 0",
-                value=value,
+                value=float(np.abs(Q[:, worst] @ alpha)),
                 scale=float(sizes[worst]),
                 tolerance=tolerance,
                 formula="|z'alpha|, worst linear column",
@@ -358,16 +324,14 @@ class Border:
 
     def deviations(self, schur: Array) -> Array:
         """Return the roots of the diagonal of (Z'A^-1 Z)^-1 that belong to the slopes, in the units of z."""
-        if not self.slopes:
-            return np.zeros(0)
-        lead, diagonal = int(self.constant), np.diagonal(schur)
+        diagonal = np.diagonal(schur)
         sizes = np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
         try:
             scaled = np.linalg.cholesky(schur / sizes / sizes[:, None])
         except np.linalg.LinAlgError:  # of a kernel that is not positive semi-definite
             return np.full(self.slopes, math.inf)
-        root = (np.linalg.inv(scaled) / sizes).T[lead:]  # the inverse is root root'
-        return np.asarray(np.linalg.norm(self.transform @ root, axis=1))
+        root = (np.linalg.inv(scaled) / sizes).T  # the inverse is root root'
+        return np.asarray(np.linalg.norm(self.turn @ root, axis=1)[int(self.constant) :])
 
 
 def weighted_center(values: Array, v: Array) -> Array:
@@ -375,14 +339,18 @@ def weighted_center(values: Array, v: Array) -> Array:
     return np.asarray(np.clip(v @ values / v.sum(), values.min(axis=0), values.max(axis=0)))
 
 
-def column_factor(centred: Array, v: Array, *, constant: bool = True) -> Array:
-    """Return the triangular factor of [1, z - center], each row times the root of its weight.
+def column_factor(columns: Array, v: Array) -> Array:
+    """Return the triangular factor of columns, each row times the root of its weight, with a positive diagonal."""
+    R = np.linalg.qr(np.sqrt(v)[:, None] * columns, mode="r")
+    return np.asarray(np.where(np.diagonal(R) < 0.0, -1.0, 1.0)[:, None] * R)
 
-    The constant comes first, so that what is left of it in a column is removed.
-    """
-    root = np.sqrt(v)[:, None]
-    tall = np.concatenate([root, root * centred], axis=1) if constant else root * centred
-    return np.asarray(np.linalg.qr(tall, mode="r"))
+
+def _beside_constant(linear: Array, constant: bool) -> Array:
+    """Return [1, z - center], or the columns alone without a constant."""
+    if not constant:
+        return linear
+    xp = namespace_of(linear)
+    return xp.concat([zeros_beside(linear, (linear.shape[0], 1)) + 1.0, linear], axis=1)  # type: ignore[no-any-return]
 
 
 def column_units(largest: Array, names: Sequence[str]) -> Array:
@@ -449,4 +417,4 @@ class BorderElimination:
 ONES = Border()
 
 #: The border of a machine without a bias.
-NO_BORDER = Border(constant=False)
+NO_BORDER = Border(constant=False, turn=np.empty((0, 0)))

@@ -107,23 +107,14 @@ class _Descent:
         self.shares = ridge.min() / ridge
         self.shares /= self.shares.sum()
         self.unit = np.array([target_unit(column) for column in Y.T])
-        scaled = Y / self.unit
-        shift = np.clip(self.shares @ scaled, scaled.min(axis=0), scaled.max(axis=0))
-        shift = shift if border.constant else np.zeros_like(shift)
-        self.target = scaled - shift  # exactly zero for constant targets
         self.goal: Array = _SHARE * (radii / self.unit)
-        self.fit_by_border = np.zeros((border.count, Y.shape[1]))
-        if border.slopes:
-            self.fit_by_border = border.means(self.shares, self.target)
-            self.target = self.target - border.values(self.fit_by_border)
-        if border.constant:
-            self.fit_by_border[0] += shift
-        Z = border.matrix(self.target[:, :1])
+        self.target, self.fit_by_border = border.take_up(Y / self.unit, self.shares)
+        self.Z = border.matrix(self.target[:, :1])
         try:
-            self.eliminated = border.eliminate(self.inverse(Z))
+            self.eliminated = border.eliminate(self.inverse(self.Z))
         except SolverError:  # rounding left nothing of M^-1 Z: the diagonal alone is worth more
             self.inverse = self._scale
-            self.eliminated = border.eliminate(self.inverse(Z))
+            self.eliminated = border.eliminate(self.inverse(self.Z))
         self.a, self.products = np.zeros_like(self.target), np.zeros_like(self.target)
         self.c = np.zeros_like(self.fit_by_border)
         self._begin(np.array(self.target))
@@ -139,7 +130,7 @@ class _Descent:
         self.products = self.matrix.accurate_product(self.a)
         residual = self.target - self.products - self.ridge * self.a
         self.c = self.border.means(self.shares, residual)
-        self._begin(np.asarray(residual - self.border.values(self.c)))
+        self._begin(np.asarray(residual - self.Z @ self.c))
 
     def sizes(self, R: Array) -> Array:
         """Return the weighted norm of each residual about its mean."""
@@ -173,7 +164,7 @@ class _Descent:
             return _INDEFINITE if np.isfinite(curvature).all() and np.isfinite(energy).all() else _NOT_FINITE
         self.a[:, active] += length * P
         residual = self.residual[:, active] - length * AP
-        residual -= self.border.values(self.border.means(self.shares, residual))
+        residual -= self.Z @ self.border.means(self.shares, residual)
         self.residual[:, active] = residual
         Z = self._precondition(residual)
         renewed = np.einsum("ij,ij->j", residual, Z)

@@ -388,8 +388,7 @@ def sum_blocks(
         largest = to_numpy(namespace_of(g).max(g, axis=0))
         for batch, entries in _left_out_entries(basis, g, blocks):
             of_blocks = [np.moveaxis(alpha[batch.rows], 2, 1) for alpha in alphas]  # blocks, points, rows
-            solve = _solve_single_rows if batch.rows.shape[1] == 1 else _solve_blocks
-            solved = solve(entries[:, :points], entries[:, points:], of_blocks, roots, batch, n)
+            solved = _solve_blocks(entries[:, :points], entries[:, points:], of_blocks, roots, batch, n)
             moved = solved.lengths.sum(axis=2)
             reciprocal += solved.diagonal.sum(axis=(0, 2))
             for k, (alpha, residuals) in enumerate(zip(of_blocks, solved.residuals, strict=True)):
@@ -418,19 +417,6 @@ def _left_out_entries(basis: Array, g: Array, blocks: LeftOutBlocks) -> Iterator
             first, second = np.divmod(pairs[start : start + step], n)
             products[start : start + step] = to_numpy((take_rows(basis, first) * take_rows(basis, second)) @ columns)
         yield batch, np.moveaxis(products[places.reshape(low.shape)], 3, 1)
-
-
-def _solve_single_rows(
-    matrices: Array, squared: Array, alphas: list[Array], roots: Array, batch: BlockBatch, n: int
-) -> _SolvedBlocks:
-    """Return the same for blocks of one row, where all is a quotient of sums of positive terms and one of others."""
-    diagonal = 1.0 / matrices[:, :, :, 0]
-    return _SolvedBlocks(
-        diagonal=diagonal,
-        lengths=squared[:, :, :, 0] * np.square(diagonal),
-        residuals=[diagonal * alpha for alpha in alphas],
-        roundings=[np.zeros((1, 1, 1)) for _ in alphas],
-    )
 
 
 def _solve_blocks(

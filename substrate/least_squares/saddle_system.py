@@ -38,7 +38,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from substrate.arrays import Array, check_memory, namespace_of, on_device_of
+from substrate.arrays import Array, check_memory, namespace_of
 from substrate.gram import Gram
 from substrate.least_squares.border import ONES, Border
 from substrate.numbers import random_rounding
@@ -95,7 +95,8 @@ def solve_saddle_system(
     xp, unit = namespace_of(y), target_unit(y)
     Y = (y[:, None] if y.ndim == 1 else y) / unit
     gram.factorize(ridge)
-    target, shift = _without_border(Y, ridge, border)
+    shares = xp.min(ridge) / ridge
+    target, shift = border.take_up(Y, shares / xp.sum(shares))
     solved = gram.solve(xp.concat([target, border.matrix(target)], axis=1))
     elimination = border.eliminate(xp.asarray(solved[:, Y.shape[1] :], copy=True))
     wanted = xp.zeros_like(shift)
@@ -129,27 +130,6 @@ def solve_saddle_system(
     )
 
 
-def _without_border(Y: Array, ridge: Array, border: Border) -> tuple[Array, Array]:
-    """Return targets less what the border alone fits to them, and its coefficients.
-
-    The bias absorbs any constant, so solve for y minus one: an offset of 1e8 then costs no digits, and for a constant
-    y the difference, and with it alpha, is exactly zero. Weighted: light rows hardly determine the bias.
-    """
-    xp = namespace_of(Y)
-    v = xp.min(ridge) / ridge
-    if not border.constant:
-        shift = xp.zeros_like(Y[0, :])
-    else:
-        shift = xp.clip(v @ Y / xp.sum(v), xp.min(Y, axis=0), xp.max(Y, axis=0))
-    target = Y - shift
-    lead = shift[None, :] if border.constant else shift[None, :][:0, :]
-    if not border.slopes:
-        return target, lead
-    Q = on_device_of(Y, border.basis)
-    theta = (Q.T @ (v[:, None] * target)) / xp.sum(v)
-    return target - Q @ theta, xp.concat([lead, theta], axis=0)
-
-
 @np.errstate(over="ignore", invalid="ignore")
 def _residual(
     gram: Gram, y: Array, ridge: Array, alpha: Array, c: Array, products: Array, wanted: Array, border: Border
@@ -157,7 +137,7 @@ def _residual(
     """Return y - (K + D) alpha - Z c and the normwise backward error of the bordered system, worst column."""
     xp = namespace_of(y)
     norm = xp.linalg.vector_norm
-    residual = y - products - ridge[:, None] * alpha - border.values(c)
+    residual = y - products - ridge[:, None] * alpha - border.matrix(y) @ c
     norm_alpha = norm(alpha, axis=0)
     # Lower bounds of the norm of K, by its action on alpha and by its diagonal, keep the test strict.
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -165,8 +145,8 @@ def _residual(
     stretch = xp.where(xp.isfinite(stretch), stretch, xp.zeros_like(stretch))
     norm_k = xp.clip(stretch, min=float(xp.max(gram.diagonal))) + xp.max(ridge)
     root = math.sqrt(gram.n)
-    scale = norm_k * norm_alpha + border.size(c) * root + norm(y, axis=0)
-    size = xp.hypot(norm(residual, axis=0), border.size(border.totals(alpha) - wanted))
+    scale = norm_k * norm_alpha + norm(c, axis=0) * root + norm(y, axis=0)
+    size = xp.hypot(norm(residual, axis=0), norm(border.totals(alpha) - wanted, axis=0))
     positive = scale > 0.0
     relative = xp.where(positive, size / xp.where(positive, scale, xp.ones_like(scale)), xp.zeros_like(scale))
     return residual, float(xp.max(relative))

@@ -34,7 +34,6 @@ Computed values are those of a nearby matrix, and how near it is can be measured
 are off by. Divided by lambda this is the number q, the relative error of everything computed at lambda.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,7 +136,7 @@ class Spectrum:
         centred, slopes = (scaled - mean) - variance, None
         if self.linear is not None:
             slopes = self._slopes(centred)
-            centred = centred - on_device_of(centred, self.linear[0].basis) @ slopes
+            centred = centred - on_device_of(centred, self.linear[0].linear_basis) @ slopes
         return Targets(
             coordinates=self.basis.T @ (centred if self.root is None else self.root[:, None] * centred),
             mean=mean,
@@ -255,7 +254,7 @@ class Spectrum:
 
 def _border_means(border: Border, root: Array | None, values: Array) -> Array:
     """Return Q'V values / sum v."""
-    Q = on_device_of(values, border.basis)
+    Q = on_device_of(values, border.linear_basis)
     weighted = values if root is None else root[:, None] ** 2 * values
     mass = float(Q.shape[0]) if root is None else float(to_numpy(root**2).sum())
     means: Array = Q.T @ weighted / mass
@@ -280,37 +279,23 @@ def centred_spectrum(
         raise DataError(f"a centred kernel matrix needs at least two rows, received {n}")
     if n <= border.count:
         raise DataError(f"{border.count} unpenalised columns fit all {n} rows, which leaves none to the kernel")
-    if weights is None:
-        K, xp, v = gram.matrix, namespace_of(gram.matrix), _reflector(n)
-        root = direction = None
-        mean_row: Array = xp.mean(K, axis=0)
-        constant = abs(float(xp.sum(mean_row)))  # 1'K1/N, mostly the largest eigenvalue of K
-        # errors of p s_i s_j are a matrix of norm at most p sum s_i^2
-        kernel_rounding = rounding * float(xp.sum(xp.abs(gram.diagonal)))
-    else:
-        s, xp = np.sqrt(to_numpy(weights)), namespace_of(gram.matrix)
-        root, direction = on_device_of(gram.matrix, s), on_device_of(gram.matrix, s / np.linalg.norm(s))
-        K, v = root[:, None] * gram.matrix * root[None, :], s / np.linalg.norm(s)
-        v[0] += 1.0  # to minus the first axis: nothing cancels, whatever the weights
-        v /= np.linalg.norm(v)
-        mean_row = (root**2 / float(np.sum(s**2))) @ gram.matrix
-        constant = abs(float(xp.sum(root**2 * mean_row)))
-        # scaling rounds an entry twice, in addition to the error of the kernel value
-        kernel_rounding = (rounding + relative_rounding(4.0)) * float(xp.sum(xp.abs(gram.diagonal) * root**2))
-    linear = None
-    if border.slopes:
-        linear = (border, _border_means(border, root, gram.matrix))
-        scaled = to_numpy(border.matrix(gram.matrix)) * (1.0 if root is None else to_numpy(root)[:, None])
-        direction = on_device_of(K, np.linalg.qr(scaled)[0])
-        trace, values, basis = _decomposition_off_border(K, np.asarray(to_numpy(direction)))
-        # columns that are off by an angle remove directions that are off by it
-        v = np.ones(n) if root is None else to_numpy(root) ** 2
-        kernel_rounding += (
-            4.0 * border.misfit(v) * float(xp.sum(xp.abs(gram.diagonal) * (1.0 if root is None else root**2)))
-        )
-    else:
-        with blas_threads(n):
-            trace, values, basis = _decomposition(K, on_device_of(K, v))
+    xp, K, root = namespace_of(gram.matrix), gram.matrix, None
+    v, Z = np.ones(n), to_numpy(border.matrix(K))
+    if weights is not None:
+        v, Z = to_numpy(weights), np.sqrt(to_numpy(weights))[:, None] * Z
+        root = on_device_of(K, np.sqrt(v))
+        K = root[:, None] * K * root[None, :]
+        rounding += relative_rounding(4.0)  # scaling rounds an entry twice, beside the error of the kernel value
+    mean_row: Array = on_device_of(K, v / v.sum()) @ gram.matrix
+    constant = abs(float(mean_row @ on_device_of(K, v)))  # v'K v over the sum of v, mostly the largest eigenvalue of K
+    # errors of p s_i s_j are a matrix of norm at most p sum s_i^2, and columns that are off by an angle remove
+    # directions that are off by it
+    kernel_rounding = (rounding + 4.0 * border.misfit(v)) * float(xp.abs(gram.diagonal) @ on_device_of(K, v))
+    linear = (border, _border_means(border, root, gram.matrix)) if border.slopes else None
+    # of ones exactly parallel to them
+    direction = on_device_of(K, Z / np.linalg.norm(Z) if border.plain else np.linalg.qr(Z)[0])
+    with blas_threads(n):
+        trace, values, basis = _decomposition(K, Z)
     largest = float(xp.max(xp.abs(values)))
     lowest, norm = float(values[0]), max(largest, constant)
     # below the noise of the matrix itself an eigenvalue is a zero, whatever its sign
@@ -332,16 +317,11 @@ def centred_spectrum(
     )
 
 
-def _measure_error(K: Any, basis: Any, values: Any, lift: float, norm: float, direction: Any) -> tuple[float, float]:
-    """Bound the distance of a decomposition from K + lift I off a ``direction``, the ones unless given, or off several;
-    and its part relative to lambda.
-    """
+def _measure_error(K: Any, basis: Any, values: Any, lift: float, norm: float, Q: Any) -> tuple[float, float]:
+    """Bound the distance of a decomposition from K + lift I off the directions Q, and its part relative to lambda."""
     if norm == 0.0:
         return 0.0, 0.0
-    xp, n = namespace_of(basis), int(basis.shape[0])
-    if direction is None:
-        direction = xp.ones_like(basis[:, :1]) / math.sqrt(n)
-    Q = direction if direction.ndim == 2 else direction[:, None]
+    xp = namespace_of(basis)
     along, skew = Q.T @ basis, basis.T @ basis - xp.eye(basis.shape[1], dtype=basis.dtype, device=basis.device)
     off, weighted = xp.linalg.vector_norm(skew), xp.linalg.vector_norm(skew * (values / norm))
     residual = 0.0 * off
@@ -355,39 +335,24 @@ def _measure_error(K: Any, basis: Any, values: Any, lift: float, norm: float, di
     return at_most(error), 2.2 * (float(off) + tilt + ROUNDED_ONCE)
 
 
-def _decomposition_off_border(K: Any, directions: Array) -> tuple[float, Any, Any]:
-    """Decompose off orthonormal directions: all reflections as one orthonormal matrix, whose last columns span the
-    others.
+def _decomposition(K: Any, Z: Array) -> tuple[float, Any, Any]:
+    r"""Decompose off the columns of Z, by Householder's reflections of them: :math:`H = I - V T V^T` with
+    :math:`T^{-1} + T^{-T} = V^T V`, and
+
+    .. math:: H^T K H = K - V Y^T - Y V^T, \qquad Y = K V T - \tfrac12 V\, T^T V^T K V\, T .
     """
     from scipy.linalg import qr
 
-    xp, m = namespace_of(K), directions.shape[1]
-    reflected = on_device_of(K, qr(directions)[0])
-    inner = reflected[:, m:].T @ (K @ reflected[:, m:])
-    inner = (inner + inner.T) / 2.0
-    trace = float(xp.linalg.trace(inner))
+    xp, m = namespace_of(K), Z.shape[1]
+    reflectors = np.tril(qr(Z, mode="raw")[0][0][:, :m], -1)
+    reflectors[np.diag_indices(m)] = 1.0
+    inverse = np.triu(reflectors.T @ reflectors)
+    inverse[np.diag_indices(m)] /= 2.0
+    V, T = on_device_of(K, reflectors), on_device_of(K, np.linalg.inv(inverse))
+    Y = K @ (V @ T)
+    Y = Y - 0.5 * (V @ (T.T @ (V.T @ Y)))
+    inner = (K - xp.concat([V, Y], axis=1) @ xp.concat([Y, V], axis=1).T)[m:, m:]
     values, vectors = xp.linalg.eigh(inner)
-    return trace, values, reflected[:, m:] @ vectors
-
-
-def _decomposition(K: Any, v: Any) -> tuple[float, Any, Any]:
-    """Decompose off the direction that the reflection I - 2 v v' takes to the first axis.
-
-    The reflected matrix is K - v q' - q v' with q = 2 (K v - (v'K v) v).
-    """
-    xp = namespace_of(K)
-    product = K @ v
-    q = 2.0 * (product - xp.sum(v * product) * v)
-    inner = (K - xp.stack([v, q], axis=1) @ xp.stack([q, v], axis=0))[1:, 1:]
-    trace = float(xp.linalg.trace(inner))
-    values, vectors = xp.linalg.eigh(inner)
-    basis = xp.concat([zeros_beside(vectors, (1, vectors.shape[1])), vectors], axis=0)
-    basis -= 2.0 * v[:, None] * (v[1:] @ vectors)[None, :]
-    return trace, values, basis
-
-
-def _reflector(n: int) -> Array:
-    """Return the unit vector v of the reflection I - 2 v v' that takes 1 to the first axis."""
-    v = np.full(n, 1.0 / np.sqrt(n))
-    v[0] -= 1.0
-    return np.asarray(v / np.linalg.norm(v))
+    basis = xp.concat([zeros_beside(vectors, (m, vectors.shape[1])), vectors], axis=0)
+    basis -= V @ (T @ (V[m:, :].T @ vectors))
+    return float(xp.linalg.trace(inner)), values, basis

@@ -124,7 +124,7 @@ def factor_columns(numbers: tuple[int, ...], kernel: Kernel, block: Block) -> Li
         high=z.max(axis=0),
         diagonal=float(v @ np.maximum(to_numpy(kernel.diag(block.X)), 0.0)),
         center=center,
-        factor=column_factor(z - center, v),
+        factor=column_factor(np.column_stack([np.ones(v.size), z - center]), v),
     )
 
 
@@ -150,12 +150,11 @@ def survey_linear_columns(
     units = column_units(np.maximum(np.abs(surveyed.low - middle), np.abs(surveyed.high - middle)), names)
     factor = surveyed.shift_to(middle)
     factor[:, 1:] /= units
-    border = Border.of_factor(
-        np.asarray(np.linalg.qr(factor, mode="r")), surveyed.count, surveyed.mass, units, middle, names
-    )
+    R = column_factor(factor, np.ones(len(factor)))
+    border = Border.of_factor(R, surveyed.count, surveyed.mass, units, middle, names)
     # a column is at most one in its unit, and each of its values is rounded once
     mean, floor = surveyed.diagonal / surveyed.mass, 0.0 if surveyed.diagonal > 0.0 else 1.0
     sizes = np.full(units.size, 1.0 / np.sqrt(mean + floor))
     return LinearColumns(
-        numbers=numbers, center=middle, units=units, turn=units[:, None] * border.transform, sizes=sizes, floor=floor
+        numbers=numbers, center=middle, units=units, turn=units[:, None] * border.turn[1:, 1:], sizes=sizes, floor=floor
     )

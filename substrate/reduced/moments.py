@@ -29,16 +29,16 @@ from substrate.arrays import (
     to_numpy,
     zeros_beside,
 )
+from substrate.errors import DeclarationError
 from substrate.numbers import ROUNDED_ONCE, matrix_noise
 from substrate.reduced.features import Features
-from substrate.reduced.folds import GivenFolds
 from substrate.reduced.rows import PART, KernelRows, RowValues
 from substrate.streaming.passes import Tally
 from substrate.streaming.rows import Block
 from substrate.streaming.survey import TargetSummary
 from substrate.threads import blas_threads
 
-__all__ = ["Moments", "Origin", "Statistic", "accumulate", "origin_of", "sum_moments"]
+__all__ = ["Moments", "Origin", "Statistic", "accumulate", "fold_labels", "origin_of", "sum_moments"]
 
 #: Estimated relative error up to which the sums of kernel values are transformed afterwards.
 _LARGEST_ERROR = 1e-8
@@ -152,24 +152,41 @@ class FoldMoments(Tally):
         return sum(parts[1:], start=parts[0]), tuple(parts[1:])
 
 
-def sum_moments(
-    values: RowValues, origin: Origin, transform: Array | None, folds: GivenFolds | None, block: Block
-) -> FoldMoments:
-    """Return sums over a block of kernel values about an origin, or of features of them where a transform is given."""
+def fold_labels(splits: Any, n: int) -> Any:
+    """Return the number of the split that every row validates, -1 for none, or None where there is no split.
+
+    Training must be all the others, since sums allow only that.
+    """
+    labels = np.full(n, -1, dtype=np.int32)
+    for number, (train, valid) in enumerate(splits):
+        if train.size + valid.size != n or (labels[valid] >= 0).any():
+            raise DeclarationError(
+                f"split {number} of cv is no fold: each row must validate once at most and train otherwise; use KFold, "
+                "StratifiedKFold or GroupKFold"
+            )
+        labels[valid] = number
+    return labels if (labels >= 0).any() else None
+
+
+def sum_moments(values: RowValues, origin: Origin, transform: Array | None, folds: Any, block: Block) -> FoldMoments:
+    """Return sums over a block of kernel values about an origin, or of features of them where a transform is given.
+
+    ``folds`` are the labels of :func:`fold_labels`.
+    """
     parts = dict[int, Moments]()
     for part, tile in values.of_block(block):
         tile -= origin.kernel_values
         features = tile if transform is None else tile @ transform
         targets = part.Y / origin.unit - origin.targets
         nothing = Moments.of_rows(features[:0, :], targets[:0, :], None)
-        labels = None if folds is None else folds.labels[part.rows]
+        labels = None if folds is None else folds[part.rows]
         for number in (-1,) if labels is None else np.unique(labels):
             members: tuple[Any, ...] = features, targets, part.weights
             if labels is not None:
                 of_fold = np.flatnonzero(labels == number)
                 members = tuple(None if array is None else take_rows(array, of_fold) for array in members)
             parts[number] = parts.get(number, nothing) + Moments.of_rows(*members)
-    count = 0 if folds is None else folds.count
+    count = 0 if folds is None else int(folds.max()) + 1
     return FoldMoments(tuple(parts.get(number, nothing) for number in range(-1, count)))
 
 
@@ -197,7 +214,7 @@ class Statistic:
 
 
 def accumulate(
-    rows: KernelRows, features: Features, origin: Origin, lam: float, K: Array, folds: GivenFolds | None = None
+    rows: KernelRows, features: Features, origin: Origin, lam: float, K: Array, folds: Any = None
 ) -> Statistic:
     """Make one pass over all rows; ``lam`` is the smallest 1/gamma of use, and K the kernel matrix of the basis.
 

@@ -40,9 +40,8 @@ from substrate.reduced.criteria import (
     criterion_of_sums,
     sizes_of_rows,
 )
-from substrate.reduced.folds import GivenFolds, folds_of
 from substrate.reduced.left_out import ReducedLeaveOneOut
-from substrate.reduced.moments import Statistic, accumulate
+from substrate.reduced.moments import Statistic, accumulate, fold_labels
 from substrate.reduced.solution import Penalty
 from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
 from substrate.search.gamma_search import gamma_ends, search_gamma
@@ -144,19 +143,19 @@ def _sample(model: Any, data: FitData) -> Task:
     )
 
 
-def _folds(model: Any, data: FitData, X: Any, y: Any) -> GivenFolds | None:
+def _folds(model: Any, data: FitData, X: Any, y: Any) -> Any:
     """Return the folds of the rows: the same for rows in memory and for rows that are read in passes.
 
     A splitter or a list of splits names rows of X and y as they were given, those of weight zero included.
     """
     source, classes, kept = data.source, data.classes, data.weighed.kept
     if kept is not None and (isinstance(model.cv, bool) or not isinstance(model.cv, Integral)):
-        return folds_of(splits_of(model, *_given_rows(model, data, X, y), kept), source.n_rows)
+        return fold_labels(splits_of(model, *_given_rows(model, data, X, y), kept), source.n_rows)
     block = source.block_in_memory
     points = np.empty((source.n_rows, 0)) if block is None else to_numpy(block.X)
     codes = np.concatenate(list(each_block(source, _targets))) if block is None else to_numpy(block.Y)
     labels = codes[:, 0] if classes is None else numbers_of_codes(codes, classes.book)
-    return folds_of(splits_of(model, points, labels), source.n_rows)
+    return fold_labels(splits_of(model, points, labels), source.n_rows)
 
 
 def _given_rows(model: Any, data: FitData, X: Any, y: Any) -> tuple[Any, Any]:
@@ -169,7 +168,7 @@ def _given_rows(model: Any, data: FitData, X: Any, y: Any) -> tuple[Any, Any]:
     return np.empty((rows.n_rows, 0)), targets
 
 
-def judge_on_basis(model: Any, kernel: Kernel, data: FitData, folds: GivenFolds | None) -> _Judged:
+def judge_on_basis(model: Any, kernel: Kernel, data: FitData, folds: Any) -> _Judged:
     """Judge one kernel: its basis, one statistic of all rows, and its best gamma."""
     start = time.perf_counter()
     prepared = prepare(kernel, data, model._model.choice(), 1.0)

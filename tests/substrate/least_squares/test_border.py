@@ -65,7 +65,7 @@ def test_the_balance_is_the_sum_of_the_support_values():
     border = Border.of(z, v)
     solved = solve_saddle_system(Gram.of(KERNEL, X), Y, Regularization(5.0).ridge(v), 2.5, border)
     assert_allclose(solved.support_values.sum(axis=0), 2.5)
-    assert_allclose(border.basis.T @ solved.support_values, 0.0, atol=1e-12)
+    assert_allclose(border.linear_basis.T @ solved.support_values, 0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e8, -1e12])

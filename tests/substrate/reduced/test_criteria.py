@@ -21,9 +21,8 @@ from substrate.reduced.criteria import (
     sizes_of_rows,
 )
 from substrate.reduced.features import basis_features
-from substrate.reduced.folds import folds_of
 from substrate.reduced.left_out import ReducedLeaveOneOut
-from substrate.reduced.moments import accumulate, origin_of
+from substrate.reduced.moments import accumulate, fold_labels, origin_of
 from substrate.reduced.rows import KernelRows
 from substrate.reduced.solution import Penalty
 from substrate.reduced.spectrum import reduced_spectrum
@@ -42,7 +41,7 @@ def criteria(kernel=KERNEL, Y=Y, basis=BASIS, pooled=False):
     rows, K = KernelRows.of(kernel, X, basis, Y), kernel(basis)
     splits = [(np.setdiff1d(np.arange(50), fold), fold) for fold in FOLDS]
     origin = origin_of(K, rows.target_summary(), 1.0)
-    statistic = accumulate(rows, basis_features(K), origin, 1e-6, K, folds_of(splits, 50))
+    statistic = accumulate(rows, basis_features(K), origin, 1e-6, K, fold_labels(splits, 50))
     spectrum = reduced_spectrum(statistic)
     rounding = rows, Penalty.of(rows.values, K, spectrum.features), sizes_of_rows(rows)
     radius = SpectrumRadius.of(spectrum, *rounding)

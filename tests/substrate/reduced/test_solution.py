@@ -8,9 +8,8 @@ from numpy.testing import assert_allclose
 from substrate.datasets import motorcycle
 from substrate.kernels import RBF, Linear, Polynomial
 from substrate.reduced.features import basis_features, reconstruction_errors
-from substrate.reduced.folds import folds_of
 from substrate.reduced.left_out import left_out_rows, leverage_factor
-from substrate.reduced.moments import accumulate, origin_of
+from substrate.reduced.moments import accumulate, fold_labels, origin_of
 from substrate.reduced.rows import KernelRows
 from substrate.reduced.solution import solve_reduced
 from substrate.reduced.spectrum import reduced_spectrum
@@ -25,7 +24,7 @@ def solved(kernel, X, Y, points, gamma, folds=()):
     rows, K = KernelRows.of(kernel, X, points, Y), kernel(points)
     splits = [(np.setdiff1d(np.arange(len(Y)), fold), fold) for fold in folds]
     origin = origin_of(K, rows.target_summary(), 1.0)
-    statistic = accumulate(rows, basis_features(K), origin, 1.0 / gamma, K, folds_of(splits, len(Y)))
+    statistic = accumulate(rows, basis_features(K), origin, 1.0 / gamma, K, fold_labels(splits, len(Y)))
     spectrum = reduced_spectrum(statistic)
     return rows, statistic, spectrum, solve_reduced(rows, spectrum, 1.0 / gamma, K)
 
