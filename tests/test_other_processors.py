@@ -171,8 +171,8 @@ def test_the_tests_are_there_and_marked(request):
         assert f"def {test.split('[')[0]}(" in (ROOT / "tests" / file).read_text(encoding="utf-8"), name
     for name, expected in {
         "problems/test_another_rounding.py": ["numerical"],
-        "substrate/certificates/test_rows.py": ["numerical"],
-        "substrate/certificates_of_another_kind/test_rows.py": [],
+        "substrate/fits/test_variation.py": ["numerical"],
+        "substrate/fits_of_another_kind/test_variation.py": [],
         "test_readme.py": [],
     }.items():
         item = _Item(ROOT / "tests" / name)

@@ -68,7 +68,8 @@ def test_the_units_of_the_targets_do_not_matter(name, case):
     cost, rules = MACHINES[name](s, unit)
     result = Machine(s, minimize=cost, subject_to=rules).solve()
     assert result.certificate.holds, str(result.certificate)
-    assert_allclose(result.f / unit, reference(name, X, y), atol=2e-5)
+    # rows pass at 1e-5 of their size, and nothing here is strongly convex
+    assert_allclose(result.f / unit, reference(name, X, y), atol=5e-5)
 
 
 def bounded_least_squares(X, y, bound):
