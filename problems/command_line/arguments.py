@@ -230,4 +230,3 @@ def _verify(verify: argparse.ArgumentParser) -> None:
     verify.add_argument("--time-limit", type=float, default=60.0, metavar="SECONDS", help=text)
     text = "prove closed forms in ball arithmetic, where that is known"
     verify.add_argument("--prove", action="store_true", help=text)
-    verify.add_argument("--json", action="store_true", help="machine-readable output")

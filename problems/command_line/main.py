@@ -248,14 +248,14 @@ def _datasets(options: argparse.Namespace) -> int:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from problems.command_line.verify import announce, as_json, table, verify
+    from problems.command_line.verify import announce, table, verify
 
     lines = []
     for line in verify(options.names or None, options.solver, time_limit=options.time_limit, prove=options.prove):
         lines.append(line)
-        if not options.json and not sys.stderr.isatty():  # no bar is drawn into a file or a pipe
+        if not sys.stderr.isatty():  # no bar is drawn into a file or a pipe
             print(announce(line, len(lines)), file=sys.stderr, flush=True)
-    print(as_json(lines) if options.json else table(lines))
+    print(table(lines))
     return 0 if lines and all(line.passes for line in lines) else 1
 
 
