@@ -128,5 +128,5 @@ def test_refusals_name_the_next_step():
         LSSVMRegressorCV(cv="blocks", reach=1, search="gradient", widths="auto").fit(X, y)
     with pytest.raises(DeclarationError, match="needs reach, the number of neighbours"):
         LSSVMRegressorCV(cv="blocks").fit(X, y)
-    with pytest.raises(DeclarationError, match="not by groups or blocks"):
-        LSSVMRegressorCV(cv="blocks", monotone={0: 1}).fit(X, y)
+    with pytest.raises(DeclarationError, match="cv='blocks' is a closed form"):
+        LSSVMRegressorCV(cv="blocks", reach=1, monotone={0: 1}).fit(X, y)

@@ -51,7 +51,7 @@ def test_a_precomputed_matrix_gives_the_same():
     [
         ({}, "cv='loo' is a closed form of the machine without a shape and robust weights"),
         ({"cv": 3, "kernels": [RBF(1.0), RBF(2.0)]}, "gamma is chosen for one kernel"),
-        ({"cv": "groups"}, "not by groups or blocks of rows"),
+        ({"cv": "groups"}, "cv='groups' is a closed form"),
     ],
 )
 def test_rules_of_closed_forms_are_refused(parameters, message):
