@@ -33,7 +33,7 @@ A kernel matrix from elsewhere, which is known to be semi-definite up to roundin
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -175,20 +175,6 @@ class EnclosedFeatures:
 EnclosedMatrix = EnclosedKernel | EnclosedFeatures
 
 
-class Point(Protocol):
-    """A function Phi w in enclosed numbers."""
-
-    @property
-    def kernel(self) -> EnclosedMatrix:
-        """Return the kernel matrix of its rows."""
-
-    def values(self) -> Any:
-        """Return Phi w."""
-
-    def bound_residual(self, g: Any, lam: float, enough: float) -> float:
-        """Bound ||w + Phi'g/lam||; closely unless it is below ``enough``."""
-
-
 @dataclass(frozen=True)
 class ExpansionPoint:
     """The function K a."""
@@ -259,6 +245,10 @@ class BasisPoint:
         residual = self.basis @ numbers.exact(self.beta) + self.rows.T @ g / lam
         turned = numbers.exact(self.transform.T) @ residual
         return self.stretch * math.sqrt(r) * float(turned.bound_norm(np.ones(r)).upper())
+
+
+#: A function Phi w in enclosed numbers.
+Point = ExpansionPoint | BasisPoint
 
 
 def optimality_rows(machine: RowMachine, a: Array, f: Array, gap: float, y: Array, tolerance: float) -> tuple[Row, ...]:

@@ -43,7 +43,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -122,20 +122,7 @@ class DualPoint(NamedTuple):
     slack: Any
 
 
-class Penalty(Protocol):
-    """A norm as a penalty."""
-
-    def divide(self, unit: float) -> Self:
-        """Return the same penalty for targets in another unit."""
-
-    def feasible(self, x: Array, numbers: type[Any]) -> Any:
-        """Return the nearest feasible coefficients, in these numbers."""
-
-    def dual_points(self, columns: Columns, x: Any, g: Any) -> Iterator[DualPoint]:
-        """Yield dual points beside that of the errors, whose correlations are g."""
-
-
-def bound_distance(columns: Columns, penalty: Penalty, y: Array, x: Array, fitted: Array) -> Any:
+def bound_distance(columns: Columns, penalty: "Penalty", y: Array, x: Array, fitted: Array) -> Any:
     """Bound the distance of fitted values from those of the exact optimum, root mean square by the weights.
 
     Parameters
@@ -166,7 +153,7 @@ def bound_distance(columns: Columns, penalty: Penalty, y: Array, x: Array, fitte
     return bound + (numbers.exact(fitted) - y + errors).bound_norm(v)
 
 
-def bound_by_duality(columns: Columns, penalty: Penalty, point: Any, g: Any, size: Any, moved: Any) -> Any:
+def bound_by_duality(columns: Columns, penalty: "Penalty", point: Any, g: Any, size: Any, moved: Any) -> Any:
     """Bound the norm of the distance of a feasible point from the optimum: the root of twice the smallest gap.
 
     ``g`` are the correlations of a dual point of length ``size`` that is at a distance ``moved`` from its errors.
@@ -180,7 +167,7 @@ def bound_by_duality(columns: Columns, penalty: Penalty, point: Any, g: Any, siz
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def accuracy_of(
-    columns: Columns, penalty: Penalty, y: Array, x: Array, fitted: Array, tolerance: Tolerance, more: float = 0.0
+    columns: Columns, penalty: "Penalty", y: Array, x: Array, fitted: Array, tolerance: Tolerance, more: float = 0.0
 ) -> Accuracy:
     """Return the row of a certificate, by a bound in double precision; ``more`` is added to it."""
     bound, unit = math.inf, power_of_two(float(np.ptp(y)))
@@ -271,6 +258,10 @@ class MaximalVariation:
                 behind = top - f.take(used) * np.sign(row[used])
                 slack.append((behind.positive_part() * np.abs(row[used])).sum())
         yield DualPoint(step, numbers.exact(0.0), reduce(add, slack))
+
+
+#: A norm as a penalty.
+Penalty = OneNorm | MaximalVariation
 
 
 def into_balls(xi: Array, rho: Weights) -> Array:

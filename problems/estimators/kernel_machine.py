@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Literal, NamedTuple, Protocol, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,35 +82,6 @@ _INDEFINITE = "the kernel matrix is not positive semi-definite, so that the obje
 _BITS = 160
 #: Accepted difference of a left-out value and of the same by a fit, beside rounding.
 _CHECKED = 1e-6
-
-
-class Expansion(Protocol):
-    """The functions of a machine: expansions over its rows, or over the vectors of a basis."""
-
-    points: Any
-
-    @property
-    def refusal(self) -> str:
-        """Return why there is no bound; nothing where there may be one."""
-
-    @property
-    def largest(self) -> float:
-        """Return the largest value of the kernel on the diagonal."""
-
-    def space(self, Z: Array) -> GramRows | FeatureRows:
-        """Return the functions to minimise over, beside columns that are not penalised."""
-
-    def solution(self, losses: RowLoss, point: RowPoint) -> tuple[Array, Array]:
-        """Return the coefficients of a point, and the slopes of the losses."""
-
-    def enclose(self, coefficients: Array) -> Iterator[Point]:
-        """Yield the function in numbers with a radius, with less rounding each time."""
-
-    def enclose_in_balls(self, coefficients: Array) -> Point:
-        """Return the function in ball arithmetic."""
-
-    def facts(self) -> Facts:
-        """Return facts of a certificate."""
 
 
 @dataclass(frozen=True)
@@ -225,6 +196,10 @@ class BasisExpansion:
         n, rank = self.transform.shape
         vectors = f"all {n}" if rank == n else f"{rank} of {n}"
         return ("kernel", repr(self.kernel)), ("accuracy", f"of the machine on {vectors} basis vectors")
+
+
+#: The functions of a machine: expansions over its rows, or over the vectors of a basis.
+Expansion = RowExpansion | BasisExpansion
 
 
 class _Fit(NamedTuple):

@@ -21,7 +21,6 @@ method [Mehrotra1992]_ ends. The point is not trusted: :mod:`substrate.bounds` b
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from scipy.linalg import lu_factor, lu_solve
@@ -59,35 +58,6 @@ _UNSETTLED = 1e-9
 _SINGULAR = 1e-14
 #: Share of the slopes up to which support values are right.
 _SETTLED = 1e-6
-
-
-class RowSpace(Protocol):
-    """The functions Phi w as a map of coefficients u."""
-
-    lam: float
-    Z: Array
-
-    @property
-    def size(self) -> int:
-        """Return the number of coefficients."""
-
-    def values(self, u: Array) -> Array:
-        """Return Phi w."""
-
-    def inner(self, u: Array, v: Array, values: Array) -> float:
-        """Return the inner product of the functions u and v; ``values`` are those of v."""
-
-    def step(self, D: Array) -> Callable[[Array, Array, Array], tuple[Array, Array]]:
-        """Return the map of values f, slopes g and coefficients c to the point of a full step, for curvatures D."""
-
-    def residual(self, u: Array, g: Array) -> float:
-        """Return how far the slopes are from the multipliers of u."""
-
-    def refine_slopes(self, u: Array, g: Array, is_curved: Array) -> Array:
-        """Return the slopes, more accurately where the coefficients say so."""
-
-    def coefficients(self, g: Array) -> Array:
-        """Return the coefficients that belong to slopes."""
 
 
 @dataclass
@@ -212,6 +182,10 @@ class FeatureRows:
     def coefficients(self, g: Array) -> Array:
         """Return -Phi'g/lam."""
         return -self.features.T @ g / self.lam
+
+
+#: The functions Phi w as a map of coefficients u.
+RowSpace = GramRows | FeatureRows
 
 
 class _Border:

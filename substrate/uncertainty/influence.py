@@ -34,7 +34,7 @@ operations where all entries would cost N^3.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -61,28 +61,6 @@ __all__ = [
     "kernel_influence",
     "predict_copies",
 ]
-
-
-class Influence(Protocol):
-    """The inverse of a machine's system, as far as predictions at new points need it."""
-
-    @property
-    def diagonal(self) -> Array:
-        """Return the entries of the inverse's diagonal that belong to the rows."""
-
-    @property
-    def represent(self) -> Callable[[Any], Array]:
-        """Return what is computed of new points: kernel values with the rows, or features."""
-
-    def at(self, rows: Array, diagonal: Array) -> tuple[Array, Array]:
-        """Return c, one line per new point, and p(x), from what represents the points, which is overwritten, and k(x,
-        x).
-        """
-
-    def own(self, which: Any, rows: Array) -> Array:
-        """Return c_i at a copy of row i, for the rows ``which`` in turn, from what represents the copies,
-        overwritten.
-        """
 
 
 @dataclass(frozen=True)
@@ -191,6 +169,10 @@ class FeatureInfluence:
         """Return the influence of the copies on themselves, from their psi."""
         c: Array = self.constant + paired_sums(take_rows(self.rows, which), rows, 1)
         return take_rows(self.pulls, which) * c  # type: ignore[no-any-return]
+
+
+#: The inverse of a machine's system, as far as predictions at new points need it.
+Influence = KernelInfluence | FeatureInfluence
 
 
 def kernel_influence(
