@@ -52,11 +52,6 @@ class KernelOperator(ABC):
         """Let all products be as accurate from now on; False where they are already."""
         return False
 
-    def diagonal_at(self, rows: Any) -> Array:
-        """Return the diagonal at some points, by their numbers."""
-        entries: Array = self.diagonal[rows]
-        return entries
-
     def columns(self, rows: Any) -> Callable[[int], Array]:
         """Return a function that gives the entries of some points with one of them, by its place among them."""
         return lambda place: self.block(rows, rows[[place]])[:, 0]

@@ -15,6 +15,7 @@ from problems.export.decisions import decide, express_probabilities, score_class
 from substrate.arrays import Array, is_device_array, is_sparse, real_array
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.nodes import Node, Output, Program, inputs
+from substrate.kernels.onnx_graph import evaluate_onnx, write_onnx
 from substrate.kernels.rounding_bound import DOUBLE, Arithmetic, RoundingBound, bound_rounding
 
 __all__ = ["Description", "describe"]
@@ -175,7 +176,7 @@ def _compare(model: Any, machine: Sequence[Node], units: ColumnUnits) -> float:
     X = np.asarray(given * units.scale + units.center)
     box = np.column_stack([X.min(axis=0), X.max(axis=0)])
     program = Program(X.shape[1], [Output("machine", tuple(machine), (len(machine),))])
-    values = program.evaluate(X)["machine"]
+    values = evaluate_onnx(write_onnx(program, DOUBLE, "machine", {}), X)["machine"]
     expected = np.reshape(model._evaluate((X - units.center) / units.scale), values.shape)
     bound = bound_rounding(program, box, DOUBLE)
     sizes = np.maximum(np.abs(bound.lows), np.abs(bound.highs)) + np.asarray(bound.losses)

@@ -6,8 +6,8 @@ r"""Functions as formulas of nodes: numbers that remember how they were made.
 are nodes: a sum over points is one of a formula in the inputs :math:`x_c` and the coordinates :math:`z_c`. Nodes have
 the operators of numbers with ``exp`` and ``sqrt``, which is what the formula of a kernel asks of its arithmetic, so
 that the formula of a kernel is found by calling it with nodes. What is exact in every arithmetic is simplified at once:
-a zero that is added, a factor of one, a number less itself. A :class:`Program` evaluates the nodes of named outputs; a
-bound on what floating point loses (:mod:`~substrate.kernels.rounding_bound`) and the writer of ONNX read the same ones.
+a zero that is added, a factor of one, a number less itself. A bound on what floating point loses
+(:mod:`~substrate.kernels.rounding_bound`) and the writer of ONNX read the nodes of a :class:`Program`.
 """
 
 import math
@@ -31,7 +31,6 @@ __all__ = [
     "Program",
     "add_outputs",
     "chain",
-    "compute",
     "constant",
     "expand_kernel",
     "expand_linear",
@@ -267,19 +266,6 @@ class Program(NamedTuple):
     n_inputs: int
     outputs: Sequence[Output]
 
-    def evaluate(self, X: Array) -> dict[str, Any]:
-        """Return the outputs at the rows of X in double precision, as numpy computes them."""
-        values: dict[Node, Any] = {}
-        with np.errstate(all="ignore"):
-            for node in order_nodes(node for output in self.outputs for node in output.nodes):
-                values[node] = compute(node, [values[operand] for operand in node.operands], X)
-        answers = {}
-        for output in self.outputs:
-            columns = [np.broadcast_to(values[node], (X.shape[0], 1)) for node in output.nodes]
-            answer = np.concatenate(columns, axis=1).reshape(X.shape[0], *output.shape)
-            answers[output.name] = answer if output.labels is None else output.labels[answer.astype(np.intp)]
-        return answers
-
 
 def order_nodes(roots: Iterable[Node]) -> list[Node]:
     """Return all nodes that some need, each once and after its operands; a sum over many columns is a deep tree."""
@@ -292,35 +278,3 @@ def order_nodes(roots: Iterable[Node]) -> list[Node]:
         else:
             order.setdefault(waiting.pop())
     return list(order)
-
-
-def compute(node: Node, operands: list[Any], X: Array) -> Any:
-    """Return the values of one operation: a column for rows, a matrix inside a sum."""
-    operation, value = node.operation, node.value
-    if operation == "input":
-        return X[:, [value]]
-    if operation == "coordinate":
-        points, column = value
-        return points.values[None, :, column]
-    if operation == "constant":
-        return np.full((1, 1), value)
-    if operation == "total":
-        return operands[0] @ value[:, None]
-    return _OPERATIONS[operation](*operands)
-
-
-_OPERATIONS: Mapping[str, Any] = {
-    "add": np.add,
-    "subtract": np.subtract,
-    "multiply": np.multiply,
-    "divide": np.divide,
-    "negative": np.negative,
-    "absolute": np.abs,
-    "exponential": np.exp,
-    "root": np.sqrt,
-    "power": np.power,
-    "maximum": np.maximum,
-    "greater": np.greater,
-    "differs": lambda left, right: np.not_equal(left, right).astype(np.float64),
-    "select": np.where,
-}

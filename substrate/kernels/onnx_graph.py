@@ -14,7 +14,7 @@ from substrate.errors import DataError
 from substrate.kernels.nodes import Node, Output, Program, order_nodes
 from substrate.kernels.rounding_bound import Arithmetic, places_of
 
-__all__ = ["INPUT", "import_onnx", "write_onnx"]
+__all__ = ["INPUT", "evaluate_onnx", "import_onnx", "write_onnx"]
 
 #: The name of the input of every graph.
 INPUT = "X"
@@ -65,6 +65,15 @@ def write_onnx(program: Program, arithmetic: Arithmetic, name: str, notes: Mappi
     onnx.helper.set_model_props(model, dict(notes))
     onnx.checker.check_model(model)
     return model
+
+
+def evaluate_onnx(model: Any, X: Any) -> dict[str, Any]:
+    """Return the outputs of a model of ONNX at rows, operation by operation as its standard says, by numpy."""
+    from onnx.reference import ReferenceEvaluator
+
+    with np.errstate(all="ignore"):
+        values = ReferenceEvaluator(model).run(None, {INPUT: X})
+    return {output.name: value for output, value in zip(model.graph.output, values, strict=True)}
 
 
 class _Writer:

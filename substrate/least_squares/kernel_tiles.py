@@ -12,7 +12,6 @@ after which it is computed anew and the next run begins: refinement, which contr
 products are computed in double precision from then on (:meth:`KernelTiles.use_accurate_products`).
 """
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -33,19 +32,16 @@ class KernelTiles(KernelOperator):
     def __init__(self, kernel: Kernel, points: Any) -> None:
         self.kernel, self.points = kernel, points
         self._is_accurate = False
-        self._diagonal: Array | None = None
 
     @property
     def n(self) -> int:
         """Number of points."""
         return int(self.points.shape[0])
 
-    @property
+    @cached_property
     def diagonal(self) -> Array:
         """The diagonal of K."""
-        if self._diagonal is None:
-            self._diagonal = np.asarray(to_numpy(self.kernel.diag(self.points)))
-        return self._diagonal
+        return np.asarray(to_numpy(self.kernel.diag(self.points)))
 
     @cached_property
     def _has_single(self) -> bool:
@@ -79,10 +75,6 @@ class KernelTiles(KernelOperator):
         changed, self._is_accurate = self.is_single, True
         return changed
 
-    def diagonal_at(self, rows: Any) -> Array:
-        """Return k(x, x) of some points alone."""
-        return np.asarray(to_numpy(self.kernel.diag(take_rows(self.points, rows))))
-
     def block(self, rows: Any, columns: Any) -> Array:
         """Return the kernel values between two sets of points."""
         if 8 * len(columns) < len(rows):  # kernels work along rows: few long ones are cheaper than many short ones
@@ -91,12 +83,6 @@ class KernelTiles(KernelOperator):
         if is_device_array(left):
             return np.asarray(to_numpy(self.kernel(left, right)))
         return self.kernel.values(left, right)
-
-    def columns(self, rows: Any) -> Callable[[int], Array]:
-        """Return a function that gives the values of some points with one of them; the points are taken once."""
-        few = KernelTiles(self.kernel, take_rows(self.points, rows))
-        every = np.arange(len(rows))
-        return lambda place: few.block(every[[place]], every)[0]
 
     def _tiled(self, V: Array, precision: Precision) -> Array:
         vectors = on_device_of(self.points, np.ascontiguousarray(V))

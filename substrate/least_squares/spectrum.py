@@ -223,26 +223,6 @@ class Spectrum:
         residuals: Array = self.support_values(targets, lambdas) / self.leverages(lambdas)[:, :, None]
         return residuals
 
-    def degrees_of_freedom(self, lambdas: Array) -> Array:
-        """Return trace H for each lambda, on the host."""
-        shifted, g = np.asarray(lambdas) - self.lift, self.inverses(lambdas)
-        machine = self.machine()
-        return np.asarray(machine.degrees_of_freedom(shifted) - self.lift * machine.trace(g, shifted))
-
-    def predictions(self, targets: Targets, lambdas: Array, rows: Array, linear: Array | None = None) -> Array:
-        """Return f at points with the given rows of kernel values: shape (points, number of lambdas, outputs).
-
-        ``linear`` are their columns of the linear part, less their center, where there is one.
-        """
-        alpha = self.support_values(targets, lambdas)
-        xp = namespace_of(rows)
-        values: Array = xp.tensordot(rows, alpha, axes=1) + self.bias(targets, alpha)
-        if self.linear is not None and linear is not None and targets.slopes is not None:
-            border, means = self.linear
-            theta = targets.unit * targets.slopes[:, None, :] - xp.tensordot(means, alpha, axes=1)
-            values = values + xp.tensordot(border.line(linear)[:, 1:], theta, axes=1)
-        return values
-
     def decomposition_error(self, lam: Any) -> Any:
         """Return q, the relative error of what is computed at these lambda: the measured error over s_1 + lambda."""
         return self.error / (float(self.values[0]) + lam - self.lift) + self.skew

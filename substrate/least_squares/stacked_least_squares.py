@@ -60,14 +60,6 @@ class StackedBasis:
         """The number of directions kept; at least one, which may be zero."""
         return int(self.values.shape[1])
 
-    def product(self, V: Array) -> Array:
-        """Return Q z: the values of coordinates."""
-        return np.asarray(self.values @ V)
-
-    def adjoint(self, U: Array) -> Array:
-        """Return Q't: the coordinates of the projection."""
-        return np.asarray(self.values.T @ U)
-
     @classmethod
     def of(cls, Phi: Array, cutoff: float) -> "StackedBasis":
         """Decompose the centred rows."""
@@ -86,9 +78,9 @@ class StackedBasis:
         """Return the least-squares solution: orthogonal projection onto the kept values and the constant."""
         # a mean of equal numbers may have a rounding error
         centred = t - t.mean() if np.ptp(t) > 0.0 else np.zeros(t.size)
-        z = self.adjoint(centred)
+        z = self.values.T @ centred
         a = self.coefficients @ z
-        return StackedSolution(a, float(t.mean() - self.mean @ a), centred - self.product(z))
+        return StackedSolution(a, float(t.mean() - self.mean @ a), centred - self.values @ z)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +109,7 @@ def stacked_rows(basis: StackedBasis, t: Array, e: Array, tolerance: float) -> t
         zero_sum_row(e, tolerance, t, of="e"),
         Row(
             name="errors orthogonal to f",
-            value=float(np.linalg.norm(basis.adjoint(e))),
+            value=float(np.linalg.norm(basis.values.T @ e)),
             scale=scale,
             tolerance=tolerance,
             formula="||Q'e||",

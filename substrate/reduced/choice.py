@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import HOST, is_device_array, is_sparse, refuse_disguised, take_rows, to_numpy, where_it_lives
+from substrate.arrays import is_device_array, is_sparse, refuse_disguised, take_rows, to_numpy, where_it_lives
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
@@ -23,7 +23,7 @@ from substrate.reduced.rules import (
 )
 from substrate.streaming.rows import Source, draw_rows
 
-__all__ = ["LIGHT_FACTOR", "MOST", "ChosenBasis", "chosen_basis", "sample_of"]
+__all__ = ["LIGHT_FACTOR", "MOST", "ChosenBasis", "chosen_basis"]
 
 #: Rules that need a column of kernel values and no matrix: they choose from so many times ``n_candidates`` rows.
 _LIGHT = ("kmeans++", "renyi")
@@ -36,7 +36,7 @@ MOST = 100
 class ChosenBasis:
     """Numbers of rows (None: points from elsewhere), the points (None: a kernel matrix), and how they came about.
 
-    ``sample`` gives the scoring rows by their numbers.
+    ``sample`` are the scoring rows themselves.
     """
 
     rows: Any
@@ -62,26 +62,12 @@ class ChosenBasis:
         return replace(self, rows=None if self.rows is None else self.rows[kept], points=points, description=text)
 
 
-@dataclass(frozen=True, slots=True)
-class SampledRows:
-    """Rows in ascending order of their numbers; indexing takes the numbers they have in the source."""
-
-    numbers: Any
-    X: Any
-
-    def __getitem__(self, rows: Any) -> Any:
-        places = np.searchsorted(self.numbers, rows)
-        if not np.array_equal(self.numbers[np.minimum(places, self.numbers.size - 1)], rows):
-            raise KeyError("a row that is not in the sample")
-        return self.X[places]
-
-
-def sample_of(source: Source, *numbers: Any) -> Any:
-    """Return rows on the host, available by the given numbers; numpy's rows, which need no reading, by any."""
-    if source.block_in_memory is not None and source.home == HOST:
-        return source.block_in_memory.X
+def _read_rows(source: Source, kernel: Kernel, *numbers: Any) -> tuple[Any, Any]:
+    """Return rows with their numbers in ascending order, on the host, read at once; of a kernel matrix all of it."""
+    if kernel.pairwise:
+        return np.arange(source.n_rows), source.whole("a kernel matrix must be in memory").X
     wanted = np.unique(np.concatenate(numbers))
-    return SampledRows(wanted, to_numpy(source.take_rows(wanted)))
+    return wanted, to_numpy(source.take_rows(wanted))
 
 
 def chosen_basis(choice: Basis, kernel: Kernel, source: Source, lam: float) -> ChosenBasis:
@@ -95,7 +81,9 @@ def chosen_basis(choice: Basis, kernel: Kernel, source: Source, lam: float) -> C
     scoring = draw_rows(n, choice.n_scoring, generator)
     if not isinstance(rule, str):
         return _check_given_basis(rule, kernel, source, scoring)
-    count = _count(choice.n, n)
+    count = min(n, MOST) if choice.n is None else choice.n
+    if count > n:
+        raise DeclarationError(f"basis.n={count} exceeds the {n} rows; use at most {n}")
     if rule == "random":
         rows = np.sort(generator.choice(n, size=count, replace=False))
     else:
@@ -107,16 +95,17 @@ def chosen_basis(choice: Basis, kernel: Kernel, source: Source, lam: float) -> C
                 "raise basis.n_candidates"
             )
         count = rows.size
-    X = sample_of(source, rows, scoring)
-    candidates = Candidates(Gram(X) if kernel.pairwise else KernelTiles(kernel, X), rows, scoring)
+    numbers, X = _read_rows(source, kernel, rows, scoring)
+    places, scored = (np.searchsorted(numbers, each) for each in (rows, scoring))
+    candidates = Candidates(Gram(X) if kernel.pairwise else KernelTiles(kernel, X), places, scored)
 
     def every() -> KernelRows:
-        points = rows if kernel.pairwise else source.beside(X[rows])
+        points = rows if kernel.pairwise else source.beside(X[places])
         return KernelRows(KernelValues(kernel, points), source)
 
     picked = _pick(choice, candidates, count, every, lam, generator)
     if picked.rows.size == 0:  # a kernel that is zero everywhere spans nothing; one vector keeps shapes alive
-        picked = Chosen(rows[:1], "a kernel without a vector that is not zero")
+        picked = Chosen(places[:1], "a kernel without a vector that is not zero")
     description = f"{picked.rows.size} of {n} rows by {rule}, ended by {picked.ended}"
     if rule != "random" and (rows.size < n or rule not in _LIGHT):
         description += f"; {rows.size} candidates"
@@ -124,16 +113,8 @@ def chosen_basis(choice: Basis, kernel: Kernel, source: Source, lam: float) -> C
         description += f", {scoring.size} scoring rows"
     points = None if kernel.pairwise else source.beside(X[picked.rows])
     return ChosenBasis(
-        rows=np.asarray(picked.rows, dtype=np.intp), points=points, scoring=scoring, sample=X, description=description
+        rows=numbers[picked.rows], points=points, scoring=scoring, sample=X[scored], description=description
     )
-
-
-def _count(wanted: int | None, n: int) -> int:
-    if wanted is None:
-        return min(n, MOST)
-    if wanted > n:
-        raise DeclarationError(f"basis.n={wanted} exceeds the {n} rows; use at most {n}")
-    return wanted
 
 
 def _count_offered(choice: Basis) -> int | None:
@@ -172,12 +153,12 @@ def _check_given_basis(vectors: Any, kernel: Kernel, source: Source, scoring: An
         description = f"{rows.size} given rows of {n}"
         if rows.size < values.size:
             description += f", {values.size - rows.size} named twice and kept once"
-        X = sample_of(source, rows, scoring)
+        places, X = _read_rows(source, kernel, rows, scoring)
         return ChosenBasis(
             rows=rows,
-            points=None if kernel.pairwise else source.beside(X[rows]),
+            points=None if kernel.pairwise else source.beside(X[np.searchsorted(places, rows)]),
             scoring=scoring,
-            sample=X,
+            sample=X[np.searchsorted(places, scoring)],
             description=description,
         )
     if kernel.pairwise:
@@ -187,7 +168,7 @@ def _check_given_basis(vectors: Any, kernel: Kernel, source: Source, scoring: An
     points = check_array(values, accept_sparse="csr", dtype=np.float64, order="C", input_name="basis")
     if points.shape[1] != source.n_features:
         raise DataError(f"basis has {points.shape[1]} features, X has {source.n_features}")
-    X = sample_of(source, scoring)
+    _, X = _read_rows(source, kernel, scoring)
     if is_sparse(X) and not is_sparse(points):
         from scipy.sparse import csr_matrix
 

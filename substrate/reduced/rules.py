@@ -92,7 +92,7 @@ class Candidates:
 
     def diagonal(self, rows: Any) -> Array:
         """Return the values k(x, x)."""
-        return self.matrix.diagonal_at(rows)
+        return self.matrix.diagonal[rows]  # type: ignore[no-any-return]
 
 
 def select_spread(candidates: Candidates, count: int, generator: Any) -> Chosen:

@@ -94,8 +94,10 @@ class Labels:
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class Survey(Tally):
     """Rows; the columns' lowest, highest, mean and summed squared deviations; targets as numbers or as labels."""
+
+    combine: ClassVar[Mapping[str, Callable[[Any, Any], Any]]] = {"low": np.minimum, "high": np.maximum}
 
     count: int
     low: Array
@@ -106,17 +108,9 @@ class Survey:
 
     def __add__(self, other: "Survey") -> "Survey":
         with np.errstate(over="ignore", invalid="ignore"):
-            mean = mean_of_both(self, other)
-            between = np.square(self.mean - other.mean) * (self.count * (other.count / (self.count + other.count)))
-            deviations = self.deviations + other.deviations + between
-        return Survey(
-            count=self.count + other.count,
-            low=np.minimum(self.low, other.low),
-            high=np.maximum(self.high, other.high),
-            mean=mean,
-            deviations=deviations,
-            targets=self.targets + other.targets,  # type: ignore[operator]
-        )
+            both = Tally.__add__(self, other)
+            between = np.square(self.mean - other.mean) * (self.count * (other.count / both.count))
+            return replace(both, mean=mean_of_both(self, other), deviations=both.deviations + between)
 
     @property
     def standard_deviation(self) -> Array:

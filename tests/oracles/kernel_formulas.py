@@ -1,9 +1,12 @@
 """The kernels that have a formula in exponentials, roots and powers, and expansions in them as programs."""
 
+import pytest
 from kernel_examples import EXAMPLES
 
 from substrate.kernels import CurlFree, DivergenceFree, Foreign, Precomputed
 from substrate.kernels.nodes import Output, Points, Program, inputs, kernel_formula, total
+from substrate.kernels.onnx_graph import evaluate_onnx, write_onnx
+from substrate.kernels.rounding_bound import DOUBLE
 
 #: The kernels without a formula: given by values, and of vector fields.
 WITHOUT = (Precomputed, Foreign, CurlFree, DivergenceFree)
@@ -23,3 +26,9 @@ def expansion(kernel, Z, alpha):
     points = Points(Z)
     body = kernel_formula(kernel, inputs(Z.shape[1]), points.coordinates())
     return Program(Z.shape[1], [Output("f", (total(body, alpha),), ())])
+
+
+def evaluate(program, X, arithmetic=DOUBLE):
+    """Return the outputs of a program, operation by operation in an arithmetic."""
+    pytest.importorskip("onnx", reason='onnx is not installed: pip install ".[onnx]"')
+    return evaluate_onnx(write_onnx(program, arithmetic, "program", {}), X.astype(arithmetic.inside.type))

@@ -226,7 +226,7 @@ def _reconstruction(
     total, scoring = 0.0, basis.scoring
     for start in range(0, len(scoring), values.step):
         rows = scoring[start : start + values.step]
-        X = source.beside(basis.sample[rows])
+        X = source.beside(basis.sample[start : start + values.step])
         diagonal = kernel.diag(X) if whole is None else whole.matrix.diagonal()[rows]
         errors = reconstruction_errors(values.matrix(X), diagonal, features)
         total += float(namespace_of(errors).sum(errors))

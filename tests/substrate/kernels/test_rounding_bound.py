@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-from kernel_formulas import WITH_FORMULA, expansion
+from kernel_formulas import WITH_FORMULA, evaluate, expansion
 
 from substrate.balls import ball, precision
 from substrate.kernels import RBF, Categorical, Componentwise, Matern, Polynomial
-from substrate.kernels.nodes import Output, Program, inputs, order_nodes
-from substrate.kernels.nodes import compute as compute_node
+from substrate.kernels.nodes import Output, Program, inputs
 from substrate.kernels.rounding_bound import DOUBLE, SINGLE, bound_rounding
 
 
@@ -29,25 +28,6 @@ def exact_values(kernel, Z, alpha, X):
     ]
 
 
-def compute(program, X, arithmetic):
-    """Evaluate a program as its arithmetic says, operation by operation: single precision inside sums."""
-    values, after_sums = {}, set()
-    inner, outer = arithmetic.inside.type, arithmetic.outside.type
-    (root,) = program.outputs[0].nodes
-    for node in order_nodes([root]):
-        operands = [values[operand] for operand in node.operands]
-        if node.operation == "total":
-            values[node] = operands[0].astype(outer) @ node.value[:, None]
-            after_sums.add(node)
-        else:
-            kind = inner if after_sums.isdisjoint(node.operands) else outer
-            if kind is outer:
-                after_sums.add(node)
-            result = compute_node(node, [np.asarray(v, dtype=kind) for v in operands], X)
-            values[node] = np.asarray(result).astype(kind)
-    return np.broadcast_to(values[root], (X.shape[0], 1))[:, 0]
-
-
 @pytest.mark.parametrize("arithmetic", [SINGLE, DOUBLE], ids=lambda a: a.name)
 @pytest.mark.parametrize("example", WITH_FORMULA, ids=str)
 @pytest.mark.some_cases(16)
@@ -58,7 +38,7 @@ def test_computed_values_are_within_the_bound(example, arithmetic):
     X = rows_that_try(Z, rng)
     bound = bound_rounding(program, np.column_stack([Z.min(axis=0), Z.max(axis=0)]), arithmetic)
     assert np.isfinite(bound.loss) or (arithmetic is SINGLE and isinstance(example.kernel, Categorical))
-    computed = compute(program, X.astype(arithmetic.inside.type), arithmetic)
+    computed = evaluate(program, X, arithmetic)["f"]
     with precision(200):
         for value, exact in zip(computed, exact_values(example.kernel, Z, alpha, X), strict=True):
             error = abs(ball(float(value)) - exact)
@@ -73,7 +53,7 @@ def test_the_bound_is_no_idle_one():
     program = expansion(RBF(1.5), Z, alpha)
     X = rows_that_try(Z, rng)
     bound = bound_rounding(program, np.column_stack([Z.min(axis=0), Z.max(axis=0)]), SINGLE)
-    errors = np.abs(compute(program, X.astype(np.float32), SINGLE) - program.evaluate(X)["f"])
+    errors = np.abs(evaluate(program, X, SINGLE)["f"] - evaluate(program, X)["f"])
     assert 0.0 < errors.max() <= bound.loss <= 1000.0 * errors.max()
 
 
@@ -82,8 +62,8 @@ def test_an_offset_is_lost_by_single_precision_and_the_bound_says_so():
     Z, alpha = rng.normal(size=(10, 2)) + 1e8, rng.normal(size=10)
     program = expansion(RBF(1.5), Z, alpha)
     box = np.column_stack([Z.min(axis=0), Z.max(axis=0)])
-    single = compute(program, Z.astype(np.float32), SINGLE)
-    lost = np.abs(single - program.evaluate(Z)["f"]).max()
+    single = evaluate(program, Z, SINGLE)["f"]
+    lost = np.abs(single - evaluate(program, Z)["f"]).max()
     assert lost > 0.1
     assert bound_rounding(program, box, SINGLE).loss >= lost
     assert bound_rounding(program, box, DOUBLE).loss < 1e-12

