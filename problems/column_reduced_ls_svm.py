@@ -43,9 +43,8 @@ from substrate.least_squares.column_reduction import (
     support_count,
     with_bias,
 )
-from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.robust_weights import check_choice
-from substrate.least_squares.saddle_system import bordered_system, solve_saddle_system
+from substrate.least_squares.saddle_system import bordered_system, ridge_of, solve_saddle_system
 from substrate.numbers import rank_cutoff
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
@@ -160,7 +159,7 @@ def _check_arguments(
 ) -> _KeptSystem:
     """Check the arguments, and choose the patterns whose columns are kept."""
     labels = signed_labels(y, gram.n)
-    ridge = Regularization(positive(gamma, "gamma")).ridge(np.ones(gram.n))
+    ridge = ridge_of(positive(gamma, "gamma"), np.ones(gram.n))
     count = support_count(n_support, gram.n)
     check_choice(selection, ("signed", "absolute"), "selection")
     if convex:

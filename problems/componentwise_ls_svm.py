@@ -36,8 +36,7 @@ from substrate.declarations.variation_expansion import component_grams, componen
 from substrate.gram import Gram
 from substrate.ingredients import regression_fit, squared_errors, squared_norm, zero_sum_row
 from substrate.kernels import RBF, Componentwise
-from substrate.least_squares.regularization import Regularization
-from substrate.least_squares.saddle_system import solve_saddle_system
+from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
 from substrate.proof import Proof
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare", "prove"]
@@ -66,7 +65,7 @@ def declare(K: Any, y: Any, gamma: float, weights: Any = None) -> Declared:
     grams = component_grams(K)  # refused where one is not positive semi-definite
     target, v = declared_targets(y, grams[0].n), row_weights(weights, grams[0].n)
     value = positive(gamma, "gamma")
-    Regularization(value).ridge(v)  # refuses values outside the range of floating point
+    ridge_of(value, v)  # refuses values outside the range of floating point
     factors = [gram.coordinates().factor for gram in grams]
 
     def record() -> tuple[tuple[str, str], ...]:
@@ -120,7 +119,7 @@ def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, 
     """
     matrices = component_matrices(K)
     gram = Gram.from_matrix(np.sum(matrices, axis=0))
-    ridge = Regularization(positive(gamma, "gamma")).ridge(row_weights(weights, gram.n))
+    ridge = ridge_of(positive(gamma, "gamma"), row_weights(weights, gram.n))
     solved = solve_saddle_system(gram, real_targets(y, gram.n), ridge)
     alpha = solved.support_values
     values = np.array([matrix @ alpha for matrix in matrices])

@@ -39,8 +39,7 @@ from substrate.ingredients import regression_fit, squared_errors, squared_norm
 from substrate.kernels import RBF
 from substrate.least_squares.leave_one_out import projected_inverse
 from substrate.least_squares.left_out_blocks import LeftOutBlocks, block_residuals
-from substrate.least_squares.regularization import Regularization
-from substrate.least_squares.saddle_system import solve_saddle_system
+from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 
@@ -120,7 +119,7 @@ def closed_form(
     """Return the residuals of the rows that were left out, from the machine on all rows."""
     gram = own_gram(K)
     blocks = _blocks(gram.n, groups, reach)
-    ridge = Regularization(positive(gamma, "gamma")).ridge(row_weights(weights, gram.n))
+    ridge = ridge_of(positive(gamma, "gamma"), row_weights(weights, gram.n))
     alpha = solve_saddle_system(gram, real_targets(y, gram.n), ridge).support_values
     return {"residuals": block_residuals(alpha, projected_inverse(gram, ridge), blocks)}
 

@@ -48,9 +48,8 @@ from substrate.ingredients import (
     zero_sum_row,
 )
 from substrate.kernels import RBF
-from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.robust_weights import check_choice
-from substrate.least_squares.saddle_system import solve_saddle_system
+from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
 from substrate.proof import Proof
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare", "prove"]
@@ -126,7 +125,7 @@ def _primal(data: _LabelData) -> Declared:
 def _dual(data: _LabelData) -> Declared:
     R, y, v = data.R, data.y, data.v
     alpha = cp.Variable(y.size, name="alpha")
-    inverse_gamma = cp.Parameter(nonneg=True, name="inverse_gamma", value=Regularization(data.gamma).lam)
+    inverse_gamma = cp.Parameter(nonneg=True, name="inverse_gamma", value=1.0 / data.gamma)
     balance = zero_sum(cp.multiply(y, alpha), letter="y")
     signed = y[:, None] * R  # a factor of Omega
     norm, ridge = squared_norm(signed.T @ alpha, signed), squared_errors(alpha, inverse_gamma, 1.0 / v)
@@ -162,7 +161,7 @@ def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, 
     """
     gram = own_gram(K)
     labels = signed_labels(y, gram.n)
-    ridge = Regularization(positive(gamma, "gamma")).ridge(row_weights(weights, gram.n))
+    ridge = ridge_of(positive(gamma, "gamma"), row_weights(weights, gram.n))
     solved = solve_saddle_system(gram, labels, ridge)
     alpha = labels * solved.support_values
     return {"support_values": alpha, "bias": np.asarray(solved.bias), "errors": ridge * alpha}

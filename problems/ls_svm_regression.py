@@ -43,9 +43,8 @@ from substrate.ingredients import (
     zero_sum_row,
 )
 from substrate.kernels import RBF
-from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.robust_weights import check_choice
-from substrate.least_squares.saddle_system import solve_saddle_system
+from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
 from substrate.proof import Proof
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare", "prove"]
@@ -99,7 +98,7 @@ def _primal(data: RegressionData) -> Declared:
 def _dual(data: RegressionData) -> Declared:
     R, y, v = data.R, data.y, data.v
     alpha = cp.Variable(y.size, name="alpha")
-    inverse_gamma = cp.Parameter(nonneg=True, name="inverse_gamma", value=Regularization(data.gamma).lam)
+    inverse_gamma = cp.Parameter(nonneg=True, name="inverse_gamma", value=1.0 / data.gamma)
     balance = zero_sum(alpha)
     norm, ridge = squared_norm(R.T @ alpha, R), squared_errors(alpha, inverse_gamma, 1.0 / v)
     problem = cp.Problem(cp.Maximize(y @ alpha - norm.term - ridge.term), [balance.constraint])
@@ -128,7 +127,7 @@ def _dual(data: RegressionData) -> Declared:
 def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, Array]:
     """Return the same quantities by linear algebra: support values, bias and errors."""
     gram = own_gram(K)
-    ridge = Regularization(positive(gamma, "gamma")).ridge(row_weights(weights, gram.n))
+    ridge = ridge_of(positive(gamma, "gamma"), row_weights(weights, gram.n))
     solved = solve_saddle_system(gram, real_targets(y, gram.n), ridge)
     return {
         "support_values": solved.support_values,

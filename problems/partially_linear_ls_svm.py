@@ -39,8 +39,7 @@ from substrate.errors import DataError
 from substrate.ingredients import regression_fit, squared_errors, squared_norm, zero_sum_row
 from substrate.kernels import RBF, Restricted
 from substrate.least_squares.border import Border
-from substrate.least_squares.regularization import Regularization
-from substrate.least_squares.saddle_system import solve_saddle_system
+from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
 from substrate.proof import Proof
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare", "prove"]
@@ -126,7 +125,7 @@ def closed_form(K: Any, y: Any, gamma: float, weights: Any = None, *, Z: Any) ->
     """
     gram = own_gram(K)
     target, v = real_targets(y, gram.n), row_weights(weights, gram.n)
-    ridge, border = Regularization(positive(gamma, "gamma")).ridge(v), _border(Z, v)
+    ridge, border = ridge_of(positive(gamma, "gamma"), v), _border(Z, v)
     solved = solve_saddle_system(gram, target, ridge, border=border)
     slopes = np.asarray(solved.slopes)
     return {

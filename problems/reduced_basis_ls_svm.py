@@ -43,9 +43,8 @@ from substrate.declarations.regression_page import RegressionData, within_solver
 from substrate.gram import Gram
 from substrate.ingredients import regression_fit, squared_errors, squared_norm, zero_sum_row
 from substrate.kernels import RBF, Precomputed
-from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.robust_weights import check_choice
-from substrate.least_squares.saddle_system import target_unit
+from substrate.least_squares.saddle_system import ridge_of, target_unit
 from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.least_squares import prove_reduced
 from substrate.reduced.features import Features, basis_features
@@ -151,7 +150,7 @@ def closed_form(
     """
     gram = own_gram(K)
     data = _check_arguments(gram, y, gamma, n_basis, residuals, basis, weights)
-    S, R, target, lam = data.basis, data.rows, data.target, Regularization(data.gamma).lam
+    S, R, target, lam = data.basis, data.rows, data.target, 1.0 / data.gamma
     gram.check_definite()
     matrix = gram.matrix
     K_basis = np.ascontiguousarray(matrix[np.ix_(S, S)])
@@ -221,5 +220,5 @@ def _check_arguments(
     check_choice(residuals, ("all", "kept"), "residuals")
     R = np.arange(gram.n) if residuals == "all" else S
     v = row_weights(weights, gram.n)
-    Regularization(value).ridge(v)  # refuses what leaves the range of floating point
+    ridge_of(value, v)  # refuses what leaves the range of floating point
     return _ReducedData(target=target, gamma=value, basis=S, rows=R, weights=v[R])

@@ -41,7 +41,6 @@ from substrate.declarations.expansion import checked_targets, signs_of, validati
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import RBF
-from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.spectrum import Spectrum, centred_spectrum
 from substrate.least_squares.validation import ValidationCriterion
 from substrate.search.gamma_result import GammaSearch
@@ -135,7 +134,7 @@ def closed_form(
     target, below, target_val = _check_arguments(gram.n, y, K_val, y_val, task)
     gram.check_definite()  # an indefinite matrix has no w
     spectrum, optimum = _search(gram, target, below, target_val, positive(gap, "gap"), gamma_range)
-    lam, t = Regularization(optimum.gamma).lam, spectrum.targets(target)
+    lam, t = 1.0 / optimum.gamma, spectrum.targets(target)
     alpha = spectrum.support_values(t, lam)
     b = spectrum.bias(t, alpha)[0, 0]
     a = alpha[:, 0, 0]

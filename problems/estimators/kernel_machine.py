@@ -57,7 +57,6 @@ from substrate.ingredients.zero_sum import zero_sum_row
 from substrate.kernels import Kernel
 from substrate.least_squares.border import Border
 from substrate.least_squares.kernel_products import expansion_values
-from substrate.least_squares.regularization import Regularization
 from substrate.losses import Huber, Loss, RowLoss, SquaredHinge
 from substrate.numbers import Double
 from substrate.proof import Proof
@@ -435,7 +434,7 @@ class BasisLossModel(RowLossModel):
         choice = choice if choice.rule is not None else choice.with_params(rule="feature_vectors")
         weighed = Weighed.of(rows.weights, rows.numbers, rows.n_given, mean_one=False)
         data = FitData(ArraySource(rows.X, np.ascontiguousarray(Y), weights=weighed.weights), weighed=weighed)
-        prepared = prepare(kernel, data, choice, Regularization(positive(model.gamma, "gamma")).lam)
+        prepared = prepare(kernel, data, choice, 1.0 / positive(model.gamma, "gamma"))
         basis, transform = prepared.basis, np.asarray(prepared.features.transform)
         vectors = basis.rows if kernel.pairwise else basis.points
         numbers = np.arange(basis.size) if basis.rows is None else weighed.given_numbers(basis.rows)

@@ -22,8 +22,7 @@ from substrate.errors import DataError
 from substrate.ingredients import RegressionFit, SquaredErrors, SquaredNorm, zero_sum_row
 from substrate.least_squares.answer import FORMULA, Expansion, bound_expansion
 from substrate.least_squares.border import ONES, Border
-from substrate.least_squares.regularization import Regularization
-from substrate.least_squares.saddle_system import target_unit
+from substrate.least_squares.saddle_system import ridge_of, target_unit
 from substrate.numbers import Double
 
 __all__ = ["RegressionData", "declared_targets", "least_squares_accuracy", "optimality_rows", "within_solvers"]
@@ -122,7 +121,7 @@ class RegressionData:
         """Return the checked data of a kernel matrix (or a Gram); ``more`` are the fields of a derived class."""
         gram = given_gram(K)
         target, v, value = declared_targets(y, gram.n), row_weights(weights, gram.n), positive(gamma, "gamma")
-        Regularization(value).ridge(v)  # refuses what leaves the range of floating point
+        ridge_of(value, v)  # refuses what leaves the range of floating point
         return cls(record=gram.record, R=gram.coordinates().factor, y=target, v=v, gamma=value, **more)
 
     @property
@@ -143,7 +142,7 @@ class RegressionData:
     def current(self, parameters: Mapping[str, Any]) -> Self:
         """Return the data at the values that the cvxpy parameters have now."""
         if "inverse_gamma" in parameters:
-            return replace(self, gamma=Regularization.from_lambda(float(parameters["inverse_gamma"].value)).gamma)
+            return replace(self, gamma=1.0 / float(parameters["inverse_gamma"].value))
         return replace(self, gamma=float(parameters["gamma"].value))
 
     def unit(self) -> float:

@@ -34,11 +34,12 @@ machines that differ in their labels only share one matrix.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from substrate.arrays import Array, check_memory, namespace_of
+from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.least_squares.border import ONES, Border
 from substrate.numbers import random_rounding
@@ -48,6 +49,7 @@ __all__ = [
     "bordered_matrix",
     "bordered_system",
     "bordered_target",
+    "ridge_of",
     "solve_saddle_system",
     "target_unit",
 ]
@@ -70,6 +72,22 @@ class SaddleSolution(NamedTuple):
     steps: int
     reason: str = ""
     deviations: Array | None = None
+
+
+def ridge_of(gamma: Any, weights: Array) -> Array:
+    """Return the diagonal 1/(gamma v) that the errors of rows with these weights add to K.
+
+    :equation [Suykens2002]_ (13): the diagonal 1/(gamma v)
+    """
+    xp = namespace_of(weights)
+    with np.errstate(over="ignore", divide="ignore"):
+        ridge: Array = 1.0 / (gamma * weights)
+    if not bool(xp.all(xp.isfinite(ridge) & (ridge > 0.0))):
+        raise DataError(
+            f"1/(gamma v) leaves the range of floating point: gamma = {gamma:g}, weights between "
+            f"{float(xp.min(weights)):g} and {float(xp.max(weights)):g}; rescale the weights or gamma"
+        )
+    return ridge
 
 
 def target_unit(y: Array) -> float:

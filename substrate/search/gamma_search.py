@@ -24,7 +24,6 @@ import numpy as np
 from substrate.arrays import Array, ascending_pair, positive
 from substrate.errors import DeclarationError
 from substrate.least_squares.criteria import Criterion, Samples, Spectral
-from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.validation import CriterionSum
 from substrate.numbers import relative_rounding
 from substrate.search.gamma_result import GammaSearch
@@ -109,7 +108,7 @@ def _end_of_range(criterion: Criterion | CriterionSum, low: float, high: float) 
     lambdas = np.geomspace(high, low, count)
     # far down the error of the decomposition may overflow, and nothing is known there
     with np.errstate(over="ignore", invalid="ignore"):
-        samples = criterion.sample(Regularization.from_lambda(lambdas).log_lambda(criterion.lift)[:, None])
+        samples = criterion.sample(np.log(lambdas - criterion.lift)[:, None])
         values, floor = samples.values[:, 0, :], _negligible(criterion)
         least = np.maximum(values - _rounding(criterion, values, samples.ceilings[:, 0], samples.condition), 0.0)
         roots = np.sqrt(least) - samples.lost[:, 0]
@@ -155,7 +154,7 @@ def search_range(
 ) -> GammaSearch:
     """Minimise a criterion over lambda between two ends, every output on its own."""
     gap = positive(gap, "gap")
-    low, high = (float(Regularization.from_lambda(value).log_lambda(criterion.lift)) for value in lambdas)
+    low, high = (float(np.log(value - criterion.lift)) for value in lambdas)
     edges = np.linspace(low, high, max(1, int(np.ceil((high - low) / _LENGTH))) + 1)
     todo = np.column_stack([edges[:-1], edges[1:]])
     best, bounds, slacks = np.full(criterion.outputs, np.inf), np.full(criterion.outputs, np.inf), np.zeros(1)
@@ -198,7 +197,7 @@ def search_range(
     curve = np.concatenate(values)[first]
     ties: Any = curve <= best * (1.0 + _TIE)  # of which the largest lambda, the smoothest machine, is taken
     return GammaSearch(
-        gamma=Regularization.from_log_lambda(np.where(ties, t[:, None], low).max(axis=0), criterion.lift).gamma,
+        gamma=1.0 / (np.exp(np.where(ties, t[:, None], low).max(axis=0)) + criterion.lift),
         values=best,
         bounds=np.minimum(np.maximum(bounds, 0.0), best),
         slack=np.minimum(slacks, best),
@@ -207,7 +206,7 @@ def search_range(
         gap=gap,
         intervals=intervals,
         evaluations=sum(map(len, places)),
-        seen=Regularization.from_log_lambda(t[::-1], criterion.lift).gamma,
+        seen=1.0 / (np.exp(t[::-1]) + criterion.lift),
         curve=curve[::-1],
         floor=_negligible(criterion),
     )

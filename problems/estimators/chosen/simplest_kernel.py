@@ -30,8 +30,7 @@ from substrate.errors import DegenerateKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.leave_one_out import leave_one_out_residuals, projected_diagonal
-from substrate.least_squares.regularization import Regularization
-from substrate.least_squares.saddle_system import solve_saddle_system
+from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
 
 __all__ = ["End", "LeftOutLosses", "prefer_simplest"]
 
@@ -67,7 +66,7 @@ class LeftOutLosses:
         and of classes, which share a gamma, whether the row is decoded to a wrong one.
         """
         weights = task.row_weights
-        ridge = Regularization(end.gamma).ridge(task.unit * weights)
+        ridge = ridge_of(end.gamma, task.unit * weights)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DegenerateKernelWarning)  # of the chosen machine alone
             gram = Gram.of(end.kernel, centred_points(end.kernel, task.X))

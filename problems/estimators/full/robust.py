@@ -23,8 +23,8 @@ from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.border import Border
 from substrate.least_squares.error_distribution import density_thresholds, weigh_by_density
-from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.robust_weights import robust_scale
+from substrate.least_squares.saddle_system import ridge_of
 
 __all__ = ["check_history", "fit_reweighted", "reweigh_rows"]
 
@@ -68,13 +68,13 @@ def fit_reweighted(
     """
     if Y.shape[1] > 1:
         raise DataError(f"robust weights are of one output, received {Y.shape[1]}; fit one estimator for each")
-    gram, ridge_of = Gram.of(kernel, X), Regularization(gammas[0]).ridge
+    gram = Gram.of(kernel, X)
 
     def refit(v: Array) -> WeightedFit:
         total = weights * v
         fit = fit_saddle(kernel, X, Y, gammas, total, method, gram=gram, border=border_of(X, total))
         alpha = np.array(to_numpy(fit.support_values[:, 0]))
-        return WeightedFit(fit, fit.rows[0], alpha, float(fit.bias[0]), ridge_of(total) * alpha)
+        return WeightedFit(fit, fit.rows[0], alpha, float(fit.bias[0]), ridge_of(gammas[0], total) * alpha)
 
     last = reweigh_rows(robust, refit, weights)
     fit: SaddleFit = last.fit

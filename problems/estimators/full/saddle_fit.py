@@ -16,9 +16,8 @@ from substrate.gram import Gram, has_room_for_matrix
 from substrate.kernels import Kernel
 from substrate.least_squares.answer import AnswerProblem, Facts, bound_answer
 from substrate.least_squares.border import ONES, Border
-from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import saddle_row
-from substrate.least_squares.saddle_system import SaddleSolution, solve_saddle_system, target_unit
+from substrate.least_squares.saddle_system import SaddleSolution, ridge_of, solve_saddle_system, target_unit
 from substrate.operators import KernelOperator
 
 __all__ = ["Method", "SaddleFit", "Way", "center_and_unit", "fit_saddle", "gammas_of"]
@@ -169,7 +168,7 @@ def _iterate(problem: AnswerProblem, most: int, home: Array) -> SaddleFit:
             f"solver='cg' needs a kernel that is positive semi-definite by its formula, received {kernel!r}; use "
             "solver='cholesky', which finds out whether it is"
         )
-    rows = sample_rows(kernel, X, Regularization(max(problem.gammas)).ridge(problem.weights))
+    rows = sample_rows(kernel, X, ridge_of(max(problem.gammas), problem.weights))
     seconds = _ITERATED * float(n) ** 2 * _USUAL_ITERATIONS
     _warn_of_long_fit(n, seconds, 8.0 * n * rows.size, "conjugate gradients")
     progress = LateProgress()
@@ -211,7 +210,7 @@ def _solve_outputs(problem: AnswerProblem, solve: _Solve) -> SaddleSolution:
     steps, reason = 1, ""
     for gamma in dict.fromkeys(problem.gammas):
         columns = [column for column, of_output in enumerate(problem.gammas) if of_output == gamma]
-        ridge = Regularization(gamma).ridge(problem.weights)
+        ridge = ridge_of(gamma, problem.weights)
         solved = solve(np.ascontiguousarray(Y[:, columns]), ridge, problem.largest_radii[columns])
         alpha[:, columns], products[:, columns] = to_numpy(solved.support_values), to_numpy(solved.products)
         bias[columns], slopes[:, columns] = to_numpy(solved.bias), to_numpy(solved.slopes)
@@ -250,7 +249,7 @@ def _certify(
             solution.products[:, k],
             diagonal,
             Y[:, k],
-            Regularization(gamma).ridge(problem.weights),
+            ridge_of(gamma, problem.weights),
             solution.support_values[:, k],
             float(solution.bias[k]),
             tolerance=tolerance,

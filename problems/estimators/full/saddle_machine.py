@@ -27,8 +27,7 @@ from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.least_squares.border import Border
 from substrate.least_squares.leave_one_out import leave_one_out_residuals, projected_diagonal
-from substrate.least_squares.regularization import Regularization
-from substrate.least_squares.saddle_system import solve_saddle_system
+from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
 from substrate.numbers import relative_rounding
 from substrate.uncertainty.influence import LeftOutMachines, kernel_influence
 from substrate.uncertainty.intervals import noise_of_targets
@@ -39,8 +38,8 @@ __all__ = ["EFFECTIVE_PARAMETERS", "SaddleModel", "check_ridge", "ridges_of"]
 def ridges_of(gammas: tuple[float, ...], weights: Array) -> Array:
     """Return the diagonal of the system, one for all outputs where their gammas agree."""
     if len(set(gammas)) == 1:
-        return Regularization(gammas[0]).ridge(weights)
-    return namespace_of(weights).stack([Regularization(gamma).ridge(weights) for gamma in gammas], axis=1)  # type: ignore[no-any-return]
+        return ridge_of(gammas[0], weights)
+    return namespace_of(weights).stack([ridge_of(gamma, weights) for gamma in gammas], axis=1)  # type: ignore[no-any-return]
 
 
 def _effective_parameters(self: Any) -> Any:

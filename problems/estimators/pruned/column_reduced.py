@@ -60,8 +60,7 @@ from substrate.least_squares.column_reduction import (
     solve_columns,
     support_count,
 )
-from substrate.least_squares.regularization import Regularization
-from substrate.least_squares.saddle_system import bordered_matrix, bordered_target, solve_saddle_system
+from substrate.least_squares.saddle_system import bordered_matrix, bordered_target, ridge_of, solve_saddle_system
 from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.least_squares import prove_kept_columns
 
@@ -85,7 +84,7 @@ class PatternSystem(NamedTuple):
     @classmethod
     def of(cls, gram: Gram, codes: Array, gamma: float) -> "PatternSystem":
         """Return the system of codes -1 and +1."""
-        ridge = Regularization(gamma).ridge(np.ones(codes.size))
+        ridge = ridge_of(gamma, np.ones(codes.size))
         return cls(gram, ridge, bordered_matrix(gram.matrix, ridge), bordered_target(codes))
 
     @property

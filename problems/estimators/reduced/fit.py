@@ -13,7 +13,6 @@ from substrate.certificates import Row
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
-from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import target_unit
 from substrate.reduced import Basis
 from substrate.reduced.choice import ChosenBasis, chosen_basis
@@ -241,7 +240,7 @@ def fit_at(
 
     ``tolerance`` is the accuracy required, as a share of the spread of y; ``spectrum`` that of all rows, if known.
     """
-    lam, rows = Regularization(gamma).lam, prepared.rows
+    lam, rows = 1.0 / gamma, prepared.rows
     with blas_threads(rows.n_basis):  # once: to set the number and restore it takes as long as a small product
         if spectrum is None:
             statistic = accumulate(rows, prepared.features, prepared.origin, lam, prepared.K)

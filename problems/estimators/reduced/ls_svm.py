@@ -51,7 +51,6 @@ from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.kernel_products import expansion_values
-from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import target_unit
 from substrate.numbers import relative_rounding
 from substrate.proof import Proof, tolerance_in_balls
@@ -150,7 +149,7 @@ class BasisModel(LeavesOut):
         kernel, numbers, linear = self.data_kernel(data), tuple(self.linear_numbers()), None
         if numbers:
             linear = survey_linear_columns(data.source, kernel, numbers, self.linear_names())
-        prepared = prepare(kernel, data, self.choice(), Regularization(gamma).lam, linear=linear)
+        prepared = prepare(kernel, data, self.choice(), 1.0 / gamma, linear=linear)
         self.keep(self.fit_prepared(prepared, gamma), data)
 
     def fit_prepared(self, prepared: PreparedRows, gamma: float) -> ReducedFit:
@@ -403,7 +402,7 @@ class BasisModel(LeavesOut):
     def certify(self, rows: KernelRows) -> Added:
         """Bound the answer of the stored coefficients, one column per output, in passes over the rows."""
         K, rows, summary = self.basis_matrix(rows), self.survey(rows), rows.target_summary()
-        unit, lam = target_unit(summary.extremes), Regularization(self.fitted_gamma()).lam
+        unit, lam = target_unit(summary.extremes), 1.0 / self.fitted_gamma()
         beta, shift = (column / unit for column in self.columns())
         features = basis_features(K, kept_vectors(to_numpy(K), beta))
         beta, features = rows.values.scale(beta), features.beside(rows.values.linear)
@@ -569,7 +568,7 @@ class BasisModel(LeavesOut):
         """Return the row of largest leverage by an actual fit to the others on the same basis; targets are on the
         host.
         """
-        K, rows, lam = self.basis_matrix(rows), self.survey(rows), Regularization(self.fitted_gamma()).lam
+        K, rows, lam = self.basis_matrix(rows), self.survey(rows), 1.0 / self.fitted_gamma()
         other_rows = rows.drop_row(row)
         features = basis_features(K).beside(rows.values.linear)
         origin = origin_of(K, other_rows.target_summary(), target_unit(Y), features.free)

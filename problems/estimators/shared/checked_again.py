@@ -25,8 +25,8 @@ from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.answer import AnswerProblem, bound_answer
 from substrate.least_squares.border import ONES, Border
-from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import saddle_row
+from substrate.least_squares.saddle_system import ridge_of
 
 if TYPE_CHECKING:
     from substrate.proof import Proof
@@ -200,7 +200,7 @@ class StoredSaddle(NamedTuple):
             to_numpy(products),
             to_numpy(gram.diagonal),
             self.y,
-            Regularization(self.gamma).ridge(self.weights),
+            ridge_of(self.gamma, self.weights),
             a,
             self.b,
             tolerance=self.equations,

@@ -27,7 +27,6 @@ from substrate.least_squares.leave_one_out import (
     press,
     trimmed_mean_square,
 )
-from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import target_unit
 from substrate.uncertainty.influence import LeftOutMachines
 
@@ -224,7 +223,7 @@ class LeavesOut(Model):
 
     def keep_units(self, gammas: Sequence[float], noise: Array | None, one_output: bool) -> None:
         """Keep what a new row of weight one needs besides the expansion, whatever the parameters are set to later."""
-        model, ridge = self.estimator, Regularization(np.array(gammas)).lam
+        model, ridge = self.estimator, 1.0 / np.array(gammas)
         model.unit_ridge_ = float(ridge[0]) if one_output else ridge
         if noise is not None:
             model.noise_variance_ = float(noise[0]) if one_output else noise

@@ -10,8 +10,7 @@ from substrate.kernels import RBF, Linear, Precomputed
 from substrate.least_squares.criteria import LeaveOneOut
 from substrate.least_squares.evidence import GeneralizedCrossValidation
 from substrate.least_squares.leave_one_out import projected_diagonal
-from substrate.least_squares.regularization import Regularization
-from substrate.least_squares.saddle_system import solve_saddle_system
+from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
 from substrate.least_squares.spectrum import centred_spectrum
 from substrate.search.gamma_search import lambda_range, search_range
 
@@ -30,13 +29,13 @@ def data(n=60, d=3, outputs=2):
 @pytest.mark.some_cases(4)
 def test_the_saddle_system(home, gamma, unit):
     send, (X, Y, v) = sender(home), data()
-    ridge = Regularization(gamma).ridge(v)
+    ridge = ridge_of(gamma, v)
     wanted = solve_saddle_system(Gram.of(RBF(1.0), X), unit * Y, ridge)
-    found = solve_saddle_system(Gram.of(RBF(1.0), send(X)), send(unit * Y), Regularization(gamma).ridge(send(v)))
+    found = solve_saddle_system(Gram.of(RBF(1.0), send(X)), send(unit * Y), ridge_of(gamma, send(v)))
     tolerance = 1e-10 if gamma == 1.0 else 1e-6
     for name in ("support_values", "bias", "products"):
         assert_close(getattr(found, name), getattr(wanted, name), tolerance)
-    one = solve_saddle_system(Gram.of(RBF(1.0), send(X)), send(unit * Y[:, 0]), Regularization(gamma).ridge(send(v)))
+    one = solve_saddle_system(Gram.of(RBF(1.0), send(X)), send(unit * Y[:, 0]), ridge_of(gamma, send(v)))
     assert_close(one.support_values, wanted.support_values[:, 0], tolerance)
 
 

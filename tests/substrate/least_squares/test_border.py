@@ -14,8 +14,7 @@ from substrate.least_squares.leave_one_out import (
     projected_diagonal,
     projected_inverse,
 )
-from substrate.least_squares.regularization import Regularization
-from substrate.least_squares.saddle_system import solve_saddle_system
+from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
 from substrate.numbers import Double
 from tests.oracles.bordered_system import solve_with
 from tests.oracles.exact_saddle import exact_distance
@@ -45,7 +44,7 @@ def borders(z, v):
 def test_elimination_and_projection_are_those_of_the_bordered_matrix(which, seed):
     X, z, Y, v = instance(seed)
     border, Z = borders(z, v)[which]
-    ridge, K = Regularization(5.0).ridge(v), KERNEL(X)
+    ridge, K = ridge_of(5.0, v), KERNEL(X)
     solved = solve_saddle_system(Gram(K.copy()), Y, ridge, border=border)
     alpha, c = solve_with(K, Y, ridge, Z)
     assert_allclose(solved.support_values, alpha, atol=1e-11)
@@ -63,7 +62,7 @@ def test_elimination_and_projection_are_those_of_the_bordered_matrix(which, seed
 def test_the_balance_is_the_sum_of_the_support_values():
     X, z, Y, v = instance(0)
     border = Border.of(z, v)
-    solved = solve_saddle_system(Gram.of(KERNEL, X), Y, Regularization(5.0).ridge(v), 2.5, border)
+    solved = solve_saddle_system(Gram.of(KERNEL, X), Y, ridge_of(5.0, v), 2.5, border)
     assert_allclose(solved.support_values.sum(axis=0), 2.5)
     assert_allclose(border.linear_basis.T @ solved.support_values, 0.0, atol=1e-12)
 
@@ -78,7 +77,7 @@ def test_offsets_and_units_of_the_columns_cost_no_digits(offset, unit):
     assert_allclose(full.T @ full, np.eye(3), atol=1e-12)
     # columns that were rounded with their offset are other columns: the same span in plain units is the reference
     plain = Border.of((z - z[0]) / unit, v)
-    ridge, K = Regularization(5.0).ridge(v), KERNEL(X)
+    ridge, K = ridge_of(5.0, v), KERNEL(X)
     found, wanted = (solve_saddle_system(Gram(K.copy()), Y, ridge, border=one) for one in (border, plain))
     assert_allclose(found.support_values, wanted.support_values, atol=1e-10)
     assert_allclose(unit * found.slopes, wanted.slopes, rtol=1e-9)
@@ -99,7 +98,7 @@ def test_the_bound_is_true_whatever_the_coefficients(seed, offset, size, constan
     X, z, Y, v = instance(seed, offset=offset if constant else 0.0)
     X, z, Y, v = X[:14], z[:14], Y[:14], v[:14]
     border, y, rng = Border.of(z, v, constant=constant), Y[:, 0], np.random.default_rng(seed)
-    ridge = Regularization(4.0).ridge(v)
+    ridge = ridge_of(4.0, v)
     solved = solve_saddle_system(Gram.of(KERNEL, X), y, ridge, border=border)
     bias = float(solved.bias) if constant else 0.0
     a, b, c = spoilt(solved.support_values, bias, solved.slopes, rng, size)
@@ -153,16 +152,14 @@ def test_a_row_that_alone_determines_a_column_cannot_be_left_out():
     X, z, _Y, v = instance(0)
     z[:, 1] = 0.0
     z[7, 1] = 1.0
-    diagonal = projected_diagonal(Gram.of(KERNEL, X), Regularization(2.0).ridge(v), Border.of(z, v))
+    diagonal = projected_diagonal(Gram.of(KERNEL, X), ridge_of(2.0, v), Border.of(z, v))
     assert diagonal[7] == 0.0
     assert (np.delete(diagonal, 7) > 0.0).all()
 
 
 def test_a_constant_target_gives_exact_zeros():
     X, z, _Y, v = instance(0)
-    solved = solve_saddle_system(
-        Gram.of(KERNEL, X), np.full(N, 3.7), Regularization(2.0).ridge(v), border=Border.of(z, v)
-    )
+    solved = solve_saddle_system(Gram.of(KERNEL, X), np.full(N, 3.7), ridge_of(2.0, v), border=Border.of(z, v))
     assert_array_equal(solved.support_values, 0.0)
     assert_array_equal(solved.slopes, 0.0)
     assert solved.bias == 3.7

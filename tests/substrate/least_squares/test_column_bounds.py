@@ -6,8 +6,7 @@ import pytest
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear
 from substrate.least_squares.column_reduction import ColumnMachine, enclose_columns, solve_columns
-from substrate.least_squares.regularization import Regularization
-from substrate.least_squares.saddle_system import bordered_matrix, bordered_target
+from substrate.least_squares.saddle_system import bordered_matrix, bordered_target, ridge_of
 
 
 @pytest.mark.parametrize("size", [1e-9, 1e-4, 0.1])
@@ -18,9 +17,7 @@ def test_the_bound_is_not_below_the_distance_from_the_solution(seed, size):
     X, y = rng.normal(size=(n, 3)), rng.normal(size=n)
     columns = np.sort(rng.permutation(n)[:8])
     gram = Gram.of(kernel, X)
-    solved = solve_columns(
-        bordered_matrix(gram.matrix, Regularization(gamma).ridge(np.ones(n))), columns, bordered_target(y)
-    )
+    solved = solve_columns(bordered_matrix(gram.matrix, ridge_of(gamma, np.ones(n))), columns, bordered_target(y))
     enclosed = enclose_columns(kernel, X, columns)
     values = enclosed.middle
 

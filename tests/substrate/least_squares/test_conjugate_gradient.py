@@ -19,8 +19,7 @@ from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Pol
 from substrate.least_squares.conjugate_gradient import solve_by_conjugate_gradients
 from substrate.least_squares.kernel_tiles import KernelTiles
 from substrate.least_squares.preconditioner import SampledInverse
-from substrate.least_squares.regularization import Regularization
-from substrate.least_squares.saddle_system import solve_saddle_system
+from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
 
 KERNELS = [RBF(1.0), Linear(), Polynomial(2, 0.5), Laplacian(1.5), Matern(2.0), 0.5 * RBF(0.5) + Linear()]
 
@@ -43,7 +42,7 @@ def iterated_by(kernel, X, Y, ridge, tolerance=1e-8, size=30):
 
 
 def both(kernel, X, Y, gamma, weights=None, **options):
-    ridge = Regularization(gamma).ridge(np.ones(len(Y)) if weights is None else weights)
+    ridge = ridge_of(gamma, np.ones(len(Y)) if weights is None else weights)
     direct = solve_saddle_system(Gram.of(kernel, X), Y, ridge)
     return direct, iterated_by(kernel, X, Y, ridge, **options)
 

@@ -10,8 +10,7 @@ from substrate.kernels import RBF, Laplacian, Linear, Matern, Polynomial
 from substrate.least_squares.conjugate_gradient import solve_by_conjugate_gradients
 from substrate.least_squares.kernel_tiles import KernelTiles
 from substrate.least_squares.preconditioner import SampledInverse, sample_rows
-from substrate.least_squares.regularization import Regularization
-from substrate.least_squares.saddle_system import solve_saddle_system
+from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
 from substrate.numbers import root_mean_square
 
 KERNELS = [RBF(1.0), Laplacian(1.5), Matern(2.0), Polynomial(2, 0.5), Linear(), 0.5 * RBF(0.5) + Linear()]
@@ -75,7 +74,7 @@ def test_equal_rows_in_the_sample():
 @pytest.mark.some_cases(9)
 def test_fitted_values_are_as_accurate_as_asked(kernel, tolerance):
     X, Y = make()
-    ridge = Regularization(10.0).ridge(np.random.default_rng(1).uniform(0.01, 10.0, len(Y)))
+    ridge = ridge_of(10.0, np.random.default_rng(1).uniform(0.01, 10.0, len(Y)))
     found = solved(kernel, X, Y, ridge, tolerance)
     assert not found.reason
     assert_accurate(found, kernel, X, Y, ridge, tolerance)
@@ -87,7 +86,7 @@ def test_fitted_values_are_as_accurate_as_asked(kernel, tolerance):
 def test_every_operator_finds_the_same_machine(matrix, inverse):
     """One method on one protocol: a Gram matrix or its tiles, preconditioned or not."""
     X, Y = make(outputs=2)
-    ridge, kernel = Regularization(5.0).ridge(np.random.default_rng(1).uniform(0.1, 2.0, len(Y))), RBF(1.0)
+    ridge, kernel = ridge_of(5.0, np.random.default_rng(1).uniform(0.1, 2.0, len(Y))), RBF(1.0)
     sampled = None if inverse == "none" else SampledInverse(kernel, X, some_rows(len(X), 30), ridge)
     found = solve_by_conjugate_gradients(matrix(kernel, X), sampled, Y, ridge, radii_of(Y, ridge, 1e-8), LONG)
     assert not found.reason

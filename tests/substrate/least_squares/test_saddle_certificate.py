@@ -11,9 +11,8 @@ from substrate.datasets import motorcycle
 from substrate.gram import Gram
 from substrate.kernels import RBF, Componentwise, Polynomial
 from substrate.least_squares.answer import FORMULA
-from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import saddle_row
-from substrate.least_squares.saddle_system import solve_saddle_system, target_unit
+from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system, target_unit
 
 X, Y = motorcycle()
 
@@ -21,7 +20,7 @@ X, Y = motorcycle()
 @pytest.fixture(scope="module")
 def fitted():
     gram = Gram.of(RBF(6.6), X)
-    ridge = Regularization(2.0).ridge(np.ones(len(Y)))
+    ridge = ridge_of(2.0, np.ones(len(Y)))
     return gram.matrix.copy(), ridge, solve_saddle_system(gram, Y, ridge)
 
 

@@ -5,15 +5,15 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from mpmath import mp, mpf
 from numpy.testing import assert_allclose, assert_array_equal
 
 from substrate.datasets import motorcycle
 from substrate.errors import DataError, IndefiniteKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import RBF, Laplacian, Linear, Polynomial
-from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import saddle_row
-from substrate.least_squares.saddle_system import solve_saddle_system
+from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
 
 KERNELS = [RBF(1.0), Linear(), Polynomial(2, 0.5), Laplacian(0.7)]
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
@@ -26,7 +26,7 @@ def _data(n, seed=0, d=2):
 
 def _fit(kernel, X, y, gamma=1.0, weights=None):
     gram = Gram.of(kernel, X)
-    ridge = Regularization(gamma).ridge(np.ones(len(X)) if weights is None else weights)
+    ridge = ridge_of(gamma, np.ones(len(X)) if weights is None else weights)
     return gram, ridge, solve_saddle_system(gram, y, ridge)
 
 
@@ -300,7 +300,7 @@ def test_motorcycle_against_the_dense_system():
 @pytest.mark.parametrize(("gamma", "weight"), [(1e-308, 1e-10), (1e308, 1e10)])
 def test_a_ridge_out_of_range_is_refused_with_both_causes(gamma, weight):
     with pytest.raises(DataError, match=r"1/\(gamma v\) leaves the range of floating point: gamma = 1e.308, weights"):
-        Regularization(gamma).ridge(np.array([1.0, weight]))
+        ridge_of(gamma, np.array([1.0, weight]))
 
 
 def test_refinement_recovers_what_a_sloppy_factor_lost(monkeypatch):
@@ -314,3 +314,17 @@ def test_refinement_recovers_what_a_sloppy_factor_lost(monkeypatch):
     assert sloppy.steps >= exact.steps
     assert_allclose(sloppy.support_values, exact.support_values, atol=1e-12)
     assert_allclose(sloppy.support_values, exact.support_values, rtol=1e-9, atol=1e-9)
+
+
+@given(st.floats(1e-120, 1e120), st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=5))
+def test_the_ridge_is_one_over_gamma_v(gamma, v):
+    with mp.workdps(40):
+        for computed, weight in zip(ridge_of(gamma, np.array(v)), v, strict=True):
+            exact = 1 / (mpf(gamma) * mpf(weight))
+            assert abs(mpf(float(computed)) - exact) <= 2.0**-52 * exact
+
+
+@pytest.mark.parametrize(("gamma", "weight"), [(1e-300, 1e-300), (1e300, 1e300)])
+def test_a_ridge_outside_floating_point_is_refused(gamma, weight):
+    with pytest.raises(DataError, match="leaves the range of floating point"):
+        ridge_of(gamma, np.array([1.0, weight]))
