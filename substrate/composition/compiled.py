@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from substrate.arrays import Array
-from substrate.certificates import Row
+from substrate.certificates import Row, power_of_two
 from substrate.composition.frames import (
     Frame,
     basis_frame,
@@ -127,10 +127,16 @@ class CompiledSubstrate:
         others = [holder for holder in self.mentioned if id(holder.leaf) not in exchange]
         return exchange | {id(holder.leaf): self._expression(holder) for holder in others}
 
-    def squared_norm(self) -> Any:
-        """Return w'w in these coordinates."""
-        factor = self.frame.norm_factor
-        return cp.sum_squares(self._a if factor is None else factor @ self._a)
+    def bounded_norm(self) -> dict[int, Any]:
+        """Return what replaces w'w in constraints: squares of numbers about one, as solvers need them in a cone."""
+        unit = power_of_two(self.spread)
+        leaves = [holder.leaf for holder in self.mentioned if holder.role == "squared_norm"]
+        return {id(leaf): unit**2 * self.squared_norm(unit) for leaf in leaves}
+
+    def squared_norm(self, unit: float = 1.0) -> Any:
+        """Return w'w in these coordinates, in a unit of w."""
+        factor, a = self.frame.norm_factor, self._a if unit == 1.0 else self._a / unit
+        return cp.sum_squares(a if factor is None else factor @ a)
 
     def norm(self) -> Any:
         """Return the norm of w in these coordinates."""

@@ -520,8 +520,9 @@ class Machine:
         )
         self._answer = AnswerCheck(self._compiled, self.outputs)
         exchange = {key: value for compiled in self._compiled for key, value in compiled.replacements().items()}
-        total = objective.tree_copy(exchange)
-        self._own = [constraint.tree_copy(exchange) for constraint in self._given]
+        total = objective.tree_copy(dict(exchange))
+        bounded = {key: value for compiled in self._compiled for key, value in compiled.bounded_norm().items()}
+        self._own = [constraint.tree_copy(exchange | bounded) for constraint in self._given]
         refuse_non_convex(objective, total, self._given, self._own)
         structure = [constraint for compiled in self._compiled for constraint in compiled.constraints]
         definitions = [definition for compiled in self._compiled for definition in compiled.definitions()]
