@@ -16,7 +16,7 @@ from substrate.kernels import RBF, Componentwise
 X, y = additive_function(n_samples=80, n_features=8, random_state=0)
 X_train, y_train, X_val, y_val = X[:40], y[:40], X[40:], y[40:]
 
-s = Substrate(Componentwise(RBF(1.0)), X_train, y_train, cutoff=1e-2)
+s = Substrate(Componentwise(RBF(1.0)), X_train, y_train, basis=24)
 trusted, questionable = cp.Parameter(nonneg=True, name="known"), cp.Parameter(nonneg=True, name="doubtful")
 penalty = trusted * cp.sum(s.maximal_variation[:4]) + questionable * cp.sum(s.maximal_variation[4:])
 machine = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + penalty)

@@ -19,7 +19,7 @@ X_train, y_train, X_val, y_val = X[:40], y[:40], X[40:], y[40:]
 
 def machine(kernel: Kernel, X: np.ndarray, y: np.ndarray) -> Machine:
     """Return level 1, the substrate, with level 2, the weight rho of structure, as a parameter."""
-    s = Substrate(Componentwise(kernel), X, y, cutoff=1e-3)
+    s = Substrate(Componentwise(kernel), X, y)
     rho = cp.Parameter(nonneg=True, name="rho")
     return Machine(s, minimize=0.5 * cp.sum_squares(s.e) + rho * cp.sum(s.maximal_variation))
 

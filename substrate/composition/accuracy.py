@@ -73,7 +73,7 @@ _FREE = (
 )
 _CUT_OFF = (
     "the coordinates leave directions of w out that nothing counts; add s.squared_norm to the objective, and leave "
-    "cutoff and basis out, for a bound"
+    "the basis out, for a bound"
 )
 _NO_INSIDE = "its constraints leave no inside that could be reached from the solver's point"
 _ROOM = 1.0 + 1e-3
@@ -236,7 +236,7 @@ def _functions(
         L = each.frame.training if each.frame.representers is None else each.frame.representers
         if each.substrate.basis is not None or "features" not in each.frame.kind or L.shape[0] != each.span.size:
             return None
-        if each.span.size > _LARGEST or not each.frame.size or each.substrate.cutoff is not None:
+        if each.span.size > _LARGEST or not each.frame.size:
             return None
         if id(each) not in known:
             known[id(each)] = _Representers.of(each.span)

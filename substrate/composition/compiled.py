@@ -15,19 +15,11 @@ from numpy.typing import NDArray
 
 from substrate.arrays import Array
 from substrate.certificates import Row, power_of_two
-from substrate.composition.frames import (
-    Frame,
-    basis_frame,
-    coefficient_frame,
-    feature_frame,
-    fitted_frame,
-    stacked_frame,
-)
+from substrate.composition.frames import Frame, coefficient_frame, feature_frame, value_frame
 from substrate.composition.level import Substrate
 from substrate.composition.place_holders import PlaceHolder
 from substrate.composition.result import Further, KernelExpansion
 from substrate.composition.span import READ, Reading, SubstrateSpan, penalises, reading_of, value_of_holder
-from substrate.errors import DeclarationError
 from substrate.ingredients import zero_sum, zero_sum_row
 
 __all__ = ["CompiledSubstrate"]
@@ -41,11 +33,6 @@ class CompiledSubstrate:
         self.label = label
         self.span = SubstrateSpan.of(substrate, mentioned)
         self.frame = _choose(self.span, mentioned)
-        if substrate.cutoff is not None and self.frame.kind == "coefficients":
-            raise DeclarationError(
-                f"cutoff={substrate.cutoff:g} has no effect where a machine mentions alpha or c: it is solved in alpha "
-                "itself, so no direction is left out. Leave cutoff out, or write the terms in s.e, s.f and s.norm"
-            )
         self.mentioned = mentioned
         self._matrices: dict[int, Array] = {}
         self._expanded: tuple[Array, Array] | None = None
@@ -246,10 +233,10 @@ class CompiledSubstrate:
     def missing_values_row(self) -> tuple[Row, ...]:
         """Return a row that fails where fitted values are asked for that the kernel has and the coordinates do not.
 
-        Nothing penalises w then and no cut-off was stated, so that the exact optimum uses all directions.
+        Nothing penalises w then, so that the exact optimum uses all directions.
         """
         missing, s = self.frame.missing, self.substrate
-        if self.frame.kind != "fitted values" or not missing or s.cutoff is not None or s.basis is not None:
+        if self.frame.kind != "fitted values" or not missing or s.basis is not None:
             return ()
         if _reads_more_than_values(self.mentioned):
             return ()
@@ -312,7 +299,7 @@ class CompiledSubstrate:
             return frame.representers[place]
         if holder.points is None and holder.role == "f":
             return frame.training
-        if holder.points is None and holder.role == "component" and frame.components is not None:
+        if holder.points is None and holder.role == "component" and frame.components:
             return np.asarray(frame.components[holder.part])
         rows = self.span.rows(reading_of(holder))
         return frame.map_from(rows - frame.centre if holder.role == "f" else rows)
@@ -329,15 +316,10 @@ def _reads_more_than_values(mentioned: tuple[PlaceHolder, ...]) -> bool:
 
 
 def _choose(span: SubstrateSpan, mentioned: tuple[PlaceHolder, ...]) -> Frame:
-    substrate, roles = span.substrate, {holder.role for holder in mentioned}
-    with_norm, count = penalises(roles), len(substrate.components) if "component" in roles else 0
-    if substrate.basis is not None:
-        return basis_frame(span, count, with_norm, "alpha" in roles, span.rank)
-    if not span.plain or (with_norm and "alpha" not in roles and not count):
-        return feature_frame(span, count, substrate.cutoff, span.rank)
-    components = tuple(substrate.kernel_rows(None, component) for component in range(count)) if count else None
+    roles = {holder.role for holder in mentioned}
+    count = len(span.substrate.components) if "component" in roles else 0
     if "alpha" in roles:
-        return coefficient_frame(substrate.gram, components, with_norm)
-    if components is not None:
-        return stacked_frame(substrate.gram, components, substrate.bias, substrate.cutoff, with_norm, span.rank)
-    return fitted_frame(substrate.gram, substrate.bias, substrate.cutoff, span.rank, _reads_more_than_values(mentioned))
+        return coefficient_frame(span, count, penalises(roles))
+    if penalises(roles):
+        return feature_frame(span, count)
+    return value_frame(span, count, _reads_more_than_values(mentioned))

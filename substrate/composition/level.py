@@ -21,7 +21,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from substrate.arrays import Array, non_negative, real_array, real_points
+from substrate.arrays import Array, real_array, real_points
 from substrate.composition.everywhere import Everywhere, ShapeExpression, read_operator
 from substrate.composition.linear_operators import (
     BoxIntegral,
@@ -70,15 +70,6 @@ class Substrate(Term):
         Whether there is an unpenalised b (and with it 1'a = 0). Substrates that are summands of one output share one
         bias: two would not be determined, so give all but one ``bias=False``. Substrates that are outputs of their
         own have a bias each.
-    cutoff
-        Relative size of the directions left out of the coordinates; ``None`` is rounding level where the machine has
-        a norm on w, 1e-6 where it has none. A parameter of the model, shown on its certificate.
-    span
-        ``"mentioned"``: where a machine penalises w, every point at which it mentions f, a component or a derivative
-        joins the expansion, so that its optimum is that over all w; the coefficients are in ``result.further``. A
-        component that is mentioned has coefficients of its own then, at the training rows too. ``"training"``: the
-        expansion stays on the training rows, with one coefficient per row that all components share. See
-        :mod:`substrate.composition.span`; shown on the certificate.
     basis
         For many rows: the expansion is on a few vectors instead of all training points, f(x) = sum_j a_j k(b_j, x) + b,
         and no N x N matrix is made. An array of points, a number of vectors, the numbers of rows, the name of a rule or
@@ -116,8 +107,6 @@ class Substrate(Term):
         task: str = "regression",
         *,
         bias: bool = True,
-        cutoff: float | None = None,
-        span: str = "mentioned",
         basis: Any = None,
         name: str | None = None,
         observed: Any = None,
@@ -147,10 +136,6 @@ class Substrate(Term):
             raise DeclarationError("task='classification' needs labels y; without targets leave task out")
         self.task = task
         self.bias = bool(bias)
-        self.cutoff = None if cutoff is None else _check_cutoff(cutoff)
-        if span not in ("mentioned", "training"):
-            raise DeclarationError(f"span must be 'mentioned' or 'training', received {span!r}")
-        self.span = span
         self.kernel: Kernel = as_kernel(kernel).resolved(self.X)
         #: The vectors of the expansion, where they are not the training points, and how they came about.
         self.basis: Any = None
@@ -501,17 +486,6 @@ class Substrate(Term):
         if self._latest is not None:
             holder.leaf.assign(self._latest(holder))
         return holder.leaf
-
-
-def _check_cutoff(cutoff: Any) -> float:
-    """Return a relative size below one: at one, no direction would be left."""
-    size = non_negative(cutoff, "cutoff", "as a relative size")
-    if size >= 1.0:
-        raise DeclarationError(
-            f"cutoff must be below 1, received {size:g}: directions up to this share of the largest one are left out, "
-            "and from 1 on none is left; the default is None"
-        )
-    return size
 
 
 def basis_vectors(basis: Any, kernel: Kernel, X: Any, y: Array) -> tuple[Any, str]:

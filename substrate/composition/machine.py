@@ -539,7 +539,7 @@ class Machine:
             warnings.warn(
                 f"the certificate does not hold: {row.value:.0f} of {row.scale:.0f} directions of the kernel are too "
                 "small to be represented and are left out, and nothing penalises w, so that the exact optimum uses "
-                "them. Add a penalty, such as s.squared_norm, or state cutoff= to make the others the model",
+                "them. Add a penalty, such as s.squared_norm",
                 ConvergenceWarning,
                 stacklevel=3,
             )

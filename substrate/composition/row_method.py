@@ -218,7 +218,7 @@ class RowMethod:
 def is_known(substrate: Substrate) -> bool:
     """Return whether rows alone state a substrate: all rows, one output, a kernel that is positive by its formula."""
     kernel: Any = substrate.kernel
-    plain = substrate.basis is None and not substrate.columns and substrate.cutoff is None
+    plain = substrate.basis is None and not substrate.columns
     plain = plain and substrate.y is not None and substrate.observed is None
     return plain and kernel.trusted and not kernel.pairwise
 

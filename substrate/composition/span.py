@@ -13,7 +13,7 @@ component that is mentioned has coefficients of its own, at the training rows to
 :math:`w = (w^1, \dots, w^d)` and :math:`\varphi = (\varphi^1, \dots, \varphi^d)` the optimum has
 :math:`w^l = \sum_i (a_i + a^l_i) \varphi^l(x_i)`, where :math:`a^l` belongs to the terms in component l. (In
 [Pelckmans2005]_ eq. (8) all components share :math:`a`; that is the machine where w is not penalised, where alpha is
-mentioned, and where ``span="training"``.)
+mentioned.)
 
 *The bias.* Values of f contain b, other readings do not. A change u of w that adds one number to all values of f, and
 nothing to the other readings, is made up for by b. The optimum has no such part: the coefficients of values of f sum to
@@ -350,7 +350,7 @@ class SubstrateSpan:
         check_memory(
             8.0 * size * size,
             f"the {size} x {size} matrix of the points that the machine mentions",
-            "span='training' keeps the expansion on the training rows; or mention fewer points.",
+            "Mention fewer points.",
         )
         edges = np.cumsum([0, *self.sizes])
         G = np.empty((size, size))
@@ -364,13 +364,11 @@ class SubstrateSpan:
 
 def _is_on_training_rows(substrate: Substrate, roles: set[str]) -> bool:
     """Return whether the machine is meant on the training rows."""
-    return "alpha" in roles or substrate.span == "training" or not penalises(roles)
+    return "alpha" in roles or not penalises(roles)
 
 
 def _why_not(substrate: Substrate, roles: set[str]) -> str:
     """Return why other points do not join, where they do not."""
-    if substrate.span == "training":
-        return "span='training', so that the optimum over all w can be lower"
     if "alpha" in roles:
         return "the machine mentions alpha, one per row"
     if not penalises(roles):

@@ -22,7 +22,7 @@ def variation(X, y):
 
 
 def two_weights(X, y):
-    s = Substrate(Componentwise(RBF(1.5)), X, y, cutoff=1e-2)
+    s = Substrate(Componentwise(RBF(1.5)), X, y, basis=6)
     rho = [cp.Parameter(nonneg=True, name=name) for name in ("one", "two")]
     penalty = rho[0] * s.maximal_variation[0] + rho[1] * s.maximal_variation[1]
     return Machine(s, minimize=0.5 * cp.sum_squares(s.e) + penalty)

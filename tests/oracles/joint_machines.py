@@ -20,7 +20,7 @@ def weights(*names):
 
 def two_groups(X, y, kernel=None, components=2):
     """(a): a weight of maximal variation for each group of inputs."""
-    s = Substrate(kernel or Componentwise(RBF(1.5)), X, y, cutoff=1e-2)
+    s = Substrate(kernel or Componentwise(RBF(1.5)), X, y, basis=6)
     rho = weights(*(f"rho{k + 1}" for k in range(components)))
     groups = [list(range(X.shape[1]))[k::components] for k in range(components)]
     penalty = sum(
@@ -39,7 +39,7 @@ def sparse_ridge(X, y):
 
 def variation_ridge(X, y):
     """(c): maximal variation, and a ridge."""
-    s = Substrate(Componentwise(RBF(1.5)), X, y, cutoff=1e-2)
+    s = Substrate(Componentwise(RBF(1.5)), X, y, basis=6)
     rho, tau = weights("rho", "tau")
     cost = 0.5 * cp.sum_squares(s.e) + rho * cp.sum(s.maximal_variation) + 0.5 * tau * s.squared_norm
     return Machine(s, minimize=cost), [rho, tau]

@@ -83,7 +83,6 @@ def test_a_machine_is_one_problem_by_the_rules(s):
 @pytest.mark.parametrize(
     ("term", "kind"),
     [
-        (lambda s: cp.sum_squares(s.e), "fitted values"),
         (lambda s: cp.sum_squares(s.e) + s.squared_norm, "coefficients of the rows"),
         (lambda s: cp.norm_inf(s.e) + cp.sum_squares(s.e) + s.squared_norm, "features"),
         (lambda s: cp.sum_squares(s.e) + s.norm, "features"),
@@ -94,9 +93,7 @@ def test_a_machine_is_one_problem_by_the_rules(s):
     ],
 )
 def test_the_coordinates_follow_from_what_is_mentioned(additive, term, kind):
-    # where nothing penalises w, the directions kept are a choice of the model, and have to be stated
-    cutoff = 1e-6 if kind == "fitted values" else None
-    s = Substrate(additive.kernel, additive.X, additive.y, cutoff=cutoff)
+    s = Substrate(additive.kernel, additive.X, additive.y)
     result = Machine(s, minimize=term(s)).solve()
     facts = dict(result.certificate.record)
     assert facts["coordinates"].startswith(kind)
@@ -343,18 +340,6 @@ def test_one_constraint_needs_no_list_and_keeps_its_label(s):
     assert bound.dual_value is not None
 
 
-def test_a_cutoff_is_part_of_the_model_and_shown(data):
-    X, y = data
-    loose, tight = (Substrate(RBF(3.0), X, y, cutoff=cutoff) for cutoff in (1e-2, 1e-9))
-    ranks = []
-    for s in (loose, tight):
-        result = Machine(s, minimize=cp.sum_squares(s.e)).solve()
-        fact = dict(result.certificate.record)["coordinates"]
-        assert f"cut-off {s.cutoff:.1e}" in fact
-        ranks.append(int(fact.split(", ")[1].split()[0]))
-    assert ranks[0] < ranks[1]
-
-
 def test_sparse_points_are_points(data):
     X, y = data
     X = np.where(np.abs(X) > 0.5, X, 0.0)
@@ -368,10 +353,9 @@ def test_sparse_points_are_points(data):
 def test_a_precomputed_matrix_is_a_kernel(data):
     X, y = data
     K, new = RBF(1.5)(X), RBF(1.5)(X[:3] + 0.1, X)
-    # kernel values between further points are not known, so that the expansion stays on the training rows
-    given, known = Substrate(Precomputed(), K, y), Substrate(RBF(1.5), X, y, span="training")
-    found = Machine(given, minimize=ridge(given), subject_to=[given.f(new) <= 1.0]).solve()
-    expected = Machine(known, minimize=ridge(known), subject_to=[known.f(X[:3] + 0.1) <= 1.0]).solve()
+    given, known = Substrate(Precomputed(), K, y), Substrate(RBF(1.5), X, y)
+    found = Machine(given, minimize=ridge(given), subject_to=[given.f(K[:3]) <= 1.0]).solve()
+    expected = Machine(known, minimize=ridge(known), subject_to=[known.f(X[:3]) <= 1.0]).solve()
     assert_allclose(found.f, expected.f, atol=1e-6)
     assert_allclose(found.predict(new), expected.predict(X[:3] + 0.1), atol=1e-6)
     indefinite = np.diag([1.0] * 19 + [-1.0])
@@ -411,9 +395,6 @@ def test_a_substrate_without_bias_has_none(data):
         ({"X": np.zeros(20)}, DataError, "X must be 2-D"),
         ({"task": "ranking"}, DeclarationError, "task must be"),
         ({"task": "classification"}, DataError, "-1"),
-        ({"cutoff": -1e-3}, DeclarationError, "cutoff must be >= 0"),
-        ({"cutoff": "small"}, DeclarationError, "cutoff must be"),
-        ({"span": "everything"}, DeclarationError, "span must be 'mentioned' or 'training', received 'everything'"),
     ],
 )
 def test_bad_input_is_refused_by_name(data, change, error, words):

@@ -156,20 +156,6 @@ def test_a_linear_part_that_nothing_determines_is_named(data):
     assert "neither a squared loss" in str(nothing.certificate)
 
 
-@pytest.mark.parametrize("cutoff", [1.0, 2, 1e9])
-def test_a_cutoff_that_leaves_nothing_is_refused(data, cutoff):
-    with pytest.raises(DeclarationError, match=r"cutoff must be below 1, received"):
-        Substrate(RBF(1.0), *data, cutoff=cutoff)
-
-
-@pytest.mark.parametrize("basis", [None, 5])
-def test_a_cutoff_that_would_be_ignored_is_refused(data, basis):
-    s = Substrate(RBF(1.0), *data, cutoff=0.1, basis=basis)
-    with pytest.raises(DeclarationError, match=r"cutoff=0\.1 has no effect where a machine mentions alpha"):
-        Machine(s, minimize=cp.sum_squares(s.e) + cp.norm1(s.alpha))
-    assert Machine(s, minimize=cp.sum_squares(s.e) + s.squared_norm).solve().certificate.holds
-
-
 def test_a_parameter_cannot_take_the_name_of_the_time_limit(data):
     s = Substrate(RBF(1.0), *data)
     with pytest.raises(DeclarationError, match="argument 'time_limit' already"):

@@ -85,15 +85,11 @@ def test_no_matrix_of_all_rows_is_made(rows, monkeypatch):
         (RBF(1.0), True, ridge, lambda s: [s.f() <= 1.0]),
         (RBF(1.0), True, lambda s: 0.1 * s.squared_norm + cp.norm1(s.e), lambda s: []),
         (Linear(), True, lambda s: cp.norm1(s.e), lambda s: []),
-        # with a bias, level 1 has coefficients that sum to zero, which terms in a component do not imply
-        (Componentwise(RBF(1.5)), False, lambda s: ridge(s) + cp.sum(cp.abs(s.component(1))), lambda s: []),
     ],
 )
 def test_with_all_rows_as_basis_it_is_the_full_machine(few, kernel, bias, terms, rules):
     X, y = few
-    cutoff = 1e-12 if isinstance(kernel, Componentwise) else None  # 1e-6 of other things, by default
-    # on a basis components share one coefficient per vector
-    whole, reduced = (Substrate(kernel, X, y, bias=bias, cutoff=cutoff, basis=B, span="training") for B in (None, X))
+    whole, reduced = (Substrate(kernel, X, y, bias=bias, basis=B) for B in (None, X))
     full = solved(Machine(whole, minimize=terms(whole), subject_to=rules(whole)))
     result = solved(Machine(reduced, minimize=terms(reduced), subject_to=rules(reduced)))
     assert_allclose(result.objective, full.objective, rtol=1e-6)
