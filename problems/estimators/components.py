@@ -24,6 +24,7 @@ from substrate.arrays import (
     is_device_array,
     is_sparse,
     refuse_disguised,
+    whole_number,
 )
 from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
@@ -54,7 +55,6 @@ __all__ = [
     "KernelComponents",
     "KernelSpectralClustering",
     "LSSVMKernelPCA",
-    "check_count",
     "check_points",
 ]
 
@@ -87,13 +87,6 @@ class ComponentsModel(Model):
             received = np.shape(getattr(model, name))
             if received != shape:
                 raise DataError(f"{name} has the shape {received}, where {shape} belongs to the other attributes")
-
-
-def check_count(value: Any, name: str, least: int = 1) -> int:
-    """Return a whole number of at least ``least``."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < least:
-        raise DeclarationError(f"{name} must be an integer >= {least}, received {value!r}")
-    return int(value)
 
 
 def check_points(estimator: Any, X: Any, sample_weight: Any = None, *, reset: bool = True) -> PointRows:
@@ -231,7 +224,7 @@ class LSSVMKernelPCA(KernelComponents):
         ``sample_weight`` multiplies the squared scores of the rows: a row of weight two is two rows.
         """
         self._begin_fit()
-        count = check_count(self.n_components, "n_components")
+        count = whole_number(self.n_components, "n_components", 1)
         if self.basis is not None:
             return self._fit_on_basis(X, Basis.of(self.basis), count, sample_weight)
         if streams(X):
@@ -386,7 +379,7 @@ class KernelSpectralClustering(ClusterMixin, KernelComponents):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the clusters of the rows of X; ``y`` is ignored."""
         self._begin_fit()
-        clusters = check_count(self.n_clusters, "n_clusters")
+        clusters = whole_number(self.n_clusters, "n_clusters", 1)
         rows = check_points(self, X)
         n = int(rows.X.shape[0])
         if clusters > n:

@@ -20,9 +20,9 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, column_or_1d
 
-from problems.estimators.components import KernelComponents, check_count, check_points
+from problems.estimators.components import KernelComponents, check_points
 from problems.estimators.shared.base import KernelEstimator, Uses
-from substrate.arrays import Array, is_sparse, non_negative, refuse_disguised
+from substrate.arrays import Array, is_sparse, non_negative, refuse_disguised, whole_number
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import as_kernel
@@ -187,11 +187,11 @@ class TwoViews(KernelComponents):
         """Refuse parameters that are not usable, before any work."""
         if self.nu is not None:
             non_negative(self.nu, "nu", "as a weight of variances")
-        check_count(self.cv, "cv", 2)
+        whole_number(self.cv, "cv", 2)
 
     def _directions(self, second_columns: int) -> int:
         """Return the number of pairs, for a second view of so many columns."""
-        return check_count(self.n_components, "n_components")
+        return whole_number(self.n_components, "n_components", 1)
 
     def _weigh(self, nu: float, first: View, second: View) -> tuple[float, float]:
         """Return the weights of both views for one that was given, or for one without a unit."""
@@ -418,7 +418,7 @@ class KernelFisherDiscriminant(ClassifierMixin, TwoViews):
 
     def _directions(self, second_columns: int) -> int:
         most = second_columns - 1
-        count = most if self.n_components is None else check_count(self.n_components, "n_components")
+        count = most if self.n_components is None else whole_number(self.n_components, "n_components", 1)
         if count > most:
             raise DataError(f"n_components={count}, and {most + 1} classes have {most} directions; use at most {most}")
         return count

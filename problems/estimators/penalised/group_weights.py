@@ -16,7 +16,7 @@ from substrate.arrays import positive
 from substrate.errors import DeclarationError
 from substrate.ingredients.component_weights import Weights
 
-__all__ = ["GroupWeights", "state_weights"]
+__all__ = ["GroupWeights"]
 
 _EXAMPLE = "groups={'cheap': [0, 1], 'costly': [2]} with rho={'cheap': 1.0, 'costly': 5.0}"
 
@@ -33,20 +33,25 @@ class GroupWeights:
     def of(cls, rho: Any, groups: Any) -> "GroupWeights":
         """Check what can be checked before the columns are known."""
         named = () if groups is None else _name_groups(groups)
-        if isinstance(rho, Mapping):
-            return cls(0.0, named, _by_name(rho, named))
-        if isinstance(rho, (list, tuple)) or np.ndim(rho) == 1:
-            weights = list(rho)
-            if not named:
-                raise DeclarationError(
-                    f"rho must be one number unless groups names those of each, received {rho!r}; give {_EXAMPLE}"
-                )
-            if len(weights) != len(named):
-                raise DeclarationError(
-                    f"rho must be one number or one for each group: expected {len(named)}, received {len(weights)}"
-                )
-            return cls(0.0, named, tuple(positive(weight, f"rho[{k}]") for k, weight in enumerate(weights)))
-        return cls(positive(rho, "rho"), named)
+        is_named = isinstance(rho, Mapping)
+        if not (is_named or isinstance(rho, (list, tuple)) or np.ndim(rho) == 1):
+            return cls(positive(rho, "rho"), named)
+        if not named:
+            raise DeclarationError(
+                f"rho must be one number unless groups names those of each, received {rho!r}; give {_EXAMPLE}"
+            )
+        if not is_named and len(rho) != len(named):
+            raise DeclarationError(
+                f"rho must be one number or one for each group: expected {len(named)}, received {len(rho)}"
+            )
+        weights = dict(rho) if is_named else dict(enumerate(rho))
+        names = [name for name, _ in named] if is_named else list(weights)
+        unknown, missing = [key for key in weights if key not in names], [name for name in names if name not in weights]
+        if unknown or missing:
+            raise DeclarationError(
+                f"rho must have the names of the groups, {names}: unknown are {unknown}, missing are {missing}"
+            )
+        return cls(0.0, named, tuple(positive(weights[name], f"rho[{name!r}]") for name in names))
 
     def columns(self, n_features: int, names: Any = None) -> dict[Any, tuple[int, ...]]:
         """Return the columns of every group by number; refused unless each column is in one of them."""
@@ -95,13 +100,9 @@ class GroupWeights:
 
     def facts(self) -> tuple[tuple[str, str], ...]:
         """Return the weight of every group, for a certificate; nothing where one number is shared."""
-        names = (name for name, _ in self.groups)
-        return state_weights(dict(zip(names, self.weights, strict=True))) if self.weights else ()
-
-
-def state_weights(weights: Mapping[Any, float]) -> tuple[tuple[str, str], ...]:
-    """Return the fact that states the weight of every group."""
-    return (("rho of groups", ", ".join(f"{name!r} {weight:g}" for name, weight in weights.items())),)
+        weights = zip(self.groups, self.weights, strict=True) if self.weights else ()
+        stated = ", ".join(f"{name!r} {weight:g}" for (name, _), weight in weights)
+        return (("rho of groups", stated),) if stated else ()
 
 
 def _name_groups(groups: Any) -> tuple[tuple[Any, tuple[Any, ...]], ...]:
@@ -123,18 +124,6 @@ def _name_groups(groups: Any) -> tuple[tuple[Any, tuple[Any, ...]], ...]:
             raise DeclarationError(f"groups: group {name!r} is empty; leave it out, or name its columns")
         named.append((name, tuple(columns)))
     return tuple(named)
-
-
-def _by_name(rho: Mapping[Any, Any], named: tuple[tuple[Any, tuple[Any, ...]], ...]) -> tuple[float, ...]:
-    names = [name for name, _ in named]
-    if not named:
-        raise DeclarationError(f"rho must be one number unless groups names those of each, received {rho!r}")
-    strange, missing = [key for key in rho if key not in names], [name for name in names if name not in rho]
-    if strange or missing:
-        raise DeclarationError(
-            f"rho must have the names of the groups, {names}: unknown are {strange}, missing are {missing}"
-        )
-    return tuple(positive(rho[name], f"rho[{name!r}]") for name in names)
 
 
 def _column(column: Any, group: Any, n_features: int, names: Any) -> int:

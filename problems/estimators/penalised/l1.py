@@ -17,7 +17,6 @@ from problems.estimators.penalised.rows import (
     WithBasis,
     basis_facts,
     choose_basis,
-    predict_blocks,
     read_rows,
     weights_of_rows,
 )
@@ -249,10 +248,6 @@ class L1Model(Model):
         if model.basis is None:
             return numbers
         return np.arange(model.candidates_.shape[0]) if model.basis_indices_ is None else model.basis_indices_
-
-    def evaluate_stream(self, X: Any) -> Array:
-        """Return the predictions of rows that are read in blocks."""
-        return predict_blocks(self, X)
 
     def zeta(self) -> float:
         """Return zeta, checked."""

@@ -12,7 +12,6 @@ import numpy as np
 
 from problems.estimators.reduced.weighed import Weighed
 from problems.estimators.shared.base import KernelEstimator, WeightedRows
-from problems.estimators.shared.model import Model
 from substrate.arrays import Array
 from substrate.errors import DataError
 from substrate.gram import Gram
@@ -21,7 +20,7 @@ from substrate.reduced import Basis
 from substrate.reduced.choice import ChosenBasis, chosen_basis
 from substrate.streaming.rows import ArraySource, source_of, streams
 
-__all__ = ["WithBasis", "basis_facts", "choose_basis", "predict_blocks", "read_rows", "weights_of_rows"]
+__all__ = ["WithBasis", "basis_facts", "choose_basis", "read_rows", "weights_of_rows"]
 
 
 @dataclass(eq=False, repr=False)
@@ -80,17 +79,6 @@ def choose_basis(estimator: Any, rule: str, kernel: Kernel, given: WeightedRows,
 def basis_facts(basis: ChosenBasis) -> tuple[tuple[str, str], ...]:
     """Return how a basis was chosen, for the record of a certificate."""
     return (("basis", basis.description),)
-
-
-def predict_blocks(model: Model, X: Any) -> Array:
-    """Return the predictions of rows that are read in blocks."""
-    estimator = model.estimator
-    if estimator.kernel_.pairwise:
-        raise DataError("rows of a precomputed kernel matrix are predicted in memory; give them as an array")
-    rows = source_of(X)
-    if rows.n_features != estimator.n_features_in_:
-        raise DataError(f"{rows.name} has {rows.n_features} columns, the model has {estimator.n_features_in_}")
-    return np.concatenate([model.evaluate(block.X) for block in rows.blocks()])
 
 
 def _read_blocks(X: Any, y: Any) -> tuple[Any, Any]:

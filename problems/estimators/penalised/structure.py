@@ -18,7 +18,6 @@ from problems.estimators.penalised.rows import (
     WithBasis,
     basis_facts,
     choose_basis,
-    predict_blocks,
     read_rows,
     weights_of_rows,
 )
@@ -152,10 +151,6 @@ class MaximalVariationModel(DecoupledModel):
         fits = replace(self.choices(), rho=self.own_rho()).fit_all(model.kernel_, X, Y, model._tolerance(), **how)
         for k, fit in enumerate(fits):
             yield replace(fit, a=np.ascontiguousarray(a[:, k]), b=float(biases[k]), fitted=fitted[:, k])
-
-    def evaluate_stream(self, X: Any) -> Array:
-        """Return the predictions of rows that are read in blocks."""
-        return predict_blocks(self, X)
 
 
 def _fit(self: Fitted, X: Any, y: Any = None, sample_weight: Any = None) -> Fitted:

@@ -57,13 +57,13 @@ from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.least_squares import ball_matrix, prove_reduced
 from substrate.reduced import Basis
 from substrate.reduced.features import basis_features, independent_vectors
-from substrate.reduced.left_out import LeftOutRows, LeverageFactor, errors_of_block, left_out_rows, outputs_of_block
+from substrate.reduced.left_out import LeftOutRows, LeverageFactor, errors_of_block, left_out_rows
 from substrate.reduced.linear_columns import LinearColumns, columns_of, survey_linear_columns
 from substrate.reduced.moments import accumulate, origin_of
 from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.solution import AnswerBound, Penalty
 from substrate.reduced.spectrum import reduced_spectrum
-from substrate.streaming.passes import each_block, sum_blocks
+from substrate.streaming.passes import sum_blocks
 from substrate.streaming.rows import (
     ArraySource,
     LabelCodes,
@@ -323,16 +323,9 @@ class BasisModel(LeavesOut):
         return namespace_of(alpha).concat([alpha, on_device_of(alpha, slopes)], axis=0), bias
 
     def evaluate_stream(self, X: Any) -> Array:
-        """Return the predictions of rows that are read in passes, checked against the columns of the fit."""
-        model = self.estimator
-        if model.kernel_.pairwise:
-            raise DataError("rows of a precomputed kernel matrix are predicted in memory; give them as an array")
+        """Return the predictions of rows that are read in passes."""
         self.refuse_passes()
-        rows = source_of(X)
-        if rows.n_features != model.n_features_in_:
-            raise DataError(f"{rows.name} has {rows.n_features} columns, the model has {model.n_features_in_}")
-        outputs = np.concatenate(list(each_block(rows, partial(outputs_of_block, self.values(), *self.columns()))))
-        return outputs[:, 0] if outputs.shape[1] == 1 else outputs
+        return super().evaluate_stream(X)
 
     def refuse_passes(self) -> None:
         """Raise for a model on a device, which reads no files, with the remedy."""

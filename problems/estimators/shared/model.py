@@ -10,6 +10,7 @@ part.
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ from substrate.kernels import Kernel, Restricted, as_kernel
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.kernel_products import expansion_values
 from substrate.reduced.linear_columns import columns_of
+from substrate.streaming.passes import each_block
+from substrate.streaming.rows import Block, source_of
 
 if TYPE_CHECKING:
     from substrate.kernels.nodes import Node
@@ -194,6 +197,15 @@ class Model:
         points = None if kernel.pairwise else model.support_vectors_
         return expansion_values(kernel, points, model._coefficients(), self.unpenalised(X), X, support)
 
+    def evaluate_stream(self, X: Any) -> Array:
+        """Return the predictions of rows that are read in passes, checked against the columns of the fit."""
+        model, rows = self.estimator, source_of(X)
+        if model.kernel_.pairwise:
+            raise DataError("rows of a precomputed kernel matrix are predicted in memory; give them as an array")
+        if rows.n_features != model.n_features_in_:
+            raise DataError(f"{rows.name} has {rows.n_features} columns, the model has {model.n_features_in_}")
+        return np.concatenate(list(each_block(rows, partial(_evaluate_block, self))))
+
     def express(self, x: "Sequence[Node]") -> "list[Node]":
         """Return the outputs as formulas of the coordinates of a row, in the units of the machine: what
         :meth:`evaluate` computes.
@@ -255,3 +267,7 @@ class Model:
             if k and getattr(model.kernel_, "columns", None) != getattr(self.own_kernel(), "columns", None):
                 raise DataError("kernel_ is not on the columns that linear_columns leaves to it")
         check_state(model)
+
+
+def _evaluate_block(model: Model, block: Block) -> Array:
+    return model.evaluate(block.X)
