@@ -27,7 +27,7 @@ takes the place of :math:`2 \rho`.
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from substrate.certificates import NO_BOUND, PROVED, Certificate, Row
 from substrate.errors import DataError
 from substrate.kernels import Kernel
 from substrate.least_squares.kernel_products import expansion_values
-from substrate.numbers import at_most, rank_cutoff, relative_rounding
+from substrate.numbers import Double, at_most, rank_cutoff, relative_rounding
 from substrate.streaming.rows import Source
 from substrate.threads import blas_threads
 
@@ -44,11 +44,9 @@ __all__ = [
     "Centred",
     "CodeBook",
     "Components",
-    "Features",
     "Moments",
     "Pairs",
     "View",
-    "add_moments",
     "balanced_line_fit",
     "centre",
     "centre_by_degrees",
@@ -56,7 +54,6 @@ __all__ = [
     "class_codes",
     "correlations",
     "decompose",
-    "features_of",
     "find_components",
     "find_pairs",
     "optimality_rows",
@@ -341,107 +338,101 @@ def orient(vectors: Array) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Features:
-    r"""Coordinates z(x) of the projections of :math:`\varphi(x)` on the span of a basis.
+class Moments:
+    r"""The centred second moment M of coordinates z(x) of the projections on the span of a basis, over all rows.
 
     With :math:`K_{SS} = V \operatorname{diag}(s) V^T` they are :math:`z(x) = T^T k_S(x)`, :math:`T = V s^{-1/2}`, for
-    the eigenvalues that are not small; ``complete`` says whether nothing but rounding is left out.
+    the eigenvalues that are not small. With :math:`E = T^T K_{SS} T - I`, coordinates in an orthonormal basis are
+    :math:`(I + E)^{-1/2} z`, and where :math:`\|E\| \le 1/20` their second moment differs from M by at most
+    :math:`1.2 \|E M\|`. Everything is computed from kernel values with a radius.
+
+    Parameters
+    ----------
+    kernel, points, transform
+        The kernel, the vectors of the basis and T.
+    complete
+        Whether T leaves out nothing but rounding.
+    matrix, mean, mass
+        M, the mean of the coordinates, and the sum of the weights.
+    error
+        A bound on the norm of the error of M.
+    unreached
+        A bound on the variance in directions that the coordinates leave out, times the mass: no eigenvalue of the
+        centred kernel matrix of all rows exceeds that of M by more (Weyl); none is below (Poincaré).
+    reach
+        The largest root of k(x, x) times the rounding of a sum of kernel values.
+    rows
+        The number of rows.
     """
 
     kernel: Kernel
     points: Any
     transform: Array
     complete: bool
-
-    @property
-    def rank(self) -> int:
-        """The number of features."""
-        return int(self.transform.shape[1])
-
-    def rows(self, X: Any) -> Array:
-        """Return the features of rows."""
-        return np.asarray(self.kernel(X, self.points) @ self.transform)
-
-    def lengths(self) -> Array:
-        """Return the roots of k(s, s) of the points."""
-        return np.asarray(np.sqrt(np.abs(self.kernel.diag(self.points))))
-
-    def coefficients(self, weights: Array) -> Array:
-        """Return the coefficients of the points that stand for weights of the features."""
-        return np.asarray(self.transform @ weights)
-
-    def weights(self, coefficients: Array, rounding: float) -> tuple[Array, float]:
-        """Return the weights of the features that coefficients of the points stand for, and a bound on their error."""
-        lengths = self.lengths()
-        relative = rounding + relative_rounding(2.0 * lengths.size + 4.0)
-        error = relative * np.linalg.norm(lengths @ np.abs(coefficients))
-        error *= np.linalg.norm(self.transform) * np.linalg.norm(lengths)
-        return np.asarray(self.rows(self.points).T @ coefficients), at_most(float(error))
-
-    def row_error(self, rounding: float) -> float:
-        """Bound the error of the features of a row, in units of the root of k(x, x)."""
-        relative = rounding + relative_rounding(self.transform.shape[0] + 4.0)
-        return relative * float(np.linalg.norm(self.transform) * np.linalg.norm(self.lengths()))
-
-    def deviation(self, matrix: Array, rounding: float) -> float:
-        """Bound the norm of T'K T - I times a matrix: how far the features are from orthonormal coordinates."""
-        T = self.transform
-        K = np.asarray(self.kernel(self.points))
-        measured = float(np.linalg.norm((T.T @ (K @ T) - np.eye(self.rank)) @ matrix))
-        entries = rounding * float(np.square(self.lengths()).sum())
-        entries += relative_rounding(2.0 * T.shape[0] + 4.0) * float(np.linalg.norm(K))
-        return at_most(measured + entries * float(np.linalg.norm(T) * np.linalg.norm(np.abs(T) @ np.abs(matrix))))
-
-
-def features_of(kernel: Kernel, points: Any) -> Features:
-    """Return the features of what a basis spans, but for directions that rounding would make inaccurate."""
-    values, vectors = np.linalg.eigh(np.asarray(kernel(points)))
-    kept = values > _CUT * max(float(values[-1]), 0.0)
-    complete = bool(kept.all()) or int(kept.sum()) == kernel.rank(points.shape[1])
-    return Features(kernel, points, vectors[:, kept] / np.sqrt(values[kept]), complete)
-
-
-@dataclass(frozen=True, slots=True)
-class Moments:
-    r"""The centred second moment M of features, their mean, the weight of all rows, and what bounds their errors.
-
-    Parameters
-    ----------
-    features
-        The features.
-    matrix, mean, mass
-        M, the mean of the features, and the sum of the weights.
-    error
-        A bound on the norm of the error of M.
-    unreached
-        A bound on the variance in directions that the features leave out, times the mass: no eigenvalue of the centred
-        kernel matrix of all rows exceeds that of M by more (Weyl); none is below (Poincaré).
-    longest
-        The largest root of k(x, x).
-    rounding
-        The rounding of kernel values.
-    rows
-        The number of rows.
-    """
-
-    features: Features
     matrix: Array
     mean: Array
     mass: float
     error: float
     unreached: float
-    longest: float
-    rounding: float
+    reach: float
     rows: int
+
+    @classmethod
+    def of(cls, kernel: Kernel, points: Any, source: Source, weights: Array | None) -> Self:
+        """Add up the moments of all rows, read once, about an origin near the mean."""
+        K = kernel.enclose(points, points)
+        values, vectors = np.linalg.eigh(K.midpoint)
+        kept = values > _CUT * max(float(values[-1]), 0.0)
+        rank, T = int(kept.sum()), vectors[:, kept] / np.sqrt(values[kept])
+        origin, off = (K.midpoint @ T).mean(axis=0), Double(T.T) @ (K @ T) - np.eye(rank)
+        sums, diagonal, rounding, longest = Double(np.zeros((rank + 1, rank + 1))), 0.0, 0.0, 0.0
+        for block in source.blocks():
+            X = np.asarray(block.X)
+            v = np.ones(X.shape[0]) if weights is None else weights[block.rows]
+            Z = (kernel.enclose(X, points) @ T - origin).beside(Double(np.ones((X.shape[0], 1))))
+            sums = sums + (Z.T * v) @ Z
+            heights = np.abs(np.asarray(kernel.diag(X)))
+            diagonal += float(v @ heights)
+            longest = max(longest, math.sqrt(float(heights.max(initial=0.0))))
+            rounding = max(rounding, float(kernel.rounding(np.concatenate([X, points]))))
+        inside, last = slice(rank), slice(rank, rank + 1)
+        first, mass = sums.take((inside, last)), sums.take((last, last))
+        scatter, mean = sums.take((inside, inside)) - first @ first.T / mass, first / mass + origin[:, None]
+        about_zero = scatter + mean @ mean.T * mass
+        every, share = np.arange(rank), rounding + relative_rounding(source.n_rows + 8.0)
+        lost = Double(diagonal, share * diagonal) - about_zero.take((every, every)).sum()
+        near = bound_size(off) <= _MOST_DEVIATION
+        return cls(
+            kernel=kernel,
+            points=points,
+            transform=T,
+            complete=bool(kept.all()) or rank == kernel.rank(points.shape[1]),
+            matrix=(scatter.midpoint + scatter.midpoint.T) / 2.0,
+            mean=mean.midpoint[:, 0],
+            mass=float(mass.midpoint[0, 0]),
+            error=bound_size(scatter.error()) + 1.2 * bound_size(off @ scatter) if near else math.inf,
+            unreached=max(float(lost.upper()), 0.0) + 1.2 * math.sqrt(rank) * bound_size(off @ about_zero),
+            reach=longest * (rounding + relative_rounding(points.shape[0] + 2.0)),
+            rows=source.n_rows,
+        )
+
+    @property
+    def rank(self) -> int:
+        """The number of coordinates."""
+        return int(self.transform.shape[1])
 
     @property
     def lost(self) -> float:
         r"""A bound on the variance in directions of the basis that were left out, times the mass.
 
-        With features Z that were kept and W that were left out, one column per row, the eigenvalues of all that the
+        With coordinates Z that were kept and W that were left out, one column per row, the eigenvalues of all that the
         basis spans are those of :math:`Z^T Z + W^T W`, and the second term has at most this norm.
         """
-        return 0.0 if self.features.complete else self.unreached
+        return 0.0 if self.complete else self.unreached
+
+    def weights(self, coefficients: Array) -> Double:
+        """Return the weights of the coordinates that coefficients of the points stand for."""
+        return Double(self.transform.T) @ (self.kernel.enclose(self.points, self.points) @ coefficients)
 
     def components(self, count: int, stored: tuple[Array, Array] | None = None) -> Components:
         """Return the leading components with what is left out of the basis counted, or what is proved of stored ones.
@@ -451,68 +442,26 @@ class Moments:
         largest = float(np.linalg.norm(self.matrix)) + self.error
         coupling, pairs = math.sqrt(largest * self.lost), None
         if stored is not None:
-            weights, off = self.features.weights(stored[1], self.rounding)
-            coupling, pairs = coupling + 2.0 * largest * off, (stored[0], weights)
+            weights = self.weights(stored[1])
+            coupling, pairs = coupling + 2.0 * largest * bound_size(weights.error()), (stored[0], weights.midpoint)
         error = self.error + self.lost
         return find_components(self.matrix, error, count, stored=pairs, coupling=at_most(coupling))
 
     def score_row(self, coefficients: Array, largest: float, tolerance: float) -> Row:
         """Return the row of what rounding may change in the scores of a row, beside their deviation."""
-        lengths = self.features.lengths()
-        relative = self.rounding + relative_rounding(lengths.size + 2.0)
+        lengths = np.sqrt(np.abs(np.asarray(self.kernel.diag(self.points))))
         return Row(
             name="scores",
-            value=at_most(relative * self.longest * float(np.max(lengths @ np.abs(coefficients), initial=0.0))),
+            value=at_most(self.reach * float(np.max(lengths @ np.abs(coefficients), initial=0.0))),
             scale=math.sqrt(largest / self.mass),
             tolerance=tolerance,
             formula="rounding of sum_j beta_j k(s_j, x), beside (lambda / 1'v)^(1/2)",
         )
 
 
-def add_moments(features: Features, source: Source, weights: Array | None) -> Moments:
-    r"""Add up the moments of the features of all rows, read once, about an origin near the mean.
-
-    With :math:`E = T^T K_{SS} T - I`, coordinates in an orthonormal basis are :math:`(I + E)^{-1/2} z`. Where
-    :math:`\|E\| \le 1/20`, their second moment differs from M by at most :math:`1.2 \|E M\|`.
-    """
-    kernel, points, rank = features.kernel, features.points, features.rank
-    origin, second, first = features.rows(points).mean(axis=0), np.zeros((rank, rank)), np.zeros(rank)
-    mass = diagonal = rounding = longest = 0.0
-    for block in source.blocks():
-        X = np.asarray(block.X)
-        v = np.ones(X.shape[0]) if weights is None else weights[block.rows]
-        Z = features.rows(block.X) - origin
-        second += (v[:, None] * Z).T @ Z
-        first += v @ Z
-        heights = np.abs(np.asarray(kernel.diag(block.X)))
-        mass += float(v.sum())
-        diagonal += float(v @ heights)
-        longest = max(longest, math.sqrt(float(heights.max(initial=0.0))))
-        rounding = max(rounding, float(kernel.rounding(np.concatenate([X, points]))))
-    mean = first / mass
-    matrix = second - mass * np.outer(mean, mean)
-    matrix = (matrix + matrix.T) / 2.0
-    sizes, row = float(np.trace(second)), features.row_error(rounding)
-    error = 2.0 * row * math.sqrt(sizes * diagonal) + row**2 * diagonal + 1.2 * features.deviation(matrix, rounding)
-    error += relative_rounding(source.n_rows + 8.0) * (sizes + mass * float(mean @ mean))
-    if not features.deviation(np.eye(rank), rounding) <= _MOST_DEVIATION:
-        error = math.inf
-    mean = mean + origin
-    about_zero = matrix + mass * np.outer(mean, mean)
-    unreached = max(diagonal - float(np.trace(about_zero)), 0.0)
-    unreached += (2.0 * row + row**2 + relative_rounding(source.n_rows + rank + 8.0)) * diagonal
-    unreached += 1.2 * math.sqrt(rank) * features.deviation(about_zero, rounding)
-    return Moments(
-        features=features,
-        matrix=matrix,
-        mean=mean,
-        mass=mass,
-        error=at_most(error),
-        unreached=at_most(unreached),
-        longest=longest,
-        rounding=rounding,
-        rows=source.n_rows,
-    )
+def bound_size(matrix: Double) -> float:
+    """Bound the norm of an enclosed matrix by that of Frobenius."""
+    return at_most(float(np.linalg.norm(matrix.sizes)))
 
 
 # ---- clusters ----------------------------------------------------------------------------------------------------

@@ -38,11 +38,9 @@ from substrate.spectral import (
     Components,
     Facts,
     Moments,
-    add_moments,
     balanced_line_fit,
     centre,
     centre_by_degrees,
-    features_of,
     find_components,
     orient,
     signs_of,
@@ -255,12 +253,12 @@ class LSSVMKernelPCA(KernelComponents):
         if not hasattr(self, "basis_rank_"):
             return self._certify_all_rows(X, sample_weight)
         source, weights, _ = self._open(X, sample_weight, reset=False)
-        moments = add_moments(features_of(self.kernel_, self.support_vectors_), source, weights)
+        moments = Moments.of(self.kernel_, self.support_vectors_, source, weights)
         beta, tolerance = self.support_values_, self._tolerance()
         values = self.eigenvalues_[self.eigenvalues_ > 0.0]
         found = moments.components(self._n_features_out, (values, beta[:, : values.size]))
         facts = _basis_facts(self.kernel_, moments, f"{self.support_vectors_.shape[0]} vectors")
-        again, _ = moments.features.weights(beta, moments.rounding)
+        again = moments.weights(beta).midpoint
         further = (
             moments.score_row(beta, float(self.eigenvalues_[0]), tolerance),
             Row(
@@ -294,16 +292,16 @@ class LSSVMKernelPCA(KernelComponents):
             raise DeclarationError("a basis needs points; with a precomputed kernel leave it out")
         basis = chosen_basis(choice, kernel, source, 1.0)
         points = basis.points
-        moments = add_moments(features_of(kernel, points), source, weights)
-        features, rank = moments.features, moments.features.rank
+        moments = Moments.of(kernel, points, source, weights)
+        rank = moments.rank
         if count > rank:
             raise DataError(
                 f"n_components={count} exceeds what the basis of {points.shape[0]} vectors, of rank {rank}, has; use "
                 f"at most {rank}"
             )
         found = moments.components(count)
-        beta = found.padded(orient(features.coefficients(found.vectors)))
-        bias = -(moments.mean @ features.weights(beta, moments.rounding)[0])
+        beta = found.padded(orient(moments.transform @ found.vectors))
+        bias = -(moments.mean @ moments.weights(beta).midpoint)
         scores = moments.score_row(beta, float(found.values.max(initial=0.0)), self._tolerance())
         self._keep_values(found, _basis_facts(kernel, moments, basis.description), _all_equal(X), scores)
         self.basis_rank_, self.n_rows_ = rank, moments.rows
@@ -455,7 +453,7 @@ def _facts(kernel: Kernel, n: int) -> Facts:
 def _basis_facts(kernel: Kernel, moments: Moments, description: str) -> Facts:
     return (
         ("kernel", repr(kernel)),
-        ("basis", f"{description}; rank {moments.features.rank}, sums over {moments.rows} rows"),
+        ("basis", f"{description}; rank {moments.rank}, sums over {moments.rows} rows"),
         (
             "all rows",
             f"no eigenvalue of the centred kernel matrix of all rows exceeds its own here by more than "
