@@ -337,7 +337,7 @@ class DoubleColumns(Columns):
         if differences:
             tall, q = _from_first(tall.T).T, _from_first(q)
             deviation = None if deviation is None else _from_first(_from_first(deviation).T).T
-        if not (q.middle.any() or np.any(q.error().sizes)):  # no step, though columns may be zero
+        if not q.middle.size:
             return Double(0.0)
         factor = GramFactor.of(tall)
         factor = factor if factor is None or deviation is None else factor.plus(deviation)

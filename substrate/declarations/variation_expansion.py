@@ -125,13 +125,14 @@ class VariationExpansion:
         """Bound the fitted values, in which the squared loss makes the objective strongly convex."""
         minus, plus = self.bounds.multipliers
         ones, coordinates = np.ones(self.target.size), self.coordinates
-        parts = [Double(component) for component in coordinates.parts]
-        root = Double(coordinates.weights)
+        used = coordinates.parts.any(axis=(0, 1))  # none of a matrix of zeros, which no coordinate describes
+        parts = [Double(component[:, used]) for component in coordinates.parts]
+        root = Double(coordinates.weights[:, used])
         energy = root.T @ root if coordinates.ridge > 0.0 else None
         columns = DoubleColumns(reduce(add, parts), ones, coordinates.bias, coordinates.ridge, energy)
         penalty = MaximalVariation(parts, self.weights(), plus - minus)
         tolerance = Tolerance.of_page(self.target, ones, UNPOLISHED)
-        return accuracy_of(columns, penalty, self.target, self.v.value, self.target - self.e.value, tolerance)
+        return accuracy_of(columns, penalty, self.target, self.v.value[used], self.target - self.e.value, tolerance)
 
     def units(self) -> dict[str, float]:
         """Return the size of each quantity at the trivial point."""
