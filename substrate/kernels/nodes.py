@@ -240,14 +240,10 @@ def expand_kernel(
 
 def expand_linear(numbers: Sequence[int], center: Array, slopes: Array, x: Sequence[Node]) -> list[Node]:
     """Return the weighted sums of some columns, less their center."""
-    return _weigh([x[number] for number in numbers], center, slopes)
-
-
-def _weigh(values: Sequence[Node], center: Array, weights: Array) -> list[Node]:
-    centred = [value - c for value, c in zip(values, center, strict=True)]
+    centred = [x[number] - c for number, c in zip(numbers, center, strict=True)]
     return [
-        sum_of(constant(w) * value for w, value in zip(weights[:, output], centred, strict=True))
-        for output in range(weights.shape[1])
+        sum_of(constant(w) * value for w, value in zip(slopes[:, output], centred, strict=True))
+        for output in range(slopes.shape[1])
     ]
 
 

@@ -30,51 +30,40 @@ Precision = Literal["float32", "float64"]
 
 def tiled_product(kernel: Kernel, points: Any, V: Any, precision: Precision) -> Any:
     """Return K V beside the points, in double precision: sums over the tiles of products in the given precision."""
-    xp = namespace_of(points)
+    xp, n, stop = namespace_of(points), points.shape[0], Event()
     dtype = getattr(xp, precision)
-    product = _Product(kernel, points, xp.astype(V, dtype, copy=False), dtype)
+    vectors = xp.astype(V, dtype, copy=False)
+
+    def add_strips(which: slice, side: int) -> Any:
+        """Return the sum of the products of some strips of tiles, each tile used for its rows and for its columns."""
+        tiles = list(strips(n, side))
+        out = zeros_beside(points, (n, vectors.shape[1]))
+        # of every thread; what is not finite never counts as converged
+        with np.errstate(over="ignore", invalid="ignore"):
+            for number in range(len(tiles))[which]:
+                rows = tiles[number]
+                own = points[rows, :]
+                for columns in tiles[number:]:
+                    if stop.is_set():
+                        return out
+                    tile = kernel.evaluate(own, points[columns, :], dtype)
+                    out[rows, :] += tile @ vectors[columns, :]
+                    if columns.start > rows.start:
+                        out[columns, :] += tile.T @ vectors[rows, :]
+        return out
+
     if is_device_array(points):
-        return product.add_strips(slice(None), _DEVICE)
-    side = _HOST if points.shape[0] < _MANY_ROWS else _WIDE
-    count = threads_for(points.shape[0]) if kernel.trusted else 1
+        return add_strips(slice(None), _DEVICE)
+    side = _HOST if n < _MANY_ROWS else _WIDE
+    count = threads_for(n) if kernel.trusted else 1
     with one_blas_thread(), ThreadPoolExecutor(count) as workers:
         shares = [slice(first, None, _SUMS) for first in range(_SUMS)]
-        parts = [workers.submit(product.add_strips, share, side) for share in shares]
+        parts = [workers.submit(add_strips, share, side) for share in shares]
         try:
             total = parts[0].result()
             for part in parts[1:]:
                 total = total + part.result()
         except BaseException:  # an interrupt does not wait for the remaining tiles
-            product.stop.set()
+            stop.set()
             raise
     return total
-
-
-class _Product:
-    """A product in work."""
-
-    def __init__(self, kernel: Kernel, points: Any, vectors: Any, dtype: Any) -> None:
-        self.kernel, self.points, self.vectors, self.dtype = kernel, points, vectors, dtype
-        self.stop = Event()
-
-    def add_strips(self, which: slice, side: int) -> Any:
-        """Return the sum of the products of some strips of tiles, each tile used for its rows and for its columns."""
-        # of every thread; what is not finite never counts as converged
-        with np.errstate(over="ignore", invalid="ignore"):
-            return self._add_strips(which, side)
-
-    def _add_strips(self, which: slice, side: int) -> Any:
-        n, vectors = self.points.shape[0], self.vectors
-        tiles = list(strips(n, side))
-        out = zeros_beside(self.points, (n, vectors.shape[1]))
-        for number in range(len(tiles))[which]:
-            rows = tiles[number]
-            points, own = self.points[rows, :], vectors[rows, :]
-            for columns in tiles[number:]:
-                if self.stop.is_set():
-                    return out
-                tile = self.kernel.evaluate(points, self.points[columns, :], self.dtype)
-                out[rows, :] += tile @ vectors[columns, :]
-                if columns.start > rows.start:
-                    out[columns, :] += tile.T @ own
-        return out

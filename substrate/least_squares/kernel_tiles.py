@@ -45,7 +45,15 @@ class KernelTiles(KernelOperator):
 
     @cached_property
     def _has_single(self) -> bool:
-        return _has_single_precision(self.kernel, self.points)
+        """Whether kernel values can be computed in single precision by a formula of this package."""
+        if is_sparse(self.points) or self.kernel.pairwise or not self.kernel.trusted:
+            return False
+        row = self.points[:1, :]
+        try:
+            self.kernel.evaluate(row, row, namespace_of(row).float32)
+        except (DataError, DeclarationError):  # values beyond it, or no formula
+            return False
+        return True
 
     @property
     def is_single(self) -> bool:
@@ -87,14 +95,3 @@ class KernelTiles(KernelOperator):
     def _tiled(self, V: Array, precision: Precision) -> Array:
         vectors = on_device_of(self.points, np.ascontiguousarray(V))
         return np.asarray(to_numpy(tiled_product(self.kernel, self.points, vectors, precision)))
-
-
-def _has_single_precision(kernel: Kernel, points: Any) -> bool:
-    """Return whether kernel values can be computed in single precision by a formula of this package."""
-    if is_sparse(points) or kernel.pairwise or not kernel.trusted:
-        return False
-    try:
-        kernel.evaluate(points[:1, :], points[:1, :], namespace_of(points).float32)
-    except (DataError, DeclarationError):  # values beyond it, or no formula
-        return False
-    return True

@@ -37,19 +37,13 @@ __all__ = [
     "Rows",
     "Split",
     "checked_splits",
-    "gcv_of_means",
     "generalized_cross_validation",
     "hat_matrix",
     "leave_one_out_residuals",
     "left_out_residuals",
-    "mean_absolute",
-    "mean_square",
-    "median_absolute",
-    "press",
     "projected_diagonal",
     "projected_inverse",
     "relative_error",
-    "trimmed_mean_square",
 ]
 
 Rows = NDArray[np.intp]
@@ -142,40 +136,12 @@ def left_out_residuals(support_values: Array, B: Array, rows: Any) -> Array:
     return np.asarray(cho_solve(factor, alpha / scale) / scale)
 
 
-def press(residuals: Array) -> Any:
-    """Return the predicted residual sum of squares, one number per output."""
-    return np.sum(np.square(residuals), axis=0)
-
-
 def relative_error(explicit: Array, fast: Array) -> float:
     """Return ||e - e^|| / ||e||: how far fast residuals are from those of explicit refits.
 
     :equation [Cawley2004]_ (6): the relative error of fast leave-one-out
     """
     return float(np.linalg.norm(explicit - fast) / np.linalg.norm(explicit))
-
-
-def mean_square(residuals: Array) -> Any:
-    """Return PRESS over the number of rows."""
-    return np.mean(np.square(residuals), axis=0)
-
-
-def mean_absolute(residuals: Array) -> Any:
-    """Return the mean of the absolute residuals: outliers are not squared."""
-    return np.mean(np.abs(residuals), axis=0)
-
-
-def median_absolute(residuals: Array) -> Any:
-    """Return the median of the absolute residuals: half of the rows may be outliers."""
-    return np.median(np.abs(residuals), axis=0)
-
-
-def trimmed_mean_square(residuals: Array, share: float = 0.1) -> Any:
-    """Return the mean square without the given share of the largest residuals."""
-    if not 0.0 <= share < 1.0:
-        raise DataError(f"the share trimmed must be at least 0 and below 1, received {share!r}")
-    squares = np.sort(np.square(residuals), axis=0)
-    return np.mean(squares[: max(1, int(np.ceil((1.0 - share) * squares.shape[0] - 1e-9)))], axis=0)
 
 
 def generalized_cross_validation(errors: Array, degrees_of_freedom: float, weights: Array | None = None) -> Any:
@@ -189,19 +155,12 @@ def generalized_cross_validation(errors: Array, degrees_of_freedom: float, weigh
     """
     n = errors.shape[0]
     squares = np.square(errors) if weights is None else (np.square(errors).T * weights).T
-    return gcv_of_means(np.mean(squares, axis=0), degrees_of_freedom / n, n)
-
-
-def gcv_of_means(mean_square: Any, mean_leverage: float, rows: int) -> Any:
-    """Return generalised cross-validation from the mean square of training errors and the mean leverage, both by
-    weight.
-    """
-    spare = 1.0 - mean_leverage
-    if spare <= relative_rounding(rows):  # the mean of so many leverages
+    spare = 1.0 - degrees_of_freedom / n
+    if spare <= relative_rounding(n):  # the mean of so many leverages
         raise SolverError(
-            f"{rows * mean_leverage:g} degrees of freedom on {rows} rows leave none for the errors; use a smaller gamma"
+            f"{degrees_of_freedom:g} degrees of freedom on {n} rows leave none for the errors; use a smaller gamma"
         )
-    return mean_square / spare**2
+    return np.mean(squares, axis=0) / spare**2
 
 
 def projected_inverse(gram: Gram, ridge: Array, border: Border = ONES) -> Array:

@@ -19,14 +19,7 @@ from problems.estimators.shared.model import Model
 from substrate.arrays import Array, on_device_of, take_rows, to_numpy
 from substrate.certificates import NO_BOUND, Certificate, Row
 from substrate.errors import DeclarationError
-from substrate.least_squares.leave_one_out import (
-    generalized_cross_validation,
-    mean_absolute,
-    mean_square,
-    median_absolute,
-    press,
-    trimmed_mean_square,
-)
+from substrate.least_squares.leave_one_out import generalized_cross_validation
 from substrate.least_squares.saddle_system import target_unit
 from substrate.uncertainty.influence import LeftOutMachines
 
@@ -75,26 +68,22 @@ class LeftOut:
     @property
     def press(self) -> Any:
         """Predicted residual sum of squares, one number or one per output."""
-        return self._each(press)
+        return self._each(lambda residuals: np.sum(np.square(residuals)))
 
     @property
     def mean_square(self) -> Any:
         """PRESS over the number of rows."""
-        return self._each(mean_square)
+        return self._each(lambda residuals: np.mean(np.square(residuals)))
 
     @property
     def mean_absolute(self) -> Any:
         """Mean absolute residual."""
-        return self._each(mean_absolute)
+        return self._each(lambda residuals: np.mean(np.abs(residuals)))
 
     @property
     def median_absolute(self) -> Any:
         """Median absolute residual."""
-        return self._each(median_absolute)
-
-    def trimmed_mean_square(self, share: float = 0.1) -> Any:
-        """Return mean square without a share of the largest residuals."""
-        return self._each(lambda column: trimmed_mean_square(column, share))
+        return self._each(lambda residuals: np.median(np.abs(residuals)))
 
 
 class RowsLeftOut(NamedTuple):

@@ -14,13 +14,8 @@ from substrate.least_squares.leave_one_out import (
     hat_matrix,
     leave_one_out_residuals,
     left_out_residuals,
-    mean_absolute,
-    mean_square,
-    median_absolute,
-    press,
     projected_diagonal,
     projected_inverse,
-    trimmed_mean_square,
 )
 from substrate.least_squares.saddle_system import solve_saddle_system
 
@@ -96,19 +91,6 @@ def test_one_row_and_a_fold_of_all_rows_leave_nothing():
         left_out_residuals(alpha, np.array([[1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), [0, 1])
     with pytest.raises(SolverError, match="zero on its diagonal"):
         left_out_residuals(alpha, np.zeros((3, 3)), [0, 1])
-
-
-def test_criteria_by_hand():
-    r = np.array([1.0, -2.0, 3.0, -10.0])
-    assert press(r) == 114.0
-    assert mean_square(r) == 28.5
-    assert mean_absolute(r) == 4.0
-    assert median_absolute(r) == 2.5
-    assert trimmed_mean_square(r, 0.25) == pytest.approx(14.0 / 3.0)
-    assert trimmed_mean_square(r, 0.0) == 28.5
-    assert_allclose(mean_square(np.column_stack([r, 2.0 * r])), [28.5, 114.0])
-    with pytest.raises(DataError, match="share"):
-        trimmed_mean_square(r, 1.0)
 
 
 def test_gcv_is_leave_one_out_with_equal_leverages():
