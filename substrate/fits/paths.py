@@ -539,7 +539,7 @@ class _Walk:
         room = np.maximum(self.eta[fall], 0.0)
         if fall.size:
             longest = float(((room + _MARGIN * self.rho) / -slope[fall]).min())
-        (near,) = np.nonzero(self.slack <= longest * rate if fall.size else rate > 0.0)  # few
+        (near,) = np.nonzero(self.slack <= longest * rate if math.isfinite(longest) else rate > 0.0)  # few
         near = near[rate[near] > speed * self.least[near]]
         gaps = np.maximum(self.slack[near], 0.0)
         step = min(longest, float(((gaps + _MARGIN * self.t.max()) / rate[near]).min())) if near.size else longest
