@@ -41,15 +41,8 @@ from substrate.ingredients import error_row, norm_row, regression_fit, squared_e
 from substrate.kernels import RBF
 from substrate.least_squares.answer import FORMULA
 from substrate.least_squares.spectrum import centred_spectrum
-from substrate.numbers import at_most
-from substrate.search.secular_equation import (
-    Quantity,
-    SecularEquation,
-    bracket_root,
-    enclose_noise,
-    enclose_norm,
-    quantity_given,
-)
+from substrate.numbers import at_most, relative_rounding
+from substrate.search.secular_equation import Quantity, SecularEquation, quantity_given
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 
@@ -89,23 +82,13 @@ class _ConstrainedData(RegressionData):
         value = float(parameters[self.quantity].value)
         return replace(self, value=value, gamma=_gamma(self.gram, self.y, self.v, self.quantity, value))
 
-    def enclose(self, lam: float) -> tuple[float, float]:
-        """Return the ends between which noise or norm of the exact machine at lambda is."""
-        solved = _solve(self.gram, self.y, self.v, 1.0 / lam)
-        fitted, gamma = self.y - solved["errors"], 1.0 / lam
-        data = (self.R, self.y, gamma, self.v)
-        accuracy = least_squares_accuracy(*data, solved["support_values"], float(solved["bias"]), fitted).value
-        if self.quantity == "noise":
-            return enclose_noise(solved["errors"], self.v, accuracy)
-        return enclose_norm(solved["errors"], fitted, self.v, gamma, accuracy)
-
     def bound(self, alpha: Array, b: float, e: Array, gamma: float) -> Accuracy:
         """Bound the distance by way of the machine at the gamma of the multipliers, which is near the root."""
         permitted = Tolerance.of_page(self.y, self.v, UNPOLISHED)
         if gamma == 0.0:
             return permitted.row(np.inf, FORMULA)
         near = least_squares_accuracy(self.R, self.y, gamma, self.v, alpha, b, self.y - e)
-        ends = bracket_root(self.enclose, 1.0 / self.gamma, self.value, self.quantity)
+        ends = _equation(self.gram, self.y, self.v).bracket(self.quantity, self.value, 1.0 / self.gamma)
         distance = np.inf
         if ends is not None:
             low, high = min(ends[0], 1.0 / gamma), max(ends[1], 1.0 / gamma)
@@ -208,13 +191,13 @@ def closed_form(
     target, v = real_targets(y, gram.n), row_weights(weights, gram.n)
     gram.check_definite()
     gamma = _gamma(gram, target, v, quantity, value)
-    return _solve(gram, target, v, gamma) | {"gamma": np.asarray(gamma)}
+    return ls_svm_regression.closed_form(gram, target, gamma, v) | {"gamma": np.asarray(gamma)}
 
 
 def _gamma(gram: Gram, y: Array, v: Array, quantity: Quantity, value: float) -> float:
-    spectrum = centred_spectrum(gram, 0.0, v)
-    return 1.0 / SecularEquation.of(spectrum, spectrum.targets(y)).root(quantity, positive(value, quantity))
+    return 1.0 / _equation(gram, y, v).root(quantity, positive(value, quantity))
 
 
-def _solve(gram: Gram, y: Array, v: Array, gamma: float) -> dict[str, Array]:
-    return ls_svm_regression.closed_form(gram, y, gamma, v)
+def _equation(gram: Gram, y: Array, v: Array) -> SecularEquation:
+    spectrum = centred_spectrum(gram, relative_rounding(4.0 * gram.n), v)  # what coordinates lack of the matrix
+    return SecularEquation.of(spectrum, spectrum.targets(y))

@@ -108,8 +108,8 @@ def fuse(
         the machine that is returned is solved after it.
     progress
         Called with the number of solves, the best error and the bound (sums over the rows) during the search; True
-        writes them to a terminal, None does so from ten seconds on, with an estimate of the time. One of more than ten
-        minutes is a :class:`~substrate.errors.LongFitWarning` too.
+        writes them to a terminal, None does so from ten seconds on. A search that is to take more than ten minutes, by
+        its first solves, is a :class:`~substrate.errors.LongFitWarning` too.
 
     Returns
     -------
@@ -142,7 +142,7 @@ def fuse(
     with ExitStack() as stack:  # the parameters of a machine have one value at a time
         for each in {id(each): each for each in (*task.machines, task.final) if each is not None}.values():
             stack.enter_context(each.lock)
-        late = stack.enter_context(late_progress("fuse", limits))
+        late = stack.enter_context(late_progress("fuse"))
         shown = late if progress is None else _choose_progress(progress)
         ends, cut_off = complete_box(task, box)
         least = task.least

@@ -36,7 +36,6 @@ __all__ = [
     "Limits",
     "Progress",
     "SpentError",
-    "TimeEstimate",
     "describe_met",
     "end_by",
     "late_progress",
@@ -93,41 +92,16 @@ class SpentError(Exception):
     """The budget of solves or the time is spent."""
 
 
-@dataclass(frozen=True, slots=True)
-class TimeEstimate:
-    """How long a search takes, estimated from its first solves, before the others.
-
-    ``seconds`` is what such a search takes as a rule, ``most`` what it takes if it spends its budget or its time.
-    """
-
-    seconds: float
-    most: float
-    solves: int
-
-    def __str__(self) -> str:
-        return f"about {_words(self.seconds)}, at most {_words(self.most)}, by the first {self.solves} solves"
-
-
-def _words(seconds: float) -> str:
-    if seconds >= 5400.0:
-        return f"{seconds / 3600.0:.1f} hours"
-    if seconds >= 90.0:
-        return f"{seconds / 60.0:.0f} minutes"
-    return f"{seconds:.2g} s" if seconds < 10.0 else f"{seconds:.0f} s"
-
-
 @dataclass(slots=True)
 class Limits:
     """The largest number of solves and of seconds; the clock runs from where the limits are made.
 
-    ``spent`` are the solves of an earlier search that count too; ``estimate`` is stated once, from the first solves,
-    and kept.
+    ``spent`` are the solves of an earlier search that count too.
     """
 
     budget: int
     time_limit: float = math.inf
     spent: int = 0
-    estimate: TimeEstimate | None = None
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -147,18 +121,14 @@ class Limits:
             raise SpentError(f"the time limit of {self.time_limit:g} s is reached")
 
     def announce(self, solves: int, usual: float, began: float) -> None:
-        """Estimate the time of a search from its first solves since ``began``; warn where it takes very long."""
-        if self.estimate is not None or solves < 1:
-            return
-        each = (time.monotonic() - began) / solves
-        before = began - self.started
-        most = min(before + each * max(self.budget, solves), self.time_limit)
-        seconds = min(before + each * min(max(self.budget, solves), usual * solves), most)
-        self.estimate = TimeEstimate(seconds, most, solves)
+        """Warn where a search takes very long as a rule, estimated from its first solves since ``began``."""
+        expected = min(max(self.budget, solves), usual * solves)
+        seconds = min(began - self.started + (time.monotonic() - began) / max(solves, 1) * expected, self.time_limit)
         if seconds > _LONG:
             warnings.warn(
-                f"this search takes {self.estimate}. A larger gap, a narrower range, fewer rows or time_limit= (the "
-                "best so far is returned, with the bound that is proved by then) take less",
+                f"this search takes about {seconds / 60.0:.0f} minutes, by its first {solves} solves. A larger gap, a "
+                "narrower range, fewer rows or time_limit= (the best so far is returned, with the bound that is proved "
+                "by then) take less",
                 LongFitWarning,
                 stacklevel=2,
             )
@@ -179,13 +149,12 @@ def end_by(error: BaseException, has_point: bool) -> str:
 
 
 @contextmanager
-def late_progress(what: str, limits: Limits) -> Iterator[Progress]:
-    """Yield a function that writes a line to a terminal from ten seconds on, with the estimate of the time."""
+def late_progress(what: str) -> Iterator[Progress]:
+    """Yield a function that writes a line to a terminal from ten seconds on."""
     line = LateProgress()
 
     def show(solves: int, best: float, lower: float) -> None:
-        estimate = "" if limits.estimate is None else f", estimated: {limits.estimate}"
-        line.piece(f"{what}: {solves} solves, best {best:.6g}, bound {lower:.6g}{estimate}")
+        line.piece(f"{what}: {solves} solves, best {best:.6g}, bound {lower:.6g}")
 
     try:
         yield show

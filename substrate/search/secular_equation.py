@@ -18,17 +18,18 @@ and gamma is the multiplier of the second problem's constraint, one over that of
     \pi^2(\lambda) = \sum_k \frac{s_k z_k^2}{(s_k + \lambda)^2} .
 
 The noise rises with lambda, from what no gamma can fit to the standard deviation of y; the norm falls, to zero. So
-either equation has one root or none, and a bracket of it needs no more than the two signs at its ends
-(:func:`bracket_root`). Within a bracket the machines are near each other: every coordinate of the errors satisfies
+either equation has one root or none, and a bracket of it needs no more than the two signs at its ends. Within a
+bracket the machines are near each other: every coordinate of the errors satisfies
 :math:`0 \le d \log |e_k| / d \log \lambda = s_k / (s_k + \lambda) \le 1`, hence
 
 .. math:: \|e(\lambda_2) - e(\lambda_1)\|_v \le \Big( \frac{\lambda_2}{\lambda_1} - 1 \Big) \|e(\lambda_1)\|_v,
           \qquad \lambda_1 \le \lambda_2 ,
 
-where the fitted values differ by as much.
+where the fitted values differ by as much. The signs follow from the error of the decomposition, with :math:`q` the
+relative error of the inverse B (:mod:`~substrate.least_squares.criteria`): :math:`\|\alpha\|` is known to a share of q,
+and :math:`\pi^2 = y^T B y - \lambda \|\alpha\|^2` to one of :math:`y^T B y + 2 \lambda \|\alpha\|^2`.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -41,7 +42,7 @@ from substrate.least_squares.spectrum import Spectrum, Targets
 from substrate.numbers import at_most, relative_rounding
 from substrate.search.gamma_search import lambda_range
 
-__all__ = ["Quantity", "SecularEquation", "bracket_root", "enclose_noise", "enclose_norm", "quantity_given"]
+__all__ = ["Quantity", "SecularEquation", "quantity_given"]
 
 Quantity = Literal["noise", "norm"]
 
@@ -64,41 +65,60 @@ def quantity_given(noise: float | None, norm: float | None) -> tuple[Quantity, f
 class SecularEquation:
     """Noise and norm of the machine of one output, as functions of lambda.
 
-    ``values`` and ``squares`` are the eigenvalues and the squared coordinates, in units of ``unit`` squared; ``mass``
-    is the weight of all rows, ``lift`` what lambda is counted from, and ``lambdas`` the range in which machines differ
-    and rounding leaves them known.
+    ``squares`` are the squared coordinates, and ``length`` the length of the centred targets, in units of ``unit``;
+    ``lambdas`` is the range in which machines differ and rounding leaves them known.
     """
 
-    values: Array
+    spectrum: Spectrum
     squares: Array
-    mass: float
-    lift: float
+    length: float
     unit: float
     lambdas: tuple[float, float]
 
     @classmethod
     def of(cls, spectrum: Spectrum, targets: Targets, output: int = 0) -> "SecularEquation":
         """Return the equation of one output."""
-        values, squares = to_numpy(spectrum.values), np.square(to_numpy(targets.coordinates)[:, output])
-        ends = lambda_range([spectrum])
-        return cls(
-            values=values, squares=squares, mass=spectrum.mass, lift=spectrum.lift, unit=targets.unit, lambdas=ends
-        )
+        squares = np.square(to_numpy(targets.coordinates)[:, output])
+        slopes = np.zeros(1) if targets.slopes is None else to_numpy(targets.slopes)[:, output]
+        length = float(np.sqrt(squares.sum() + spectrum.mass * np.square(slopes).sum()))
+        return cls(spectrum, squares, length, targets.unit, lambda_range([spectrum]))
+
+    def _shifted(self, lam: float) -> tuple[Array, Array]:
+        """Return the eigenvalues, and these plus lambda."""
+        values = to_numpy(self.spectrum.values) - self.spectrum.lift
+        return values, values + lam
 
     def noise(self, lam: float) -> float:
         """Return the root mean square of the errors."""
-        shares = lam / (self.values + (lam - self.lift))
-        return float(self.unit * np.sqrt(np.sum(self.squares * shares**2) / self.mass))
+        _, shifted = self._shifted(lam)
+        return float(self.unit * np.sqrt(np.sum(self.squares * (lam / shifted) ** 2) / self.spectrum.mass))
 
     def norm(self, lam: float) -> float:
         """Return the norm of w."""
-        shifted = self.values + (lam - self.lift)
-        return float(self.unit * np.sqrt(np.sum(np.maximum(self.values - self.lift, 0.0) * self.squares / shifted**2)))
+        values, shifted = self._shifted(lam)
+        return float(self.unit * np.sqrt(max(np.sum(values * self.squares / shifted**2), 0.0)))
+
+    def between(self, quantity: Quantity, lam: float) -> tuple[float, float]:
+        """Return the ends between which noise or norm of the exact machine at lambda is."""
+        values, shifted = self._shifted(lam)
+        q, lost = float(self.spectrum.decomposition_error(lam)), relative_rounding(4.0 * values.size + 32.0)
+        if not q < 0.1:
+            return 0.0, np.inf
+        share, rounded = at_most(3.0) * q + lost, at_most(1.0) * lost * self.unit * self.length
+        if quantity == "noise":
+            noise = self.noise(lam)
+            radius = share * noise + rounded / float(np.sqrt(self.spectrum.mass))
+            return noise - radius, noise + radius
+        square = float(np.sum(values * self.squares / shifted**2))
+        sizes = float(np.sum(self.squares / shifted) + 2.0 * lam * np.sum(self.squares / shifted**2))
+        low, high = (self.unit * float(np.sqrt(max(square + sign * share * sizes, 0.0))) for sign in (-1.0, 1.0))
+        radius = rounded / float(np.sqrt(lam))  # coordinates are multiplied by at most half of that
+        return low * (1.0 - lost) - radius, high * (1.0 + lost) + radius
 
     @property
     def deviation(self) -> float:
         """Return the standard deviation of the targets, by the weights: the noise of a constant machine."""
-        return float(self.unit * np.sqrt(self.squares.sum() / self.mass))
+        return float(self.unit * np.sqrt(self.squares.sum() / self.spectrum.mass))
 
     def reachable(self, quantity: Quantity) -> tuple[float, float]:
         """Return the values between which a root exists, in double precision."""
@@ -124,47 +144,12 @@ class SecularEquation:
         # at both ends the signs differ, whatever the logarithms round to
         return float(np.exp(brentq(difference, np.log(low), np.log(high), xtol=1e-15, rtol=8.9e-16, maxiter=500)))
 
-
-def bracket_root(
-    enclose: Callable[[float], tuple[float, float]], lam: float, value: float, quantity: Quantity
-) -> tuple[float, float] | None:
-    """Return lambdas between which the root is, proved by the enclosures of the quantity at both; None without one.
-
-    ``enclose`` returns the ends between which the quantity of the exact machine at a lambda is.
-    """
-    for half_width in _HALF_WIDTHS:
-        low, high = lam / (1.0 + half_width), lam * (1.0 + half_width)
-        first, last = enclose(low), enclose(high)
-        small, large = (first, last) if quantity == "noise" else (last, first)
-        if small[1] < value < large[0]:
-            return low, high
-    return None
-
-
-def enclose_noise(errors: Array, weights: Array, accuracy: float) -> tuple[float, float]:
-    r"""Return the ends between which the noise of the exact machine is, from errors of fitted values within accuracy.
-
-    By the triangle inequality in the norm that ``accuracy`` is measured in, root mean square by the weights.
-    """
-    noise = float(np.sqrt(np.sum(weights * errors**2) / weights.sum()))
-    radius = at_most(accuracy + relative_rounding(errors.size + 8.0) * noise)
-    return noise - radius, noise + radius
-
-
-def enclose_norm(errors: Array, fitted: Array, weights: Array, gamma: float, accuracy: float) -> tuple[float, float]:
-    r"""Return the ends between which the norm of the exact machine is.
-
-    With :math:`\alpha_i = \gamma v_i e_i` and :math:`1^T \alpha = 0` the norm is :math:`w^T w = \gamma \sum_i v_i e_i
-    (f_i - c)` at the optimum, for every c. Fitted values that are off by d change it by
-    :math:`\gamma (\sum_i v_i d_i (e_i - f_i + c) - \sum_i v_i d_i^2)`.
-    """
-    mass = float(weights.sum())
-    about = fitted - float(weights @ fitted) / mass
-    products = weights * errors * about
-    distance = np.sqrt(mass) * accuracy
-    length = float(np.sqrt(np.sum(weights * (errors - about) ** 2)))
-    rounding = relative_rounding(errors.size + 16.0)
-    radius = at_most(gamma * (distance * (length + distance) + rounding * float(np.abs(products).sum())))
-    square = gamma * float(products.sum())
-    low, high = (float(np.sqrt(max(end, 0.0))) for end in (square - radius, square + radius))
-    return low * (1.0 - relative_rounding(2.0)), high * (1.0 + relative_rounding(2.0))
+    def bracket(self, quantity: Quantity, value: float, lam: float) -> tuple[float, float] | None:
+        """Return lambdas on both sides of a root, proved by the signs there; None where rounding hides them."""
+        for half_width in _HALF_WIDTHS:
+            low, high = lam / (1.0 + half_width), lam * (1.0 + half_width)
+            first, last = self.between(quantity, low), self.between(quantity, high)
+            small, large = (first, last) if quantity == "noise" else (last, first)
+            if small[1] < value < large[0]:
+                return low, high
+        return None

@@ -1,5 +1,7 @@
 """The gamma of a given noise or norm: its bracket against fifty digits, what no gamma has, and the declared page."""
 
+from dataclasses import replace
+
 import mpmath
 import numpy as np
 import pytest
@@ -7,8 +9,10 @@ from numpy.testing import assert_allclose
 
 from problems import LSSVMRegressor, LSSVMRegressorCV, constrained_ls_svm, load
 from substrate.errors import DataError, DeclarationError
+from substrate.gram import Gram
 from substrate.kernels import RBF, Linear, Polynomial
-from substrate.search.secular_equation import bracket_root, enclose_noise, enclose_norm
+from substrate.least_squares.spectrum import centred_spectrum
+from substrate.search.secular_equation import SecularEquation
 
 
 def data(seed=0, n=12, offset=0.0, unit=1.0):
@@ -53,26 +57,30 @@ def test_the_exact_root_is_between_the_ends(quantity, offset, unit):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_enclosures_hold_what_they_enclose(seed):
-    X, y, v = data(seed)
-    K, rng = RBF(1.5)(X), np.random.default_rng(seed)
-    for gamma in (0.1, 10.0):
-        fitted = LSSVMRegressor(RBF(1.5), gamma).fit(X, y, v).predict(X)
-        noise, norm = (float(number) for number in exact_machine(K, y, v, gamma))
-        step = rng.normal(size=y.size)
-        for size in (1e-12, 1e-3):  # fitted values that are off by this much, root mean square by the weights
-            off = fitted + size * step / np.sqrt(np.sum(v * step**2) / v.sum())
-            low, high = enclose_noise(y - off, v, 1.001 * size + 1e-14)
-            assert low <= noise <= high
-            low, high = enclose_norm(y - off, off, v, gamma, 1.001 * size + 1e-14)
-            assert low <= norm <= high
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_enclosures_hold_what_they_enclose(seed, offset):
+    X, y, v = data(seed, offset=offset)
+    K = RBF(1.5)(X)
+    spectrum = centred_spectrum(Gram.from_matrix(K), 0.0, v)
+    equation = SecularEquation.of(spectrum, spectrum.targets(y))
+    for gamma in (1e-4, 0.1, 10.0, 1e6):
+        for quantity, exact in zip(("noise", "norm"), exact_machine(K, y, v, gamma), strict=True):
+            low, high = equation.between(quantity, 1.0 / gamma)
+            assert low <= exact <= high
+            assert high - low <= 1e-6 * high
 
 
 def test_a_bracket_is_claimed_only_where_both_signs_are_known():
-    assert bracket_root(lambda lam: (lam - 1e-8, lam + 1e-8), 1.0, 1.0, "noise") == pytest.approx((1.0, 1.0), rel=2e-7)
-    assert bracket_root(lambda lam: (lam - 1.0, lam + 1.0), 1.0, 1.0, "noise") is None
-    assert bracket_root(lambda lam: (lam - 1e-8, lam + 1e-8), 1.0, 1.0, "norm") is None  # it rises, and a norm falls
-    assert bracket_root(lambda lam: (1.0 / lam - 1e-8, 1.0 / lam + 1e-8), 1.0, 1.0, "norm") is not None
+    X, y, v = data()
+    spectrum = centred_spectrum(Gram.of(RBF(1.5), X), 0.0, v)
+    equation = SecularEquation.of(spectrum, spectrum.targets(y))
+    for quantity, value in (("noise", 0.4), ("norm", 0.8)):
+        lam = equation.root(quantity, value)
+        low, high = equation.bracket(quantity, value, lam)
+        assert low < lam < high < low * (1.0 + 1e-7)
+        assert equation.bracket(quantity, value, 1.1 * lam) is None
+        hidden = replace(equation, spectrum=replace(spectrum, error=0.05 * lam))
+        assert hidden.bracket(quantity, value, lam) is None
 
 
 @pytest.mark.parametrize("machine", [LSSVMRegressor(RBF(1.5)), LSSVMRegressor(RBF(1.5), linear_columns=[1])])

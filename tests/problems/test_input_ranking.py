@@ -42,13 +42,6 @@ def test_the_order_is_that_of_refits(criterion):
     assert_allclose(ranking.gamma[1], best.gamma_, rtol=1e-9)
 
 
-def test_widths_find_the_same_inputs():
-    smooth = np.sin(X[:, 2]) + 0.4 * X[:, 0] ** 2 + 0.1 * np.random.default_rng(1).standard_normal(50)
-    ranking = LSSVMRegressorCV(RBF()).rank_inputs(X, smooth, by="widths")
-    assert set(ranking.order[:2]) == {0, 2}
-    assert not ranking.is_proved[:-1].any()
-
-
 def test_classes_weights_and_a_single_input():
     labels = np.where(X[:, 2] > 0.2, "up", "down")
     model = LSSVMClassifierCV()
@@ -75,7 +68,6 @@ def test_of_equal_inputs_the_last_goes_first():
         (LSSVMRegressorCV(Componentwise(RBF(1.0)) + RBF(1.0).on(1)), {}, DeclarationError, "is bound to some of them"),
         (LSSVMRegressorCV("precomputed"), {}, DeclarationError, "or to rows"),
         (LSSVMRegressorCV(), {"criterion": "folds"}, DeclarationError, "criterion must be one of loo, gcv, evidence"),
-        (LSSVMRegressorCV(), {"by": "chance"}, DeclarationError, "by must be one of removal, widths"),
     ],
 )
 def test_what_cannot_be_ranked_is_refused(model, options, error, message):

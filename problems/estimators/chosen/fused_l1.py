@@ -44,8 +44,6 @@ from problems.estimators.chosen.structure_refit import (
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.penalised.l1 import (
     LEAST_ZETA,
-    L1Columns,
-    L1Machine,
     L1SubstrateClassifier,
     L1SubstrateRegressor,
 )
@@ -65,9 +63,7 @@ from substrate.search.range_end import HIGHEST_PRICE, NEGLIGIBLE, end_row, is_af
 
 __all__ = ["FusedL1SubstrateClassifier", "FusedL1SubstrateRegressor"]
 
-#: Factor of a default end of the range of zeta where double precision cannot determine the machine there.
-_RETREAT = 10.0
-#: Factor of the default end of zeta where the error still falls there.
+#: Factor of the default end of the range of zeta where the error still falls there.
 _FURTHER = 1e-4
 #: Default end of zeta as a share of the largest, where a ridge is chosen too.
 _SMALLEST = 1e-4
@@ -201,33 +197,25 @@ class ZetaChoice(HoldsMachine):
             choice = jointly(self, [ridged_fold(machine) for machine in machines], ranges)
             choice.kept["proved_on_"]["zeta"] = (ranges["zeta"][0], np.inf)
             return choice
-        return self._choose_along_path(kernel, machines)
+        return self._choose_along_path(machines)
 
-    def _choose_along_path(self, kernel: Kernel, machines: Sequence[_Machine]) -> Choice:
-        """Choose zeta along exact paths, down to an end that is affordable and where the machine is known."""
+    def _choose_along_path(self, machines: Sequence[_Machine]) -> Choice:
+        """Choose zeta along exact paths, down to an end that is affordable."""
         folds = [l1_fold(*machine[1:], self.zeta_min) for machine in machines]
-        noise = max(correlation_noise(machine.K, machine.y) for machine in machines)
-        gap, negligible = float(self.gap), NEGLIGIBLE * float(np.mean([np.var(machine.y) for machine in machines]))
         if all(fold.path.values[-1] == 0.0 for fold in folds):  # nothing to fit: the machine is its bias at every zeta
+            noise = max(correlation_noise(machine.K, machine.y) for machine in machines)
             return replace(along_path("zeta", read_off(folds), folds), value=noise)
         if self.zeta_min is not None:
             return along_path("zeta", read_off(folds), folds)
-        first = read_off(folds, gap)
-        if not end_row("zeta", first.error, first.beyond, negligible).passes:  # worth a longer path
+        gap, negligible = float(self.gap), NEGLIGIBLE * float(np.mean([np.var(machine.y) for machine in machines]))
+        read = read_off(folds, gap)
+        if not end_row("zeta", read.error, read.beyond, negligible).passes:  # worth a longer path
             lowest = _FURTHER * min(float(fold.path.values[0]) for fold in folds)
             folds = [l1_fold(*machine[1:], lowest) for machine in machines]
-            first = read_off(folds, gap)
-        if not is_affordable(first.error, first.least_squares_seen, gap, negligible, HIGHEST_PRICE):
-            first = read_off(folds)  # the proof costs too much
-        read, tolerance = first, self._tolerance()
-        known = zip(machines, (fold.path for fold in folds), strict=True)
-        while not all(is_known(kernel, machine, path, read.value, tolerance) for machine, path in list(known)):
-            if _RETREAT * read.value >= first.values[-1]:  # no end of the range would help
-                return along_path("zeta", first, folds, first.beyond)
-            read = read_off(folds, gap, _RETREAT * read.value)
-            if not is_affordable(read.error, first.error, gap, negligible, HIGHEST_PRICE):
-                return along_path("zeta", first, folds, first.beyond)  # too high a cost for a certificate
-        return along_path("zeta", read, folds, first.beyond)
+            read = read_off(folds, gap)
+        if not is_affordable(read.error, read.least_squares_seen, gap, negligible, HIGHEST_PRICE):
+            read = read_off(folds)  # the proof costs too much
+        return along_path("zeta", read, folds, read.beyond)
 
     def _choose_support(self, kernel: Kernel, rounds: Sequence[FusionRound]) -> Choice:
         """Choose zeta by the machine that is refitted on its support."""
@@ -270,14 +258,6 @@ def rows_of(members: Members, n: int) -> Any:
     return np.unique(np.asarray(members, dtype=np.intp) % n)
 
 
-def is_known(kernel: Kernel, machine: _Machine, path: Path, zeta: float, tolerance: float) -> bool:
-    """Return whether double precision determines the L1 substrate at zeta to the tolerance, by a point of its path."""
-    X, K, y = machine[:3]
-    point, columns, weights = path.at(zeta), L1Columns(kernel, X, X, K, K), np.ones(y.size)
-    fitted, weight = K @ point.primal + point.bias, max(zeta, LEAST_ZETA)
-    return L1Machine(columns, y, weights, weight, 0.0, tolerance, point.primal, 0.0, fitted).bound().passes
-
-
 @dataclass(eq=False, repr=False)
 class FusedL1SubstrateRegressor(ZetaChoice, Regressor):
     """The L1 substrate for regression with zeta fused, by its exact path ([Pelckmans2005]_ eq. (16), (28)).
@@ -301,9 +281,9 @@ class FusedL1SubstrateRegressor(ZetaChoice, Regressor):
         Seed of the rows held out.
     zeta_min : float, default=None
         Where the path ends, at or above zero; unless given, at a ten-thousandth of the zeta that leaves no support
-        value, further down where the error still falls there, or before, where rounding hides the bound or the
-        machine. The bound is over that range; the certificate states where it ends, and fails where the error is to be
-        expected to fall by more than a tenth below it.
+        value, further down where the error still falls there, or before, where rounding hides the bound. The bound is
+        over that range; the certificate states where it ends, and fails where the error is to be expected to fall by
+        more than a tenth below it.
     ridge_range : (float, float) or None, default=None
         Where given, the weight of half the squared norm of w is chosen too, from this range above zero: both
         weights together by a search with a bound over all pairs, zeta up to the largest that matters. Without it

@@ -19,7 +19,6 @@ from problems.estimators.chosen.judgement import Candidates, EvaluatedKernel
 from problems.estimators.chosen.rules import criterion_of
 from problems.estimators.chosen.splits import splits_of, take_points
 from problems.estimators.full.ls_svm import LSSVMRegressor
-from problems.estimators.full.saddle_fit import Method
 from problems.estimators.full.shaped import fit_with_shape, has_shape
 from substrate.arrays import Array
 from substrate.errors import DeclarationError
@@ -85,7 +84,7 @@ def choose_by_folds(model: Any, X: Any, y: Any, sample_weight: Any) -> None:
     if shaped:
         fit_with_shape(model, X, Y, rows, v, gamma, kernel, ((), facts))
         return
-    fit = model._model.solve(kernel, X, Y, gamma, v, Method.closed_form(model._tolerance()))
+    fit = model._model.solve(kernel, X, Y, gamma, v)
     model._model.keep(X, rows, kernel, fit._replace(facts=(*fit.facts, *facts)), gamma, v, True)
 
 

@@ -8,9 +8,7 @@ its own, is smallest,
 
 with F the variance of :mod:`substrate.least_squares.evidence` unless another criterion is named: level 3 of the
 evidence framework, as LS-SVMlab's ``bay_lssvmARD`` has it ([Suykens2002b]_ chapter 4). The gamma of every set is the
-best of its range with a lower bound, so that a removal is proved where it is below the bounds of the others. ``by
-="widths"`` fits one machine a step, with one width per input by the slopes of the criterion, and removes the input of
-the smallest relevance.
+best of its range with a lower bound, so that a removal is proved where it is below the bounds of the others.
 """
 
 import warnings
@@ -52,7 +50,7 @@ class InputRanking(Record):
         The inputs of the machine with the smallest criterion, ascending.
     is_proved : array of bool of shape (n_features,)
         Whether the set of k + 1 inputs is proved to be the best that the removal of one input from the set before
-        could give; True for that of all inputs, and False where sets were not compared.
+        could give; True for that of all inputs.
     certificate : Certificate
         The largest gap between criterion and lower bound along the way.
     """
@@ -67,17 +65,14 @@ class InputRanking(Record):
 
 
 class _Fitted(NamedTuple):
-    """The machine on some inputs: criterion, lower bound, gamma, and the relevance of its inputs where it is needed."""
+    """The machine on some inputs: criterion, lower bound and gamma."""
 
     criterion: float
     bound: float
     gamma: float
-    relevance: Array
 
 
-def rank_inputs(
-    self: Any, X: Any, y: Any, sample_weight: Any = None, *, criterion: str = "evidence", by: str = "removal"
-) -> InputRanking:
+def rank_inputs(self: Any, X: Any, y: Any, sample_weight: Any = None, *, criterion: str = "evidence") -> InputRanking:
     """Rank the inputs by backward selection; the model itself is left as it is.
 
     Parameters
@@ -85,11 +80,7 @@ def rank_inputs(
     X, y, sample_weight
         As for :meth:`fit`, with one target.
     criterion : {"evidence", "loo", "gcv"}, default="evidence"
-        How machines on fewer inputs are judged, in the place of ``cv``.
-    by : {"removal", "widths"}, default="removal"
-        ``"removal"``: every input is removed in turn, d (d + 1) / 2 machines for d inputs. ``"widths"``: the input with
-        the smallest relevance in a machine with one width per input goes, d machines, for kernels with widths; the
-        search of the widths is local.
+        How machines on fewer inputs are judged, in the place of ``cv``: d (d + 1) / 2 machines for d inputs.
 
     Returns
     -------
@@ -107,11 +98,8 @@ def rank_inputs(
     (np.int64(1), array([1]))
     """
     check_choice(criterion, tuple(OF_SPECTRUM), "criterion")
-    check_choice(by, ("removal", "widths"), "by")
-    _refuse_columns(self, by)
+    _refuse_columns(self)
     machine = clone(self).set_params(cv=criterion)
-    if by == "widths":
-        machine.set_params(search="gradient", widths="each")
     checked, targets, _ = machine._check_data(X, y, sample_weight, numeric=not machine._labels)
     if np.ndim(targets) != 1:
         raise DataError(f"rank_inputs ranks the inputs of one target, received {np.shape(targets)[1]}; rank each")
@@ -124,22 +112,13 @@ def rank_inputs(
             fitted = clone(machine).fit(checked[:, inputs], targets, sample_weight=sample_weight)
         if not fitted.certificate_.holds:
             inexact.append(tuple(inputs))
-        values = (float(fitted.criterion_), float(fitted.criterion_lower_bound_), float(fitted.gamma_))
-        return _Fitted(*values, np.asarray(fitted.relevance_) if by == "widths" else np.zeros(0))
+        return _Fitted(float(fitted.criterion_), float(fitted.criterion_lower_bound_), float(fitted.gamma_))
 
     inputs = list(range(count))
     steps, removed, proved = [fit(inputs)], [], [True]
     while len(inputs) > 1:
-        if by == "widths":
-            relevance = steps[-1].relevance
-            least = _last_smallest(relevance, float(relevance.max()))
-            inputs = inputs[:least] + inputs[least + 1 :]
-            steps.append(fit(inputs))
-            proved.append(False)
-            removed.append(least)
-            continue
         tried = [fit(inputs[:k] + inputs[k + 1 :]) for k in range(len(inputs))]
-        least = _last_smallest(np.array([one.criterion for one in tried]), 0.0)
+        least = _last_smallest(np.array([one.criterion for one in tried]))
         proved.append(all(tried[least].criterion <= one.bound for k, one in enumerate(tried) if k != least))
         steps.append(tried[least])
         removed.append(least)
@@ -163,7 +142,7 @@ def _conclude(
     values, bounds, gammas = (
         np.array([getattr(one, name) for one in reversed(steps)]) for name in ("criterion", "bound", "gamma")
     )
-    best = int(_last_smallest(values[::-1], 0.0))  # of equal ones the fewest inputs
+    best = _last_smallest(values[::-1])  # of equal ones the fewest inputs
     selected = np.sort(np.array(order[: count - best], dtype=np.intp))
     positive = values > 0.0
     gap = float(np.max(np.where(positive, (values - bounds) / np.where(positive, values, 1.0), 0.0)))
@@ -195,13 +174,13 @@ def _conclude(
     )
 
 
-def _last_smallest(values: Array, scale: float) -> int:
+def _last_smallest(values: Array) -> int:
     """Return the last place of the smallest value, up to rounding."""
     least = float(values.min())
-    return int(np.flatnonzero(values <= least + _EQUAL * max(abs(least), scale))[-1])
+    return int(np.flatnonzero(values <= least + _EQUAL * abs(least))[-1])
 
 
-def _refuse_columns(model: Any, by: str) -> None:
+def _refuse_columns(model: Any) -> None:
     """Raise for kernels that name columns, which have other numbers once one is removed."""
     kernels = model.kernels if model.kernels is not None else (model.kernel,)
     if isinstance(kernels, str):

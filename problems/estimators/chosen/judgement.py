@@ -33,7 +33,15 @@ from substrate.search.gamma_result import GammaSearch
 from substrate.search.gamma_search import search_gamma
 from substrate.threads import blas_threads
 
-__all__ = ["Candidates", "EvaluatedKernel", "Task", "centred_points", "criterion_of_task", "evaluate", "validation_at"]
+__all__ = [
+    "Candidates",
+    "EvaluatedKernel",
+    "Task",
+    "centred_points",
+    "criterion_of_task",
+    "evaluate",
+    "validation_criterion",
+]
 
 
 def centred_points(kernel: Kernel, X: Any) -> Any:
@@ -149,15 +157,6 @@ def criterion_of_task(gram: Gram, X: Any, task: Task) -> Criterion | CriterionSu
     if task.blocks is not None:
         return LeaveOneOut.of_blocks(spectrum, Y, task.blocks, pooled=pooled)
     return OF_SPECTRUM[task.criterion].of(spectrum, Y, pooled=pooled)
-
-
-def validation_at(gram: Gram, X: Any, Y: Array, X_check: Any, Y_check: Array) -> ValidationCriterion:
-    """Return the mean square error at validation points, whose kernel values are computed here."""
-    kernel = gram.kernel
-    if kernel is None:
-        raise TypeError("internal error: validation rows need a kernel")
-    p = kernel.rounding(np.vstack([X, X_check]))
-    return validation_criterion(gram, Y, kernel(X_check, X), Y_check, False, p, np.asarray(kernel.diag(X_check)))
 
 
 def validation_criterion(

@@ -26,14 +26,13 @@ from problems.estimators.chosen.rules import Widths, blocks_of, check_groups, ch
 from problems.estimators.chosen.simplest_kernel import prefer_simplest
 from problems.estimators.chosen.splits import splits_of
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
-from problems.estimators.full.saddle_fit import Method, fit_saddle
+from problems.estimators.full.saddle_fit import fit_saddle
 from problems.estimators.full.shaped import has_closed_forms
 from problems.estimators.shared.absent import Absent
 from problems.estimators.shared.base import Uses
 from problems.estimators.shared.checks import warn_if_unscaled
 from substrate.arrays import is_sparse, to_numpy
 from substrate.errors import DataError, DeclarationError
-from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.search.gamma_search import GAP
 from substrate.threads import blas_threads
@@ -139,8 +138,8 @@ class GammaChoice:
         with blas_threads(int(Y.shape[0])):
             found = self._judge(kernels, task)
         gammas = tuple(float(gamma) for gamma in np.broadcast_to(found.best.search.gamma, Y.shape[1]))
-        kernel, method = found.best.kernel, Method.closed_form(model._tolerance())
-        fit = fit_saddle(kernel, X, Y, gammas, weights, method, gram=Gram.of(kernel, X), border=border)
+        kernel = found.best.kernel
+        fit = fit_saddle(kernel, X, Y, gammas, weights, model._tolerance(), border=border)
         self._keep_search(found, pooled or one_output)
         model._model.keep_noise(Y, fit, gammas, one_output)
         model._keep_classes(coded, Y)

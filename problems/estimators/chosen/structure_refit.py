@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from problems.estimators.chosen.fused import Choice
-from problems.estimators.chosen.judgement import validation_at
+from problems.estimators.chosen.judgement import validation_criterion
 from problems.estimators.full.ls_svm import LSSVMRegressor
 from substrate.arrays import Array, non_negative
 from substrate.certificates import Row
@@ -81,10 +81,12 @@ class RefittedRows(NamedTuple):
 
     def criterion(self, by_loo: bool) -> tuple[Any, int]:
         """Return its error as a function of gamma, and the number of rows that judge it."""
-        gram, Y = Gram.of(self.kernel, self.points), self.y[:, None]
+        gram, Y, kernel = Gram.of(self.kernel, self.points), self.y[:, None], self.kernel
         if by_loo:
-            return LeaveOneOut.of(centred_spectrum(gram, self.kernel.rounding(self.points)), Y), self.y.size
-        return validation_at(gram, self.points, Y, self.below, self.y_check[:, None]), self.y_check.size
+            return LeaveOneOut.of(centred_spectrum(gram, kernel.rounding(self.points)), Y), self.y.size
+        rows, diagonal = kernel(self.below, self.points), np.asarray(kernel.diag(self.below))
+        p = kernel.rounding(np.vstack([self.points, self.below]))
+        return validation_criterion(gram, Y, rows, self.y_check[:, None], False, p, diagonal), self.y_check.size
 
     def errors(self, gamma: float, by_loo: bool) -> Array:
         """Return its errors on the rows that judge it, or on its own, each left out in turn."""

@@ -6,11 +6,10 @@ subject to :math:`y_i = f(x_i) + e_i` or :math:`y_i f(x_i) = 1 - e_i`; see :mod:
 :mod:`problems.ls_svm_classification`, and :mod:`substrate.least_squares.saddle_system` for the fast path.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
-import numpy as np
 from sklearn.base import MultiOutputMixin
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
@@ -22,25 +21,9 @@ from problems.estimators.full.intervals import (
     predict_left_out_interval,
 )
 from problems.estimators.full.required_gamma import gamma_for
-from problems.estimators.full.robust import check_history, fit_reweighted
-from problems.estimators.full.saddle_fit import Method, SaddleFit, Way, fit_saddle, gammas_of
-from problems.estimators.full.saddle_machine import (
-    EFFECTIVE_PARAMETERS,
-    SaddleModel,
-    check_ridge,
-    ridges_of,
-)
-from problems.estimators.full.shaped import (
-    check_shape,
-    evaluate_further,
-    express_further,
-    fit_with_shape,
-    has_shape,
-    recall_shaped,
-    refuse_closed_form,
-)
+from problems.estimators.full.saddle_fit import Way, gammas_of
+from problems.estimators.full.saddle_machine import EFFECTIVE_PARAMETERS, LSSVMModel
 from problems.estimators.shared.base import KernelEstimator, Uses
-from problems.estimators.shared.checked_again import StoredFit, recall_saddle
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.components import (
     COMPONENT_NORMS,
@@ -49,194 +32,15 @@ from problems.estimators.shared.components import (
     get_support,
     has_components,
 )
-from problems.estimators.shared.encoding import read_robust
 from problems.estimators.shared.left_out import leave_one_out, left_out_importance
 from problems.estimators.shared.model import Model
 from problems.estimators.shared.probabilities import LeftOutCalibration
 from problems.estimators.shared.regressor import Regressor
-from substrate.arrays import Array, on_device_of, own_copy, positive, real_array, to_numpy, whole_number
-from substrate.certificates import Certificate, roundoff, warn_unless_holds
-from substrate.errors import DataError, DeclarationError
+from substrate.arrays import positive
 from substrate.kernels import RBF, Componentwise
 from substrate.reduced import Basis
 
-if TYPE_CHECKING:
-    from substrate.kernels.nodes import Node
-
-__all__ = ["LSSVMClassifier", "LSSVMModel", "LSSVMRegressor"]
-
-
-class LSSVMModel(SaddleModel):
-    """The LS-SVM on all rows, of numbers or of the codes of classes.
-
-    Its system is solved in closed form, by conjugate gradients, or as the declared problem. Robust weights, constants
-    c and the further terms of a shape are in what it stores: ``weights_``, ``constants_``, ``shape_points_``.
-    """
-
-    def refuse_combinations(self) -> None:
-        """Refuse parameters that exclude each other, before any work."""
-        model = self.estimator
-        if model._labels:
-            return
-        robust, shape = model.robust is not None, has_shape(model)
-        constants = getattr(model, "c", None) is not None
-        if robust:
-            read_robust(model.robust)
-        if robust and shape:
-            raise DeclarationError("robust weights are of a machine without a shape; leave robust out, or the shape")
-        if constants and (robust or shape):
-            raise DeclarationError("c is given to the plain machine: leave robust, monotone, convex and bounds out")
-        if shape and np.size(model.linear_columns):
-            raise DeclarationError("shapes are of the kernel machine alone; leave linear_columns out, or the shape")
-        if constants and model.gamma != 1.0:
-            raise DeclarationError(f"with c the errors are alpha + c, which is gamma=1; received gamma={model.gamma!r}")
-        if (robust or constants) and model.solver not in ("auto", "cholesky"):
-            asked = "robust" if robust else "c"
-            raise DeclarationError(
-                f"with {asked} the machine is solved in closed form, received solver={model.solver!r}; use 'auto'"
-            )
-
-    def fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        """Fit to numbers, one column per output, or to the codes of labels."""
-        model, labels = self.estimator, bool(self.estimator._labels)
-        self.refuse_combinations()
-        method = self.method()
-        model._check_coding()
-        X, y, weights = model._check_data(X, y, sample_weight, numeric=not labels, multi_output=not labels)
-        constants = self.read_constants(int(X.shape[0]))
-        # vectors are on the host until they are kept
-        X, y, weights, rows = model._weighted(X, to_numpy(y), to_numpy(weights))
-        coded = model._encode(y)
-        Y = coded.codes(y)
-        gammas, kernel = model._gammas(Y.shape[1]), model._resolved_kernel(X)
-        if has_shape(model):
-            fit_with_shape(model, X, Y, rows, weights, gammas, kernel)
-            return
-        if constants is not None:
-            constants = constants[rows]
-        fit = self.solve(kernel, X, Y, gammas, weights, method, constants)
-        one_output = Y.shape[1] == 1 if labels else y.ndim == 1
-        self.keep_noise(Y, fit, gammas, one_output)
-        model._keep_classes(coded, on_device_of(X, Y))
-        signed = fit._replace(support_values=coded.sign(Y, fit.support_values))
-        self.keep(X, rows, kernel, signed, gammas, weights, one_output)
-
-    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
-        """Return the machines on the data of the fit, checked as the fit checks them, with its robust weights and its
-        constants; a machine with a shape carries its own bracket.
-        """
-        model, labels = self.estimator, bool(self.estimator._labels)
-        checked = model._check_again(X, y, sample_weight, numeric=not labels, multi_output=not labels)
-        X, y, weights, _ = model._weighted(*checked)
-        Y = model._codes_again(y) if labels else y[:, None] if y.ndim == 1 else y
-        for name in ("weights_", "constants_"):
-            if hasattr(model, name) and getattr(model, name).size != Y.shape[0]:
-                raise DataError(f"the model has {name} of {getattr(model, name).size} rows, these are {Y.shape[0]}")
-        if hasattr(model, "weights_"):
-            weights = weights * on_device_of(weights, model.weights_)
-        gammas, constants = model._gammas(Y.shape[1]), getattr(model, "constants_", None)
-        if hasattr(model, "shape_points_"):
-            return recall_shaped(model, X, Y, weights, gammas[0])
-        # iterations solve the equations to the tolerance
-        equations = None if model.solver_ == "cholesky" else max(model._tolerance(), roundoff(model.support_.size))
-        targets, observed = (Y, None) if constants is None else (Y - constants[:, None], Y)
-        return recall_saddle(model, X, targets, weights, gammas, observed=observed, equations=equations)
-
-    def evaluate(self, X: Any) -> Array:
-        """Return the predictions of rows that were checked, with the further terms of a shape."""
-        values = super().evaluate(X)
-        return evaluate_further(self.estimator, X, values) if hasattr(self.estimator, "shape_points_") else values
-
-    def express(self, x: "Sequence[Node]") -> "list[Node]":
-        """Return the expansion, with the further terms of a shape."""
-        outputs = super().express(x)
-        return express_further(self.estimator, x, outputs) if hasattr(self.estimator, "shape_points_") else outputs
-
-    def refuse_shape(self, name: str) -> None:
-        """Refuse what is known of a machine that is the solution of one linear system, of one that is not."""
-        refuse_closed_form(self.estimator, name, "shape_points_")
-
-    def read_constants(self, n: int) -> Array | None:
-        """Return the constant c of every row, None where there is none."""
-        given = getattr(self.estimator, "c", None)
-        if given is None:
-            return None
-        if isinstance(given, (bool, np.bool_)):
-            raise DataError(f"c must be one number or one for each row, received {given!r}")
-        constants = real_array(given, "c", ndim=(0, 1))
-        if constants.ndim == 1 and constants.size != n:
-            raise DataError(f"c must be one number or one for each row: expected {n}, received {constants.size}")
-        return np.array(np.broadcast_to(constants, n))
-
-    def solve(
-        self,
-        kernel: Any,
-        X: Any,
-        Y: Array,
-        gammas: tuple[float, ...],
-        weights: Array,
-        method: Method,
-        constants: Array | None = None,
-    ) -> SaddleFit:
-        """Fit every column of targets less constants, or of codes, with one factorisation."""
-        model = self.estimator
-        if getattr(model, "robust", None) is not None:
-            return fit_reweighted(read_robust(model.robust), kernel, X, Y, gammas, weights, method, self.border)
-        if constants is not None:
-            fit = fit_saddle(
-                kernel, X, Y - constants[:, None], gammas, weights, method, border=self.border(X, weights), observed=Y
-            )
-            facts = (*fit.facts, ("constants", "closed form on y - c, in double precision"))
-            return fit._replace(facts=facts, further={"constants_": constants})
-        return fit_saddle(kernel, X, Y, gammas, weights, method, border=self.border(X, weights))
-
-    def keep(
-        self,
-        X: Any,
-        rows: Any,
-        kernel: Any,
-        fit: SaddleFit,
-        gammas: tuple[float, ...],
-        weights: Array,
-        one_output: bool,
-    ) -> None:
-        """Set the fitted attributes where X is, all at the end, the one that marks the model as fitted last.
-
-        The coefficients of a linear part have standard errors where the noise is known.
-        """
-        model, bias = self.estimator, fit.bias
-        if np.size(model.linear_columns):
-            if hasattr(model, "noise_variance_"):
-                scale = np.sqrt(np.atleast_1d(model.noise_variance_) / np.atleast_1d(model.unit_ridge_))
-                self.keep_errors(fit.deviations, scale, one_output)
-            bias = self.keep_linear(fit.slopes, fit.border.center, bias, one_output, X)
-        for name, value in fit.further.items():
-            setattr(model, name, value)
-        model.solver_ = fit.way
-        model.ridge_ = on_device_of(X, ridges_of(gammas, weights * fit.further.get("weights_", 1.0)))
-        model.certificate_ = Certificate(model._title, fit.rows, fit.facts)
-        model.n_iter_ = fit.iterations
-        warn_unless_holds(model.certificate_, fit.reason)
-        alpha = on_device_of(X, own_copy(fit.support_values[:, 0] if one_output else fit.support_values))
-        model._keep_expansion(X, rows, kernel, alpha, float(bias[0]) if one_output else on_device_of(X, bias))
-
-    def method(self) -> Method:
-        """Return how the system is solved, checked."""
-        model = self.estimator
-        most = whole_number(model.max_iter, "max_iter", 1)
-        return Method(solver=model.solver, max_iter=most, tol=model._tolerance())
-
-    def check_loaded(self) -> None:
-        """Refuse a diagonal of the system, robust weights, constants and a shape that no fit leaves."""
-        super().check_loaded()
-        model = self.estimator
-        check_ridge(model)
-        check_shape(model)
-        n = model.support_values_.shape[:1]
-        if hasattr(model, "constants_") and model.constants_.shape != n:
-            raise DataError("the constants and the support values do not belong together")
-        check_history(model, int(model.support_values_.shape[0]))
-
+__all__ = ["LSSVMClassifier", "LSSVMRegressor"]
 
 #: Parameters that are frozen values.
 _READERS: Mapping[str, Callable[[Any], Any]] = {**KernelEstimator._readers, "basis": Basis.of}

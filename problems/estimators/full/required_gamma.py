@@ -1,21 +1,18 @@
 """The gamma at which an LS-SVM has a stated noise or norm, with a proved bracket of it."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
 from problems.estimators.full.shaped import has_closed_forms
-from substrate.arrays import Array, to_numpy
+from substrate.arrays import to_numpy
 from substrate.certificates import Certificate, Tolerance, accuracy_of_outputs, warn_unless_holds
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.numbers import at_most
 from substrate.values import Record
-
-if TYPE_CHECKING:
-    from substrate.search.secular_equation import Quantity
 
 __all__ = ["RequiredGamma", "gamma_for"]
 
@@ -81,7 +78,7 @@ def gamma_for(
     """
     # every estimator has this method, and few call it
     from substrate.least_squares.spectrum import centred_spectrum
-    from substrate.search.secular_equation import SecularEquation, bracket_root, quantity_given
+    from substrate.search.secular_equation import SecularEquation, quantity_given
 
     quantity, value = quantity_given(noise, norm)
     if not has_closed_forms(self) or self.basis is not None:
@@ -89,54 +86,28 @@ def gamma_for(
             "gamma_for is of the plain machine; leave basis, robust, c, monotone, convex and bounds out"
         )
     machine = clone(self)
-    method_tolerance = machine._tolerance()
-    X_kept, y_kept, weights = machine._check_data(X, y, sample_weight, numeric=True, multi_output=True)
-    X_kept, y_kept, weights, rows = machine._weighted(X_kept, to_numpy(y_kept), to_numpy(weights))
-    kernel = machine._resolved_kernel(X_kept)
-    gram = Gram.of(kernel, X_kept)
-    p = 0.0 if kernel.pairwise else kernel.rounding(X_kept)
-    spectrum = centred_spectrum(gram, p, weights, border=machine._model.border(X_kept, weights))
-    Y = y_kept[:, None] if y_kept.ndim == 1 else y_kept
+    tolerance = machine._tolerance()
+    X, y, weights = machine._check_data(X, y, sample_weight, numeric=True, multi_output=True)
+    X, y, weights, _ = machine._weighted(X, to_numpy(y), to_numpy(weights))
+    kernel = machine._resolved_kernel(X)
+    gram = Gram.of(kernel, X)
+    p = 0.0 if kernel.pairwise else kernel.rounding(X)
+    spectrum = centred_spectrum(gram, p, weights, border=machine._model.border(X, weights))
+    Y = y[:, None] if y.ndim == 1 else y
     targets = spectrum.targets(Y)
-    frozen = machine if kernel.pairwise else machine.set_params(kernel=kernel)
     gammas, brackets, reachable, accuracies = [], [], [], []
     for k in range(Y.shape[1]):
         equation = SecularEquation.of(spectrum, targets, k)
         lam = equation.root(quantity, value)
-
-        def enclose(at: float, column: int = k) -> tuple[float, float]:
-            return _enclose(frozen, (X, _column(y, column), sample_weight), rows, Y[:, column], weights, at, quantity)
-
-        ends = bracket_root(enclose, lam, value, quantity)
-        low, high = ends or (0.0, np.inf)
+        low, high = equation.bracket(quantity, value, lam) or (0.0, np.inf)
         gammas.append(1.0 / lam)
-        brackets.append((1.0 / high if high < np.inf else 0.0, 1.0 / low if low > 0.0 else np.inf))
+        brackets.append((1.0 / high, 1.0 / low if low > 0.0 else np.inf))
         reachable.append(equation.reachable(quantity))
-        distance = np.inf if ends is None else at_most((high / low - 1.0) * equation.noise(high))
-        accuracies.append(Tolerance.of(Y[:, k], to_numpy(weights), method_tolerance).row(distance, _FORMULA))
+        distance = at_most((high / low - 1.0) * equation.between("noise", high)[1]) if low > 0.0 else np.inf
+        accuracies.append(Tolerance.of(Y[:, k], to_numpy(weights), tolerance).row(distance, _FORMULA))
     facts = (("gamma for", f"{quantity} = {value:.6g}"), *gram.record())
     certificate = Certificate(f"Gamma by the {quantity} of the machine", (accuracy_of_outputs(accuracies),), facts)
     warn_unless_holds(certificate, "rounding hides on which side of the root the machines near it are")
-    if y_kept.ndim == 1:
+    if y.ndim == 1:
         return RequiredGamma(gammas[0], brackets[0], reachable[0], certificate)
     return RequiredGamma(np.array(gammas), np.array(brackets), np.array(reachable), certificate)
-
-
-def _column(y: Any, k: int) -> Any:
-    values = np.asarray(to_numpy(y))
-    return values if values.ndim == 1 else values[:, k]
-
-
-def _enclose(
-    machine: Any, data: tuple[Any, Any, Any], rows: Any, y: Array, weights: Any, lam: float, quantity: "Quantity"
-) -> tuple[float, float]:
-    """Return the ends between which noise or norm of the exact machine at lambda is, by the accuracy of a fit."""
-    from substrate.search.secular_equation import enclose_noise, enclose_norm
-
-    model = clone(machine).set_params(gamma=1.0 / lam).fit(*data)
-    accuracy = model.certificate_.accuracy
-    fitted = np.asarray(to_numpy(model.predict(data[0])))[to_numpy(rows)]
-    errors, v = y - fitted, np.asarray(to_numpy(weights))
-    if quantity == "noise":
-        return enclose_noise(errors, v, accuracy)
-    return enclose_norm(errors, fitted, v, 1.0 / lam, accuracy)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
+from problems.estimators.full.saddle_fit import SaddleFit, fit_saddle
 from problems.estimators.shared.encoding import Reweighting, Robust
 from substrate.arrays import Array, to_numpy
 from substrate.certificates import Row
@@ -58,7 +58,7 @@ def fit_reweighted(
     Y: Array,
     gammas: tuple[float, ...],
     weights: Array,
-    method: Method,
+    tol: float,
     border_of: Callable[[Any, Array], Border],
 ) -> SaddleFit:
     """Return the last of the weighted fits, with its weights, and the accuracy of the fits before on its certificate.
@@ -72,7 +72,7 @@ def fit_reweighted(
 
     def refit(v: Array) -> WeightedFit:
         total = weights * v
-        fit = fit_saddle(kernel, X, Y, gammas, total, method, gram=gram, border=border_of(X, total))
+        fit = fit_saddle(kernel, X, Y, gammas, total, tol, gram=gram, border=border_of(X, total))
         alpha = np.array(to_numpy(fit.support_values[:, 0]))
         return WeightedFit(fit, fit.rows[0], alpha, float(fit.bias[0]), ridge_of(gammas[0], total) * alpha)
 
@@ -145,12 +145,4 @@ def _accuracy_before(rows: list[Row]) -> tuple[Row, ...]:
     if not rows:
         return ()
     worst = max(rows, key=lambda row: row.relative)
-    return (
-        Row(
-            name="accuracy of the fits before",
-            value=worst.value,
-            scale=worst.scale,
-            tolerance=worst.tolerance,
-            formula=worst.formula,
-        ),
-    )
+    return (Row("accuracy of the fits before", worst.value, worst.scale, worst.tolerance, worst.formula),)

@@ -2,14 +2,13 @@
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from numbers import Real
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from substrate.arrays import Array, is_device_array, on_device_of, positive, to_numpy, where_it_lives
+from substrate.arrays import Array, is_device_array, namespace_of, on_device_of, positive, to_numpy, where_it_lives
 from substrate.certificates import Row, roundoff, spread_of, tolerances_of, worst_rows
 from substrate.errors import DeclarationError, LongFitWarning, SolverError
 from substrate.gram import Gram, has_room_for_matrix
@@ -20,13 +19,14 @@ from substrate.least_squares.saddle_certificate import saddle_row
 from substrate.least_squares.saddle_system import SaddleSolution, ridge_of, solve_saddle_system, target_unit
 from substrate.operators import KernelOperator
 
-__all__ = ["Method", "SaddleFit", "Way", "center_and_unit", "fit_saddle", "gammas_of"]
+__all__ = ["SOLVERS", "SaddleFit", "Way", "center_and_unit", "fit_saddle", "gammas_of", "ridges_of"]
 
 Way = Literal["cholesky", "cg", "cvxpy"]
 #: Solve the system of some outputs with one diagonal: targets, diagonal, absolute errors that are permitted.
 _Solve = Callable[[Array, Array, Array], SaddleSolution]
 
-_SOLVERS = ("auto", "cholesky", "cg")
+#: How the system is solved; "auto" decides by the number of rows.
+SOLVERS = ("auto", "cholesky", "cg")
 #: Rows on the host up to which a factorisation takes half a minute at most, and its further digits are free.
 FACTORED_ROWS = 10_000
 #: Iterations that are allowed where a factorisation does not fit. Where it can follow, they are to take no longer.
@@ -35,30 +35,6 @@ _MOST, _ROWS_PER_ITERATION = 1000, 600
 #: per row squared.
 _LONG, _FACTORED, _ITERATED = 600.0, 1e-11, 6.4e-9
 _USUAL_ITERATIONS = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Method:
-    """How the system is solved: ``cholesky``, ``cg`` or, by the number of rows, ``auto``.
-
-    ``max_iter`` is that of conjugate gradients; ``tol`` is the accuracy required, as a share of the spread of y.
-    """
-
-    solver: str
-    max_iter: int
-    tol: float
-
-    def __post_init__(self) -> None:
-        if self.solver not in _SOLVERS:
-            raise DeclarationError(
-                f"solver must be 'auto', 'cholesky' or 'cg', received {self.solver!r}; the problem that a page of "
-                "problems declares is solved by every solver of cvxpy"
-            )
-
-    @classmethod
-    def closed_form(cls, tol: float) -> "Method":
-        """Return the closed form, which has no iterations."""
-        return cls("cholesky", 1, tol)
 
 
 class SaddleFit(NamedTuple):
@@ -96,32 +72,42 @@ def gammas_of(gamma: Any, n_outputs: int) -> tuple[float, ...]:
     return gammas
 
 
+def ridges_of(gammas: tuple[float, ...], weights: Array) -> Array:
+    """Return the diagonal of the system, one for all outputs where their gammas agree."""
+    if len(set(gammas)) == 1:
+        return ridge_of(gammas[0], weights)
+    return namespace_of(weights).stack([ridge_of(gamma, weights) for gamma in gammas], axis=1)  # type: ignore[no-any-return]
+
+
 def fit_saddle(
     kernel: Kernel,
     X: Any,
     Y: Array,
     gammas: tuple[float, ...],
     weights: Array,
-    method: Method,
+    tol: float,
     *,
+    solver: str = "cholesky",
+    max_iter: int = _MOST,
     gram: Gram | None = None,
     border: Border = ONES,
     observed: Array | None = None,
 ) -> SaddleFit:
     """Fit every column of Y; support values and biases are where Y is, which may be the host if X is on a device.
 
+    ``tol`` is the accuracy required, as a share of the spread of y. ``max_iter`` is that of conjugate gradients;
     ``gram`` is the kernel matrix if available. ``border`` holds the columns that are not penalised. ``observed`` are
     the targets of the user where Y is made of them: the accuracy is a share of their spread.
     """
     n, targets, v = int(X.shape[0]), to_numpy(Y), to_numpy(weights)
-    tolerances = tolerances_of(targets if observed is None else to_numpy(observed), v, method.tol)
+    tolerances = tolerances_of(targets if observed is None else to_numpy(observed), v, tol)
     problem = AnswerProblem(
         kernel=kernel, X=X, Y=targets, gammas=gammas, weights=v, tolerances=tolerances, border=border
     )
     facts: Facts = ()
-    if method.solver == "cg" or (method.solver == "auto" and gram is None and _is_iterated(kernel, X)):
-        can_factor = method.solver == "auto" and has_room_for_matrix(kernel, X)
-        most = method.max_iter if method.solver == "cg" else n // _ROWS_PER_ITERATION if can_factor else _MOST
+    if solver == "cg" or (solver == "auto" and gram is None and _is_iterated(kernel, X)):
+        can_factor = solver == "auto" and has_room_for_matrix(kernel, X)
+        most = max_iter if solver == "cg" else n // _ROWS_PER_ITERATION if can_factor else _MOST
         try:
             fit = _iterate(problem, most, Y)
             why = fit.reason

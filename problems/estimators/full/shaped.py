@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from problems.estimators.full.saddle_fit import center_and_unit
-from problems.estimators.full.saddle_machine import ridges_of
+from problems.estimators.full.saddle_fit import center_and_unit, ridges_of
 from problems.estimators.shared.checked_again import Added, StoredFit
 from substrate.arrays import Array, is_device_array, is_sparse, to_numpy
 from substrate.certificates import Certificate, warn_unless_holds

@@ -94,7 +94,6 @@ def test_a_search_that_ends_by_itself_proves_the_gap():
     assert search.lower_bound >= space.best - 1e-3
     assert not search.open
     assert_covered(search)
-    assert search.limits.estimate.solves == 4
 
 
 @pytest.mark.parametrize("k", [5, 6, 7, 8, 11, 20, 33])
