@@ -46,7 +46,7 @@ from substrate.numbers import cholesky_rounding, eigenvalue_shift, lost_beside, 
 from substrate.operators import KernelOperator
 from substrate.threads import blas_threads
 
-__all__ = ["Alteration", "Coordinates", "Gram", "has_room_for_matrix", "refuse_negative"]
+__all__ = ["Coordinates", "Gram", "has_room_for_matrix", "refuse_negative"]
 
 #: Asymmetry of a given matrix, relative to its largest entry, that rounding in double precision explains.
 _ROUNDED = 1e-10
@@ -56,17 +56,6 @@ _ROUNDED_SINGLE = 1e-6
 _CONSTANT = 1e-9
 #: The alteration recorded of a matrix that is not a kernel matrix.
 _INDEFINITE = "not positive semi-definite"
-
-
-class Alteration(NamedTuple):
-    """A change made to a matrix by the package: what, how much, and why."""
-
-    what: str
-    size: float
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.what} ({self.size:.2e}): {self.why}"
 
 
 class Coordinates(NamedTuple):
@@ -159,7 +148,7 @@ def _extreme_correlations(matrix: Any, root: Array) -> tuple[float, float]:
     return lowest, highest
 
 
-def _symmetric(matrix: Any, name: str) -> tuple[Any, tuple[Alteration, ...]]:
+def _symmetric(matrix: Any, name: str) -> tuple[Any, tuple[str, ...]]:
     """Return a given matrix without the asymmetry that rounding explains, and what was altered; more is refused."""
     xp = namespace_of(matrix)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
@@ -173,7 +162,7 @@ def _symmetric(matrix: Any, name: str) -> tuple[Any, tuple[Alteration, ...]]:
             f"{name} is not symmetric: entries differ from their mirror by up to {asymmetry:.3g}; a kernel matrix is "
             "symmetric, and (K + K.T) / 2 makes it so if the difference is rounding"
         )
-    return (matrix + matrix.T) / 2.0, (Alteration("symmetrised", asymmetry, "rounding of the given matrix"),)
+    return (matrix + matrix.T) / 2.0, (f"symmetrised ({asymmetry:.2e}): rounding of the given matrix",)
 
 
 def has_room_for_matrix(kernel: Kernel, X: Any) -> bool:
@@ -190,7 +179,7 @@ class Gram(KernelOperator):
     Build one with :meth:`of` (a kernel on points) or :meth:`from_matrix` (a matrix from elsewhere).
     """
 
-    def __init__(self, matrix: Any, kernel: Kernel | None = None, alterations: tuple[Alteration, ...] = ()) -> None:
+    def __init__(self, matrix: Any, kernel: Kernel | None = None, alterations: tuple[str, ...] = ()) -> None:
         self.kernel = kernel
         self.alterations = alterations
         self._diagonal: Array = diagonal_of(matrix)
@@ -358,15 +347,15 @@ class Gram(KernelOperator):
         facts = [("kernel", "a given matrix" if self.kernel is None else repr(self.kernel))]
         ranks = "".join(f", rank {c.rank} kept at cut-off {c.cutoff:.1e}" for c in self._coordinates.values())
         facts.append(("Gram matrix", f"{self.n} x {self.n}{ranks}"))
-        facts += [("alteration", str(alteration)) for alteration in self.alterations]
+        facts += [("alteration", alteration) for alteration in self.alterations]
         facts += [("computed by", where_it_lives(self._store))] if is_device_array(self._store) else []
         return tuple(facts)
 
     def _factorize_indefinite(self, ridge: Array) -> None:
         from scipy.linalg.lapack import dsytrf, dsytrf_lwork
 
-        what, why = "symmetric indefinite factorisation", "K + diag(1/(gamma v)) has no Cholesky factor"
-        self.alterations += (Alteration(what, self._warn_if_indefinite(), why),)
+        what, smallest = "symmetric indefinite factorisation", self._warn_if_indefinite()
+        self.alterations += (f"{what} ({smallest:.2e}): K + diag(1/(gamma v)) has no Cholesky factor",)
         lwork, _ = dsytrf_lwork(self.n, lower=1)
         matrix = np.asfortranarray(self._store + np.diag(ridge))
         with blas_threads(self.n):
@@ -393,7 +382,7 @@ class Gram(KernelOperator):
                 return
         smallest = self._warn_if_indefinite()
         self.negative = float("inf")
-        self.alterations += (Alteration(_INDEFINITE, smallest, "smallest eigenvalue of K"),)
+        self.alterations += (f"{_INDEFINITE} ({smallest:.2e}): smallest eigenvalue of K",)
 
     def _is_definite(self, lift: float) -> bool:
         try:
@@ -405,7 +394,7 @@ class Gram(KernelOperator):
     def _warn_if_indefinite(self) -> float:
         values = to_numpy(namespace_of(self._store).linalg.eigvalsh(self._store))
         smallest = float(values[0])
-        recorded = any(alteration.what == _INDEFINITE for alteration in self.alterations)  # or of a larger one
+        recorded = any(alteration.startswith(_INDEFINITE) for alteration in self.alterations)  # or of a larger one
         explained = max(_ROUNDED_SINGLE * float(np.abs(values).max()), self.cancelled)
         if smallest < -explained and not recorded:
             warnings.warn(

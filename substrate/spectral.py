@@ -35,7 +35,6 @@ from substrate.arrays import Array
 from substrate.certificates import NO_BOUND, PROVED, Certificate, Row
 from substrate.errors import DataError
 from substrate.kernels import Kernel
-from substrate.least_squares.kernel_products import expansion_values
 from substrate.numbers import Double, at_most, rank_cutoff, relative_rounding
 from substrate.streaming.rows import Source
 from substrate.threads import blas_threads
@@ -596,7 +595,7 @@ class View:
 
     def scores(self, X: Any, support_values: Array, bias: Array) -> Array:
         """Return the scores of rows of this view."""
-        return expansion_values(self.kernel, self.points, support_values, bias, X)
+        return self.kernel.expansion_values(self.points, support_values, bias, X)
 
 
 def view_of(kernel: Kernel, X: Any) -> View:

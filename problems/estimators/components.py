@@ -29,7 +29,6 @@ from substrate.arrays import (
 from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
-from substrate.least_squares.kernel_products import expansion_values
 from substrate.reduced import Basis
 from substrate.reduced.choice import chosen_basis
 from substrate.spectral import (
@@ -412,7 +411,7 @@ class KernelSpectralClustering(ClusterMixin, KernelComponents):
         check_is_fitted(self)
         rows = self._new_points(X)
         scores, points = self._evaluate(rows), None if self.kernel_.pairwise else self.support_vectors_
-        degrees = expansion_values(self.kernel_, points, np.ones(self.support_.size), 0.0, rows, self.support_)
+        degrees = self.kernel_.expansion_values(points, np.ones(self.support_.size), 0.0, rows, self.support_)
         return balanced_line_fit(scores, degrees, CodeBook(self.code_book_).assign(scores), max(self.n_clusters_, 2))
 
     def _facts(self, kernel: Kernel, clusters: int) -> Facts:

@@ -56,7 +56,6 @@ from substrate.gram import Gram
 from substrate.ingredients.zero_sum import zero_sum_row
 from substrate.kernels import Kernel
 from substrate.least_squares.border import Border
-from substrate.least_squares.kernel_products import expansion_values
 from substrate.losses import Huber, Loss, RowLoss, SquaredHinge
 from substrate.numbers import Double
 from substrate.proof import Proof
@@ -385,7 +384,7 @@ class RowLossModel(LeavesOut):
         model, X = self.estimator, expansion.points
         if model.kernel_.pairwise:
             places = expansion.vectors if isinstance(expansion, BasisExpansion) else _used_rows(a)
-            return expansion_values(model.kernel_, None, model._coefficients(), self.unpenalised(X), X, places)
+            return model.kernel_.expansion_values(None, model._coefficients(), self.unpenalised(X), X, places)  # type: ignore[no-any-return]
         values: Array = self.evaluate(X)
         return values
 

@@ -26,7 +26,6 @@ from substrate.arrays import Array, is_sparse, non_negative, refuse_disguised, w
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import as_kernel
-from substrate.least_squares.kernel_products import expansion_values
 from substrate.least_squares.robust_weights import check_choice
 from substrate.spectral import (
     Pairs,
@@ -121,7 +120,7 @@ class TwoViews(KernelComponents):
         Y = _second_view(y)
         if Y.shape[1] != self.y_vectors_.shape[1]:
             raise DataError(f"y has {Y.shape[1]} columns, this model was fitted to {self.y_vectors_.shape[1]}")
-        return scores, expansion_values(self.y_kernel_, self.y_vectors_, self.y_support_values_, self.y_bias_, Y)
+        return scores, self.y_kernel_.expansion_values(self.y_vectors_, self.y_support_values_, self.y_bias_, Y)
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit, and return the scores of X."""

@@ -45,7 +45,8 @@ from substrate.errors import DataError, DeclarationError
 from substrate.kernels.derivatives import Orders, checked_orders, split_orders
 from substrate.kernels.distances import to_dense
 from substrate.kernels.integrals import checked_boxes, volumes
-from substrate.numbers import ROUNDED_ONCE, Double, add_roundings
+from substrate.numbers import ROUNDED_ONCE, Double, add_roundings, block_length
+from substrate.threads import blas_threads
 from substrate.values import Value
 
 __all__ = [
@@ -395,6 +396,36 @@ class Kernel(Value, ABC):
             f"{self!r} has no derivatives in its scales: their formula is not known; take a kernel of this package, "
             "give its class a `_scale_gradient`, or search without derivatives"
         )
+
+    def expansion_values(self, points: Any, a: Array, b: Any, X: Any, columns: Any = None) -> Array:
+        """Return sum_i a_i k(x_i, x) + b for every row x of X, in memory that does not grow with the rows.
+
+        ``a`` has one column per output, or none. ``points`` are the x_i. A precomputed kernel has none: its rows X hold
+        kernel values, of the x_i in ``columns``. On the host sums are formed in blocks, too: less is lost than in one.
+        """
+        result: Array = zeros_beside(a, (X.shape[0], *a.shape[1:]))
+        is_on_device, xp = is_device_array(X), namespace_of(a)
+        if a.shape[0] == 0:  # only the bias is left
+            result += b
+            return result
+        buffer = None if is_on_device else np.empty((256, a.shape[0]))
+        with blas_threads(a.shape[0]):
+            for rows in blocks_beside(a, X.shape[0], a.shape[0]):
+                rows_of_X = X[rows, :]
+                if self.pairwise and columns is not None:
+                    rows_of_X = take_columns(rows_of_X, columns)
+                if buffer is None:
+                    columns_of_X = a if points is None else points  # of a matrix only the number of columns matters
+                    result[rows, ...] = self.evaluate(rows_of_X, columns_of_X, xp.float64) @ a
+                    continue
+                block = buffer[: rows.stop - rows.start]
+                self.fill(rows_of_X, points, block)
+                first, *others = strips(a.shape[0], block_length(a.shape[0]))
+                np.matmul(block[:, first], a[first], out=result[rows])
+                for terms in others:
+                    result[rows] += block[:, terms] @ a[terms]
+        result += b
+        return result
 
     def on(self, *columns: int) -> "Kernel":
         """Return this kernel restricted to the given columns of its input."""

@@ -38,7 +38,6 @@ from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.kernels.kernel import LEAST_DIAGONAL
 from substrate.least_squares.border import ONES, Border
-from substrate.least_squares.kernel_products import expansion_values
 from substrate.numbers import LEAST, Double, sum_rounding
 
 __all__ = [
@@ -270,5 +269,5 @@ def _bound_by_differences(problem: AnswerProblem, machine: Expansion, gram: Gram
 def _predict(problem: AnswerProblem, alpha: Array, bias: Array, slopes: Array | None) -> Array:
     """Return what predict returns for the points."""
     points = None if problem.kernel.pairwise else problem.X
-    values = expansion_values(problem.kernel, points, alpha, bias, problem.X)
+    values = problem.kernel.expansion_values(points, alpha, bias, problem.X)
     return np.asarray(values + problem.border.slope_values(slopes))

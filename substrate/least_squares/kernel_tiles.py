@@ -10,20 +10,44 @@ What computed the support values does not matter for the bound of their answer
 after which it is computed anew and the next run begins: refinement, which contracts while
 :math:`\|E A^{-1}\| < 1`. A preconditioner changes the number of steps and not this. Where it does not contract, all
 products are computed in double precision from then on (:meth:`KernelTiles.use_accurate_products`).
+
+Every tile of the upper half is used twice, for its rows and, transposed, for its columns. On the host the strips of
+tiles are dealt out to a fixed number of sums, which as many threads as BLAS may use work on: the result does not depend
+on how many those are. A kernel of the user's may not be called by two threads at once, so it has one. On a device tiles
+are large, and one follows the other.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from threading import Event
 from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array, is_device_array, is_sparse, namespace_of, on_device_of, take_rows, to_numpy
+from substrate.arrays import (
+    Array,
+    is_device_array,
+    is_sparse,
+    namespace_of,
+    on_device_of,
+    strips,
+    take_rows,
+    to_numpy,
+    zeros_beside,
+)
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
-from substrate.kernels.tiled_product import Precision, tiled_product
 from substrate.operators import KernelOperator
+from substrate.threads import one_blas_thread, threads_for
 
 __all__ = ["KernelTiles"]
+
+#: Rows and columns of a tile: on the host in the cache, on a device enough to keep it busy.
+_HOST, _DEVICE = 512, 16384
+#: The same on the host for so many rows: tiles on the diagonal, half of whose values nobody needs, are few then.
+_WIDE, _MANY_ROWS = 1024, 20_000
+#: Sums that the strips of tiles on the host are dealt out to.
+_SUMS = 8
 
 
 class KernelTiles(KernelOperator):
@@ -92,6 +116,42 @@ class KernelTiles(KernelOperator):
             return np.asarray(to_numpy(self.kernel(left, right)))
         return self.kernel.values(left, right)
 
-    def _tiled(self, V: Array, precision: Precision) -> Array:
-        vectors = on_device_of(self.points, np.ascontiguousarray(V))
-        return np.asarray(to_numpy(tiled_product(self.kernel, self.points, vectors, precision)))
+    def _tiled(self, V: Array, precision: str) -> Array:
+        """Return K V in double precision: sums over the tiles of products in the given precision."""
+        xp, n, stop = namespace_of(self.points), self.n, Event()
+        dtype = getattr(xp, precision)
+        vectors = xp.astype(on_device_of(self.points, np.ascontiguousarray(V)), dtype, copy=False)
+
+        def add_strips(which: slice, side: int) -> Any:
+            """Return the sum of the products of some strips of tiles, each used for its rows and for its columns."""
+            tiles = list(strips(n, side))
+            out = zeros_beside(self.points, (n, vectors.shape[1]))
+            # of every thread; what is not finite never counts as converged
+            with np.errstate(over="ignore", invalid="ignore"):
+                for number in range(len(tiles))[which]:
+                    rows = tiles[number]
+                    own = self.points[rows, :]
+                    for columns in tiles[number:]:
+                        if stop.is_set():
+                            return out
+                        tile = self.kernel.evaluate(own, self.points[columns, :], dtype)
+                        out[rows, :] += tile @ vectors[columns, :]
+                        if columns.start > rows.start:
+                            out[columns, :] += tile.T @ vectors[rows, :]
+            return out
+
+        if is_device_array(self.points):
+            return np.asarray(to_numpy(add_strips(slice(None), _DEVICE)))
+        side = _HOST if n < _MANY_ROWS else _WIDE
+        count = threads_for(n) if self.kernel.trusted else 1
+        with one_blas_thread(), ThreadPoolExecutor(count) as workers:
+            shares = [slice(first, None, _SUMS) for first in range(_SUMS)]
+            parts = [workers.submit(add_strips, share, side) for share in shares]
+            try:
+                total: Array = parts[0].result()
+                for part in parts[1:]:
+                    total = total + part.result()
+            except BaseException:  # an interrupt does not wait for the remaining tiles
+                stop.set()
+                raise
+        return total

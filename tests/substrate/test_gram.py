@@ -186,10 +186,8 @@ def test_asymmetry_of_rounding_is_averaged_and_recorded(make):
     gram = make(K)
     assert_array_equal(gram.matrix, (K + K.T) / 2.0)
     (alteration,) = gram.alterations
-    assert alteration.what == "symmetrised"
-    assert_allclose(alteration.size, 1e-13, rtol=1e-2)
-    assert ("alteration", str(alteration)) in gram.record()
-    assert str(alteration).startswith("symmetrised (1.00e-13)")
+    assert ("alteration", alteration) in gram.record()
+    assert alteration.startswith("symmetrised (1.00e-13)")
 
 
 @pytest.mark.parametrize(
@@ -219,8 +217,7 @@ def test_an_indefinite_matrix_warns_is_recorded_and_solved_all_the_same():
     assert_array_equal(gram.matrix, K)
     assert_allclose(gram.product(B), K @ B, rtol=1e-12, atol=1e-13)
     (alteration,) = gram.alterations
-    assert alteration.what == "symmetric indefinite factorisation"
-    assert_allclose(alteration.size, -0.5, rtol=1e-9)
+    assert alteration.startswith("symmetric indefinite factorisation (-5.00e-01)")
     assert "has no Cholesky factor" in dict(gram.record())["alteration"]
 
 

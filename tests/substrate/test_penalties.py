@@ -7,7 +7,6 @@ from exact_l1 import exact_l1_distance
 from substrate.certificates import Tolerance
 from substrate.fits.l1 import solve_l1, zeta_max
 from substrate.kernels import RBF, Laplacian, Linear, Polynomial
-from substrate.least_squares.kernel_products import expansion_values
 from substrate.penalties import DoubleColumns, OneNorm, accuracy_of
 
 TOLERANCE = Tolerance(1e-6, 1.0, 0.0)
@@ -32,7 +31,7 @@ def test_certificate_and_proof_bound_the_exact_distance(seed):
     zeta = zeta_max(kernel(X), y) * 10.0 ** rng.uniform(-4, 0)
     best = solve_l1(kernel(X), y, zeta)
     a = best.coefficients * (1.0 + rng.choice([0.0, 0.0, 1e-10, 1e-3]) * rng.normal(size=n))
-    fitted = expansion_values(kernel, X, a, best.bias, X)
+    fitted = kernel.expansion_values(X, a, best.bias, X)
     true = exact_l1_distance(kernel, X, y, zeta, best.coefficients, fitted)
     if true is None:
         pytest.skip("the support of the solver is not that of the optimum")

@@ -31,7 +31,6 @@ from substrate.certificates import Accuracy, Certificate, Tolerance, power_of_tw
 from substrate.errors import DataError
 from substrate.fits.l1 import l1_rows, solve_l1, zeta_max
 from substrate.kernels import Kernel
-from substrate.least_squares.kernel_products import expansion_values
 from substrate.penalties import DoubleColumns, OneNorm, accuracy_of
 from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.penalties import prove_l1
@@ -111,7 +110,7 @@ class L1Machine:
         (used,) = np.nonzero(a)
         points = None if columns.kernel.pairwise else columns.points[used]
         numbers = columns.points[used] if columns.kernel.pairwise else used
-        fitted = expansion_values(columns.kernel, points, a[used], b, columns.X, numbers)
+        fitted = columns.kernel.expansion_values(points, a[used], b, columns.X, numbers)
         return replace(self, a=a, b=b, fitted=fitted, facts=(("solver", f"exact path, {len(solved.path)} knots"),))
 
     def zeta_max(self) -> float:
@@ -231,7 +230,7 @@ class L1Model(Model):
         if not model.kernel_.pairwise:
             return self.evaluate(given.X)
         support = np.searchsorted(given.numbers, model.support_)
-        return expansion_values(model.kernel_, None, model._coefficients(), model.bias_, given.X, support)
+        return model.kernel_.expansion_values(None, model._coefficients(), model.bias_, given.X, support)  # type: ignore[no-any-return]
 
     def basis_points(self, given: WeightedRows) -> Any:
         """Return the points of the basis, or the numbers of its columns among rows of positive weight; None: all."""

@@ -50,7 +50,6 @@ from substrate.certificates import Certificate, Row, accuracy_of_outputs, warn_u
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
-from substrate.least_squares.kernel_products import expansion_values
 from substrate.least_squares.saddle_system import target_unit
 from substrate.numbers import relative_rounding
 from substrate.proof import Proof, tolerance_in_balls
@@ -415,7 +414,7 @@ class BasisModel(LeavesOut):
         if kernel.pairwise:
             points, X = data.weighed.own_numbers(model.support_), X.toarray() if is_sparse(X) else X
             basis = X[points]
-            fitted = expansion_values(kernel, None, model._coefficients(), model.bias_, X, points)
+            fitted = kernel.expansion_values(None, model._coefficients(), model.bias_, X, points)
             kept = kept_vectors(basis[:, points], self.columns()[0])
         else:
             points = basis = to_numpy(model.support_vectors_)

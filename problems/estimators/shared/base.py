@@ -40,7 +40,6 @@ from substrate.certificates import ACCURATE, Certificate, accuracy_of_outputs
 from substrate.errors import DataError
 from substrate.kernels import Categorical, Kernel, Scaled, as_kernel
 from substrate.kernels.widths import spreads_of
-from substrate.least_squares.kernel_products import expansion_values
 from substrate.streaming.rows import streams
 
 if TYPE_CHECKING:
@@ -426,7 +425,7 @@ class KernelEstimator(BaseEstimator):
     def _fitted_values(self, X: Any) -> Array:
         """Return what predict returns for the rows of the fit, checked by the caller and without weights of zero."""
         if self.kernel_.pairwise:
-            return expansion_values(self.kernel_, None, self._coefficients(), self._model.unpenalised(X), X)
+            return self.kernel_.expansion_values(None, self._coefficients(), self._model.unpenalised(X), X)
         return self._evaluate(X)
 
 

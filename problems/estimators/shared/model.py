@@ -25,7 +25,6 @@ from substrate.arrays import Array, namespace_of, non_negative, on_device_of, ro
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel, Restricted, as_kernel
 from substrate.least_squares.border import ONES, Border
-from substrate.least_squares.kernel_products import expansion_values
 from substrate.reduced.linear_columns import columns_of
 from substrate.streaming.passes import each_block
 from substrate.streaming.rows import Block, source_of
@@ -195,7 +194,7 @@ class Model:
         model = self.estimator
         kernel, support = model.kernel_, model.support_
         points = None if kernel.pairwise else model.support_vectors_
-        return expansion_values(kernel, points, model._coefficients(), self.unpenalised(X), X, support)
+        return kernel.expansion_values(points, model._coefficients(), self.unpenalised(X), X, support)  # type: ignore[no-any-return]
 
     def evaluate_stream(self, X: Any) -> Array:
         """Return the predictions of rows that are read in passes, checked against the columns of the fit."""

@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from problems import LSSVMRegressor
 from substrate.arrays import Array
 from substrate.errors import DeclarationError
-from substrate.kernels import RBF, Foreign, Laplacian, Linear, Matern, Polynomial, Precomputed, tiled_product
-from substrate.least_squares import conjugate_gradient, preconditioner
+from substrate.kernels import RBF, Foreign, Laplacian, Linear, Matern, Polynomial, Precomputed
+from substrate.least_squares import conjugate_gradient, kernel_tiles, preconditioner
 from substrate.least_squares.conjugate_gradient import solve_by_conjugate_gradients
 from substrate.least_squares.kernel_tiles import KernelTiles
 from substrate.least_squares.preconditioner import sample_rows
@@ -43,7 +43,7 @@ def test_the_number_of_threads_does_not_change_a_bit(monkeypatch):
     tiles = KernelTiles(RBF(2.0), X)
     products = []
     for count in (1, 2, 5):
-        monkeypatch.setattr(tiled_product, "threads_for", lambda order, count=count: count)
+        monkeypatch.setattr(kernel_tiles, "threads_for", lambda order, count=count: count)
         products.append(tiles.product(V))
     with one_blas_thread():
         products.append(tiles.product(V))
@@ -57,7 +57,7 @@ def test_an_interrupt_ends_a_product_at_the_next_tile(monkeypatch):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        tiled_product.tiled_product(Interrupting(1.0), X, V, "float64")
+        KernelTiles(Interrupting(1.0), X).accurate_product(V)
 
 
 @pytest.mark.parametrize("place", ["numpy", "torch", "strict"])
