@@ -533,13 +533,15 @@ class _Walk:
         rate, dt = np.concatenate([v, -v]), np.zeros(self.d)
         dt[self.block[self.active]] = rate[self.active]
         rate -= dt.take(self.block)
+        if not np.isfinite(rate).all():  # rows that rounding cannot tell apart
+            return "", -1, math.inf, rate, dt
         draw = float(self.chance.uniform()) if still > _STEEPEST else -1.0
         speed, longest = math.sqrt(float(du @ du)), math.inf
         (fall,) = np.nonzero(slope < -_FLAT)
         room = np.maximum(self.eta[fall], 0.0)
         if fall.size:
             longest = float(((room + _MARGIN * self.rho) / -slope[fall]).min())
-        (near,) = np.nonzero(self.slack <= longest * rate if math.isfinite(longest) else rate > 0.0)  # few
+        (near,) = np.nonzero(self.slack <= longest * rate if fall.size else rate > 0.0)  # few
         near = near[rate[near] > speed * self.least[near]]
         gaps = np.maximum(self.slack[near], 0.0)
         step = min(longest, float(((gaps + _MARGIN * self.t.max()) / rate[near]).min())) if near.size else longest
