@@ -100,14 +100,6 @@ class EnclosedKernel:
     matrix: Any
 
     @classmethod
-    def stored(cls, gram: Gram, X: Any) -> "EnclosedKernel":
-        """Return the matrix of a fit, whose values have one rounding constant; it costs no kernel values."""
-        if gram.kernel is None or gram.kernel.pairwise or not gram.kernel.trusted:
-            return cls.of(gram, X)
-        roots = np.sqrt(gram.diagonal)
-        return cls(Double(np.asarray(gram.matrix), float(gram.kernel.rounding(X)) * roots[:, None] * roots))
-
-    @classmethod
     def of(cls, gram: Gram, X: Any) -> "EnclosedKernel":
         """Return the values of a kernel from differences of the points; those of a given matrix are exact, and lifted
         on the diagonal by as much as they may be indefinite.

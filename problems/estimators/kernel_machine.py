@@ -9,7 +9,7 @@ quantiles, expectiles, tubes, the hinge and the logistic loss are solved, bounde
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple, Self
@@ -29,13 +29,11 @@ from substrate import losses as loss_values
 from substrate.arrays import Array, check_memory, positive
 from substrate.balls import Balls
 from substrate.bounds import (
-    ABOUT_MEAN,
     FORMULA,
     BasisPoint,
     EnclosedKernel,
     ExpansionPoint,
     Point,
-    RowBound,
     RowMachine,
     bound_rows,
     optimality_rows,
@@ -112,10 +110,9 @@ class RowExpansion:
         g = losses.limit_slopes(-point.u)
         return -g, g
 
-    def enclose(self, coefficients: Array) -> Iterator[Point]:
-        """Yield K a with the matrix of the fit, and then with kernel values from differences."""
-        yield ExpansionPoint(EnclosedKernel.stored(self.gram, self.points), coefficients)
-        yield ExpansionPoint(EnclosedKernel.of(self.gram, self.points), coefficients)
+    def enclose(self, coefficients: Array) -> Point:
+        """Return K a with kernel values from differences."""
+        return ExpansionPoint(EnclosedKernel.of(self.gram, self.points), coefficients)
 
     def enclose_in_balls(self, coefficients: Array) -> Point:
         """Return K a in balls."""
@@ -175,9 +172,9 @@ class BasisExpansion:
         """Return the coefficients of the vectors, from those of the features, and the slopes."""
         return np.asarray(self.transform @ point.u), losses.limit_slopes(point.g)
 
-    def enclose(self, coefficients: Array) -> Iterator[Point]:
-        """Yield the function with kernel values from differences."""
-        yield BasisPoint(*self._enclosed, self.transform, coefficients)
+    def enclose(self, coefficients: Array) -> Point:
+        """Return the function with kernel values from differences."""
+        return BasisPoint(*self._enclosed, self.transform, coefficients)
 
     def enclose_in_balls(self, coefficients: Array) -> Point:
         """Return the function in balls."""
@@ -244,11 +241,8 @@ class StoredRows:
         if self.expansion.refusal:
             return (), (*facts, (NO_BOUND, self.expansion.refusal))
         tolerance = Tolerance.of_page(self.y, self.weights, self._share)
-        enough, bound = tolerance.largest_radius, RowBound(math.inf, ABOUT_MEAN, math.inf)
-        for point in self.expansion.enclose(self.coefficients):
-            bound = min(bound, bound_rows(self.machine, point, self.g, enough))
-            if bound.radius <= enough:
-                break
+        point = self.expansion.enclose(self.coefficients)
+        bound = bound_rows(self.machine, point, self.g, tolerance.largest_radius)
         lift = "".join(f" with {text}" for name, text in facts if name == "lift")
         row = tolerance.row(bound.radius, FORMULA, f"{bound.about}{lift}")
         rows = optimality_rows(self.machine, -self.g, self.machine.fitted, bound.gap, self.y, _CHECKED)

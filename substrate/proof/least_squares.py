@@ -47,7 +47,6 @@ __all__ = [
     "ball_derivatives",
     "ball_matrix",
     "points_of",
-    "proof_of",
     "prove_bound",
     "prove_expansion",
     "prove_kept_columns",
@@ -159,18 +158,12 @@ def prove_bound(bound: Callable[[], Any], tolerance: Tolerance, bits: int) -> Pr
                 bound_found = bound().value
             except ZeroDivisionError:  # a matrix of balls that may be singular
                 bound_found = ball(float("nan"))
-            proof = proof_of(bound_found, tolerance, bits)
+            accuracy = above(bound_found)
+            proof = Proof.of(accuracy, tolerance, bits, "" if np.isfinite(accuracy) else f"{bits} bits are not enough")
             wide = not bound_found.is_finite() or bool(bound_found.rad() > _WIDE * abs(bound_found.mid()))
         if proof.proved or not wide or 2 * bits > _MOST_BITS:
             return proof
         bits *= 2
-
-
-def proof_of(bound: Any, tolerance: Tolerance, bits: int, about: str = "fitted values") -> Proof:
-    """Return the record of a bound in balls."""
-    accuracy = above(bound)
-    reason = "" if np.isfinite(accuracy) else f"{bits} bits are not enough"
-    return Proof.of(accuracy, tolerance, bits, reason, about)
 
 
 def prove_reduced(
@@ -208,10 +201,9 @@ def _fit_exactly(Z: Balls, K: Balls, y: Array, gamma: float, v: Array) -> Balls:
 _COLUMN_BITS = 256
 
 
-def prove_kept_columns(
-    kernel: Kernel, X: Any, machine: ColumnMachine, fitted: Array, tolerance: Tolerance, *, bits: int = _COLUMN_BITS
-) -> Proof:
+def prove_kept_columns(kernel: Kernel, X: Any, machine: ColumnMachine, fitted: Array, tolerance: Tolerance) -> Proof:
     """Return the proof for one machine of the rows X; ``fitted`` is what predict returned for them."""
+    bits = _COLUMN_BITS
     with precision(bits):
         try:
             kept = machine.columns if kernel.pairwise else X[machine.columns]

@@ -34,7 +34,7 @@ operations where all entries would cost N^3.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -57,7 +57,6 @@ __all__ = [
     "Influence",
     "KernelInfluence",
     "LeftOutMachines",
-    "ShiftBlock",
     "kernel_influence",
     "predict_copies",
 ]
@@ -197,17 +196,6 @@ def kernel_influence(
     )
 
 
-class ShiftBlock(NamedTuple):
-    """A block of new points: which they are, with f(x), what leaving out each row adds to it, and, where asked for, the
-    deviation of the error at x over that at the row, both of the machine without the row.
-    """
-
-    block: slice
-    fitted: Array
-    shifts: Array
-    stretches: Array | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class LeftOutMachines:
     """One output: the influence of the rows, their support values and left-out residuals, and 1/(gamma v) of each."""
@@ -226,20 +214,6 @@ class LeftOutMachines:
         """Yield the new points block by block, with c, which is the caller's to overwrite, and p."""
         for block in blocks_beside(self.residuals, int(X.shape[0]), self.n):
             yield block, *self.influence.at(self.influence.represent(X[block, :]), diagonal[block])
-
-    def shifts(self, X: Any, diagonal: Array, fitted: Array, studentised: bool = False) -> Iterator[ShiftBlock]:
-        r"""Yield :math:`f^{(-i)}(x) - f(x)`, one column per row, and, where ``studentised``, :math:`s_i(x) / s_i(x_i)`.
-
-        The machine without row i has :math:`p^{(-i)}(x) = p(x) + c_i^2 / B_{ii}`, B the lower block of :math:`M^{-1}`,
-        and the error at x of a target with the weight of that row the variance :math:`s_i^2(x) = p^{(-i)}(x) + D_{ii}`
-        in units of its own, which is :math:`1 / B_{ii}` at the row itself: the ratio is
-        :math:`\sqrt{B_{ii} (p(x) + D_{ii}) + c_i^2}`.
-        """
-        B, xp = self.influence.diagonal, namespace_of(self.residuals)
-        for block, c, p in self.blocks(X, diagonal):
-            stretches = xp.sqrt(B * (p[:, None] + self.ridge) + c * c) if studentised else None
-            c *= -self.residuals
-            yield ShiftBlock(block, fitted[block], c, stretches)
 
     def lines(self, X: Any) -> Array:
         """Return the influence of every row on f(x), the derivative in its target, one line per new point."""

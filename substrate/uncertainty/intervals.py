@@ -52,7 +52,7 @@ or with n - m in the place of n - 1 where m columns are not penalised (:mod:`~su
 
 import math
 import numbers
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -62,7 +62,7 @@ from substrate.arrays import Array, blocks_beside, namespace_of, partition, to_n
 from substrate.errors import DataError, DeclarationError
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.saddle_system import target_unit
-from substrate.uncertainty.influence import LeftOutMachines, ShiftBlock
+from substrate.uncertainty.influence import LeftOutMachines
 
 __all__ = [
     "conformal_ends",
@@ -72,7 +72,6 @@ __all__ = [
     "jackknife_plus",
     "kth_smallest",
     "noise_of_targets",
-    "plus_ends",
     "rank",
     "split_ends",
 ]
@@ -112,23 +111,13 @@ def jackknife_plus(machines: LeftOutMachines, fitted: Array, X: Any, diagonal: A
 
     :place [Barber2021]_ jackknife+: the interval from left-out machines and residuals
     """
-    return plus_ends(machines.shifts(X, diagonal, fitted), machines.residuals, int(X.shape[0]), coverage)
-
-
-def plus_ends(blocks: Iterable[ShiftBlock], residuals: Array, n_points: int, coverage: Any) -> Array:
-    """Return the ends of jackknife+ from predictions without each row, and the left-out residuals of the rows.
-
-    Where the blocks have stretches, a score is the residual over the deviation that the machine without the row states
-    there, and is multiplied by that at the new point: the theorem is about any score by which a machine orders targets
-    ([Gupta2022]_).
-    """
-    n = int(residuals.shape[0])
+    residuals, n = machines.residuals, machines.n
     k, size = rank(coverage, n), namespace_of(residuals).abs(residuals)
-    ends = zeros_beside(residuals, (n_points, 2))
-    for block, f, shifts, stretches in blocks:
-        reach = size if stretches is None else size * stretches
-        ends[block, 0] = f + kth_smallest(shifts - reach, n + 1 - k)
-        ends[block, 1] = f + kth_smallest(shifts + reach, k)
+    ends = zeros_beside(residuals, (int(X.shape[0]), 2))
+    for block, c, _ in machines.blocks(X, diagonal):
+        c *= -residuals
+        ends[block, 0] = fitted[block] + kth_smallest(c - size, n + 1 - k)
+        ends[block, 1] = fitted[block] + kth_smallest(c + size, k)
     return ends  # type: ignore[no-any-return]
 
 

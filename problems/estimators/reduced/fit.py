@@ -138,26 +138,17 @@ class ReducedFit:
 
 
 def prepare(
-    kernel: Kernel,
-    data: FitData,
-    choice: Basis,
-    lam: float,
-    basis: ChosenBasis | None = None,
-    *,
-    independent: bool = True,
-    linear: LinearColumns | None = None,
+    kernel: Kernel, data: FitData, choice: Basis, lam: float, *, linear: LinearColumns | None = None
 ) -> PreparedRows:
-    """Choose the basis, unless it is given, and factor its kernel matrix, where the rows are.
+    """Choose the basis and factor its kernel matrix, where the rows are.
 
-    With ``independent`` a rule chooses no vectors that are in the span of the others up to rounding. ``linear`` are
-    columns that are not penalised.
+    A rule chooses no vectors that are in the span of the others up to rounding. ``linear`` are columns that are not
+    penalised.
     """
     source, whole = data.source, None
     if kernel.pairwise:
         whole, source = _given_matrix(kernel, source)
-    independent = independent and basis is None and isinstance(choice.rule, str)
-    if basis is None:
-        basis = chosen_basis(data.weighed.renumber(choice), kernel, source, lam)
+    basis = chosen_basis(data.weighed.renumber(choice), kernel, source, lam)
     n = basis.size
     advice = "take a smaller basis.n, a more reduced set."
     room_on_device(basis.points, 56.0 * n * n, f"the sums over {n} basis vectors", advice)
@@ -166,7 +157,7 @@ def prepare(
         Gram.of(kernel, source.take_rows(np.arange(source.n_rows)))
     gram = _basis_gram(kernel, whole, basis)
     kept = independent_vectors(to_numpy(gram.matrix))
-    if independent and 0 < kept.size < n:
+    if isinstance(choice.rule, str) and 0 < kept.size < n:
         basis = basis.keep(kept)
         gram = _basis_gram(kernel, whole, basis)
         kept = np.arange(basis.size)
