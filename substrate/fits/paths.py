@@ -73,6 +73,8 @@ _GAP, _VARIATION_GAP = 1e-9, 1e-7
 _FINISH = 1e-6
 #: A rate below this share of its row's norm is rounding: the row depends on those in use.
 _FLAT = 1e-10
+#: The rate at which a row that may not enter would have to; finite, since a point at rest is multiplied by it.
+_NEVER = 1e150
 #: Residual length of a row, as a share of the longest row, that is neglected in slopes.
 _CUT = 1e-12
 #: By how much the ratio test lets levels and multipliers be exceeded, relative to their sizes.
@@ -424,10 +426,10 @@ class _Walk:
     def _allow(self, left: int) -> None:
         """Allow all rows to enter but the active ones, and one that has just left."""
         self.least = self.flat.copy()
-        self.least[self.active] = np.inf
+        self.least[self.active] = _NEVER
         self.left = left
         if left >= 0:
-            self.least[left] = np.inf
+            self.least[left] = _NEVER
 
     def _record(self) -> None:
         self.knots.append((self.rho, self.u.copy(), self.t.copy(), self.active, np.maximum(self.eta, 0.0)))
@@ -533,8 +535,6 @@ class _Walk:
         rate, dt = np.concatenate([v, -v]), np.zeros(self.d)
         dt[self.block[self.active]] = rate[self.active]
         rate -= dt.take(self.block)
-        if not np.isfinite(rate).all():  # rows that rounding cannot tell apart
-            return "", -1, math.inf, rate, dt
         draw = float(self.chance.uniform()) if still > _STEEPEST else -1.0
         speed, longest = math.sqrt(float(du @ du)), math.inf
         (fall,) = np.nonzero(slope < -_FLAT)
@@ -561,7 +561,7 @@ class _Walk:
 
     def _enter(self, row: int) -> None:
         """Make a row active, unless it depends on the active ones."""
-        self.least[row] = np.inf
+        self.least[row] = _NEVER
         n = self.active.size
         if self._append(n, self._rows(np.array([row]))[0], self.block[row]):
             self.active, self.eta = np.append(self.active, row), np.append(self.eta, 0.0)
