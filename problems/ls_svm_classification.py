@@ -26,6 +26,7 @@ non-symmetric.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import cvxpy as cp
@@ -36,7 +37,7 @@ from substrate.arrays import Array, positive, row_weights
 from substrate.certificates import Accuracy, Row, gap_row
 from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.optimality_conditions import prove_saddle
-from substrate.declarations.regression_page import RegressionData, least_squares_accuracy
+from substrate.declarations.regression_page import RegressionData, least_squares_accuracy, optimality_rows
 from substrate.ingredients import (
     classification_fit,
     error_row,
@@ -106,19 +107,7 @@ def _primal(data: _LabelData) -> Declared:
     problem = cp.Problem(cp.Minimize(norm.term + errors.term), [fit.constraint])
     values = {"support_values": lambda: fit.multiplier, "bias": lambda: b.value, "errors": lambda: e.value}
 
-    def rows(tolerance: float) -> tuple[Row, ...]:
-        alpha, ridge = fit.multiplier, 1.0 / (gamma.value * v)
-        w_of_alpha = R.T @ (y * alpha)
-        primal = (float(norm.term.value), float(errors.term.value))
-        dual = (float(alpha.sum()), -0.5 * float(w_of_alpha @ w_of_alpha), -0.5 * float(alpha @ (ridge * alpha)))
-        return (
-            fit.row(tolerance),
-            errors.row(alpha, y, tolerance),
-            norm.row(y * alpha, tolerance, y / ridge),
-            zero_sum_row(y * alpha, tolerance, y / ridge, letter="y"),
-            gap_row(primal, dual, tolerance, 0.5 * float((1.0 / ridge).sum())),
-        )
-
+    rows = partial(optimality_rows, fit, norm, errors)
     return data.declare("LS-SVM classification (primal)", problem, {"gamma": gamma}, values, rows)
 
 

@@ -28,6 +28,7 @@ whenever :math:`K_{SS}` is, as on tied inputs.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import cvxpy as cp
@@ -36,12 +37,11 @@ import numpy as np
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.balls import Balls
-from substrate.certificates import Row, gap_row
 from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import basis_points
-from substrate.declarations.regression_page import RegressionData, within_solvers
+from substrate.declarations.regression_page import RegressionData, optimality_rows, within_solvers
 from substrate.gram import Gram
-from substrate.ingredients import regression_fit, squared_errors, squared_norm, zero_sum_row
+from substrate.ingredients import regression_fit, squared_errors, squared_norm
 from substrate.kernels import RBF, Precomputed
 from substrate.least_squares.robust_weights import check_choice
 from substrate.least_squares.saddle_system import ridge_of, target_unit
@@ -115,22 +115,10 @@ def _declare(data: RegressionData, features: Features, residuals: str) -> Declar
         "coefficients": lambda: features.coefficients(u.value[: features.rank]),
     }
 
-    def rows(tolerance: float) -> tuple[Row, ...]:
-        alpha, g = fit.multiplier, float(gamma.value)
-        pulls = g * v * y
-        dual = (float(y @ alpha), -0.5 * float(np.sum((Z.T @ alpha) ** 2)), -0.5 * float(alpha @ (alpha / v)) / g)
-        primal = (float(norm.term.value), float(errors.term.value))
-        return (
-            fit.row(tolerance),
-            errors.row(alpha, y, tolerance),
-            norm.row(alpha, tolerance, pulls),
-            zero_sum_row(alpha, tolerance, pulls),
-            gap_row(primal, dual, tolerance, 0.5 * float(y @ pulls)),
-        )
-
     def sizes(data: RegressionData) -> dict[str, float]:
         return {"weights": float(np.abs(Z.T @ data.pulls).max(initial=0.0))}
 
+    rows = partial(optimality_rows, fit, norm, errors)
     title = f"Reduced-basis LS-SVM ({residuals} residuals)"
     return data.declare(title, problem, {"gamma": gamma}, values, rows, sizes=sizes)
 

@@ -6,7 +6,6 @@ the points that the expansion is built on (:mod:`substrate.composition.span`) an
 """
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import cvxpy as cp
@@ -19,7 +18,7 @@ from substrate.composition.frames import Frame, coefficient_frame, feature_frame
 from substrate.composition.level import Substrate
 from substrate.composition.place_holders import PlaceHolder
 from substrate.composition.result import Further, KernelExpansion
-from substrate.composition.span import READ, Reading, SubstrateSpan, penalises, reading_of, value_of_holder
+from substrate.composition.span import READ, Reading, SubstrateSpan, penalises, reading_of
 from substrate.ingredients import zero_sum, zero_sum_row
 
 __all__ = ["CompiledSubstrate"]
@@ -172,10 +171,6 @@ class CompiledSubstrate:
             return rows
         signs = self.substrate.signs
         return np.asarray(rows * (signs[:, column] if signs.ndim == 2 else signs))
-
-    def write_back(self) -> None:
-        """Assign values to the user's place-holders, those of other machines and of later questions included."""
-        self.substrate.remember(partial(value_of_holder, self.span, self.coefficients(), self.bias()))
 
     def expansion(self) -> KernelExpansion:
         """Return the solution as plain numbers."""

@@ -9,7 +9,7 @@ formula of the kernel, whose derivatives are formed by the rules of differentiat
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from substrate.composition.linear_operators import (
     evaluation_points,
     inner_product_matrix,
 )
+from substrate.composition.result import Further
 from substrate.kernels import Kernel, Restricted, Scaled
 from substrate.kernels.distances import to_dense
 from substrate.numbers import at_most, relative_rounding
@@ -34,7 +35,6 @@ __all__ = [
     "BallTerms",
     "EvaluatedTerms",
     "ExpandedFunction",
-    "ExpansionTerm",
     "bound_sizes",
     "inner_product_sum",
     "plain_orders",
@@ -48,29 +48,19 @@ _BLOCK = 200_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ExpansionTerm:
-    """Points, the coefficients there, and what they belong to: f, its component ``part``, or an operator on it."""
-
-    points: Array
-    coefficients: Array
-    part: int | None = None
-    operator: Functional | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class ExpandedFunction:
     """One substrate's function as numbers: its expansion and its bias."""
 
     substrate: Any
-    terms: tuple[ExpansionTerm, ...]
+    terms: tuple[Further, ...]
     bias: float
 
     @classmethod
     def of(cls, expansion: Any) -> "ExpandedFunction":
         """Return one substrate's part of a solution as numbers."""
         s = expansion.substrate
-        first = ExpansionTerm(to_dense(s.X if s.basis is None else s.basis), np.asarray(expansion.coefficients))
-        further = [ExpansionTerm(to_dense(f.points), f.coefficients, f.part, f.operator) for f in expansion.further]
+        first = Further(to_dense(s.X if s.basis is None else s.basis), np.asarray(expansion.coefficients))
+        further = [replace(term, points=to_dense(term.points)) for term in expansion.further]
         return cls(s, (first, *further), float(np.asarray(expansion.b)))
 
     def squared_norm(self) -> float:
@@ -83,7 +73,7 @@ class ExpandedFunction:
         return total
 
 
-def bound_sizes(kernel: Kernel, terms: Sequence[ExpansionTerm]) -> tuple[float, float, int]:
+def bound_sizes(kernel: Kernel, terms: Sequence[Further]) -> tuple[float, float, int]:
     """Return the sum of the sizes of an expansion, the rounding of its inner products, and how many coefficients."""
     sizes, rounding, order = 0.0, 0.0, 0
     for term in terms:
@@ -100,13 +90,13 @@ def bound_sizes(kernel: Kernel, terms: Sequence[ExpansionTerm]) -> tuple[float, 
     return at_most(sizes), loss, sum(term.coefficients.size for term in terms)
 
 
-def square_rounding(kernel: Kernel, terms: Sequence[ExpansionTerm]) -> float:
+def square_rounding(kernel: Kernel, terms: Sequence[Further]) -> float:
     """What rounding may change in a'Ka of an expansion."""
     sizes, loss, count = bound_sizes(kernel, terms)
     return at_most((loss + relative_rounding(2.0 * count + 16.0)) * sizes) * sizes
 
 
-def inner_product_sum(kernel: Kernel, terms: Sequence[ExpansionTerm]) -> float:
+def inner_product_sum(kernel: Kernel, terms: Sequence[Further]) -> float:
     """Return a'Ka of an expansion, as it is computed."""
     square = 0.0
     for i, left in enumerate(terms):
@@ -124,7 +114,7 @@ def inner_product_sum(kernel: Kernel, terms: Sequence[ExpansionTerm]) -> float:
 class EvaluatedTerms:
     """An expansion in one kernel in double precision: its norm, rounded up, and derivatives with their rounding."""
 
-    def __init__(self, kernel: Kernel, terms: Sequence[ExpansionTerm]) -> None:
+    def __init__(self, kernel: Kernel, terms: Sequence[Further]) -> None:
         self.kernel, self.terms = kernel, terms
         # what the readings of the terms lose is in the rounding of each later value, too
         self.sizes, self.rounding, self.count = bound_sizes(kernel, terms)
@@ -151,7 +141,7 @@ class EvaluatedTerms:
 class BallTerms:
     """The same in ball arithmetic of the present precision."""
 
-    def __init__(self, kernel: Kernel, terms: Sequence[ExpansionTerm]) -> None:
+    def __init__(self, kernel: Kernel, terms: Sequence[Further]) -> None:
         self.kernel, self.terms = kernel, terms
         self.coefficients = Balls.exact(np.concatenate([term.coefficients for term in terms]))
         self.norm = (self.coefficients * (self.matrix() @ self.coefficients)).total().bound_root().upper()
@@ -191,9 +181,7 @@ def _is_plain(operator: Functional | None) -> bool:
     return only.at is None and not any(callable(c) or c != 1.0 for c in only.coefficients)
 
 
-def _sum_derivatives(
-    kernel: Kernel, points: Array, every: Sequence[dict[int, int]], term: ExpansionTerm
-) -> list[Array]:
+def _sum_derivatives(kernel: Kernel, points: Array, every: Sequence[dict[int, int]], term: Further) -> list[Array]:
     """Return derivatives of a term at points."""
     if _is_plain(term.operator):
         return _sum_by_columns(kernel, points, every, term, plain_orders(term.operator))
@@ -205,7 +193,7 @@ def _sum_derivatives(
 
 
 def _sum_by_columns(
-    kernel: Kernel, points: Array, every: Sequence[dict[int, int]], term: ExpansionTerm, right: dict[int, int]
+    kernel: Kernel, points: Array, every: Sequence[dict[int, int]], term: Further, right: dict[int, int]
 ) -> list[Array]:
     """Derivatives of a term, of a kernel on some columns by that kernel on them."""
     factor = 1.0

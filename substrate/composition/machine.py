@@ -378,15 +378,15 @@ class Machine:
 
     def _result(self, record: SolverRecord) -> Result:
         """Return the result at the present values of the variables and multipliers."""
-        for compiled in self._compiled:
-            compiled.write_back()
+        expansions = tuple(compiled.expansion() for compiled in self._compiled)
+        for expansion in expansions:
+            expansion.substrate.remember(expansion.value_of)
         self._warn_of_directions()
         for given_constraint, solved_constraint in zip(self._given, self._own, strict=True):
             for dual, solved_dual in zip(
                 given_constraint.dual_variables, solved_constraint.dual_variables, strict=True
             ):
                 dual.save_value(solved_dual.value)
-        expansions = tuple(compiled.expansion() for compiled in self._compiled)
         rows = None
         if self._row_method is not None:
             rows = self._row_method.of_coefficients(expansions[0].coefficients, float(expansions[0].b))
@@ -450,9 +450,8 @@ class Machine:
 
     def _row_result(self, attempt: Attempt) -> Result:
         """Return the solution that was found row by row; it warns where that is not good enough."""
-        solution, method = self._row_solution, self._row_method
-        self._record = SolverRecord((attempt,))
-        if solution is None or method is None:
+        solution, self._record = self._row_solution, SolverRecord((attempt,))
+        if solution is None:
             longer = "rescale the data, or allow a longer time_limit"
             advice = longer if attempt.out_of_time else "leave solver= out to try the others"
             error = SolverError(f"no solver returned a point ({attempt}); {advice}")
@@ -462,11 +461,12 @@ class Machine:
             from sklearn.exceptions import ConvergenceWarning
 
             warnings.warn(f"the certificate does not hold: {attempt}", ConvergenceWarning, stacklevel=4)
-        method.write_back(solution)
+        expansion = solution.expansion()
+        expansion.substrate.remember(expansion.value_of)
         return Result(
             objective=solution.own_rows[2],
             parameters={parameter.name(): parameter.value for parameter in self._parameters()},
-            expansions=(solution.expansion(),),
+            expansions=(expansion,),
             certificate=self.certificate(),
             solver_record=self._record,
             outputs=self.outputs,

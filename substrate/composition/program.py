@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.sparse.linalg import lsqr, splu
+from scipy.sparse.linalg import splu
 
 from substrate.arrays import Array
 from substrate.certificates import power_of_two
@@ -69,8 +69,6 @@ _REGULAR, _REFINEMENTS = 1e-9, 8
 _INDEPENDENT = 1e-10
 #: How far the equations that mend equalities may be from these, as a share of what is missed.
 _INEXACT = 1e-2
-#: Slack, as a share of the size of a point, up to which it is next to an inequality.
-_NEAR = 1e-6
 
 
 class Point(NamedTuple):
@@ -283,12 +281,11 @@ class Program:
     def feasible(self, x: Array, weights: Array) -> FeasiblePoint:
         """Return a point near x, moved as little as is enough towards the interior; raise where none is found.
 
-        The way there is that of an earlier point, or one in which variables of single inequalities grow, or leads to a
-        point with room in every cone.
+        The way there leads to a point with room in every cone, one that is known or a new one.
         """
         b = weights @ self.b
         point = self._confirm(x, b)
-        for find in (self._known, self._raised, self._interior):
+        for find in (lambda *_: self._inside, self._interior):
             inside = find(x, b) if point is None else None
             if inside is None:
                 continue
@@ -310,31 +307,6 @@ class Program:
         radius = repair.radius((np.abs(slack) + rounding)[self.equal])
         inside = is_inside(self.cones, slack, rounding + abs(self.A) @ radius)
         return FeasiblePoint(x, radius) if inside else None
-
-    def _known(self, x: Array, b: Array) -> Array | None:
-        return self._inside
-
-    def _raised(self, x: Array, b: Array) -> Array | None:
-        """Return a point with the room in the cones that x lacks, by variables that are in no equality."""
-        size = max(float(np.abs(x).max(initial=0.0)), np.finfo(float).tiny)
-        slack, rounding = self.slack(x, b)
-        radius = rounding + abs(self.A) @ self._repair.radius((np.abs(slack) + rounding)[self.equal])
-        room, near = inward(self.cones, b.size), np.zeros(b.size, dtype=bool)
-        for kind, rows in self.cones:
-            if kind == "NonNeg":
-                lacking = np.maximum(2.0 * radius[rows] - slack[rows], 0.0)
-                near[rows] = slack[rows] <= _NEAR * size
-                room[rows] = lacking
-            elif kind != "Zero":
-                near[rows], room[rows] = True, 2.0 * float(np.linalg.norm(radius[rows])) * room[rows]
-        near &= ~self._constant
-        free = np.flatnonzero(np.diff(sp.csc_array(self.A[self.equal]).indptr) == 0)
-        most = float(np.abs(room[near]).max(initial=0.0))
-        if not free.size or not most > 0.0:
-            return None
-        change = np.zeros_like(x)
-        change[free] = lsqr(self.A[near][:, free], room[near] / most, atol=1e-10, btol=1e-10)[0]
-        return x + size * change
 
     def _interior(self, x: Array, b: Array) -> Array | None:
         """Return a point near x with room in every cone; None where there is none."""

@@ -34,7 +34,7 @@ class Further:
 
     points: Any
     coefficients: Array
-    part: int | None
+    part: int | None = None
     operator: Functional | None = None
 
     @property
@@ -126,6 +126,8 @@ class KernelExpansion:
             return np.asarray(self.b)
         if holder.role in ("norm", "squared_norm"):
             return np.asarray(self.squared_norm if holder.role == "squared_norm" else self.norm)
+        if holder.role == "f" and holder.points is None:
+            return self.f
         points = self.substrate.X if holder.points is None else holder.points
         reading = replace(reading_of(holder), points=points)
         return self._values(reading) + (self.b if holder.role == "f" else 0.0)

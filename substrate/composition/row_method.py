@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from substrate.composition.level import Substrate
 from substrate.composition.outputs import Outputs, scale_of_targets
 from substrate.composition.result import KernelExpansion
 from substrate.composition.row_reader import ReadLosses, read_row_losses
-from substrate.composition.span import SubstrateSpan, value_of_holder
 from substrate.errors import SolverError
 from substrate.fits.row_newton import GramRows, RowPoint, solve_rows
 from substrate.ingredients import zero_sum_row
@@ -207,12 +206,6 @@ class RowMethod:
 
     def _parameter_values(self) -> list[Array]:
         return [np.array(parameter.value) for parameter in self._objective.parameters()]
-
-    def write_back(self, solution: RowSolution) -> None:
-        """Assign values to the user's place-holders, those of other machines and of later questions included."""
-        leaves = {id(leaf) for leaf in self._mentioned.values()}
-        span = SubstrateSpan.of(self._substrate, tuple(h for h in self._substrate.holders() if id(h.leaf) in leaves))
-        self._substrate.remember(partial(value_of_holder, span, solution.a, solution.b))
 
 
 def is_known(substrate: Substrate) -> bool:

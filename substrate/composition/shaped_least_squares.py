@@ -30,7 +30,7 @@ from substrate.arrays import Array, row_blocks
 from substrate.balls import Balls, precision
 from substrate.certificates import Row, accuracy_row, spread_of
 from substrate.composition.everywhere import Everywhere, ShapeConstraint
-from substrate.composition.expanded_function import BallTerms, EvaluatedTerms, ExpandedFunction, ExpansionTerm
+from substrate.composition.expanded_function import BallTerms, EvaluatedTerms, ExpandedFunction
 from substrate.composition.level import Substrate
 from substrate.composition.linear_operators import (
     VALUE,
@@ -40,6 +40,7 @@ from substrate.composition.linear_operators import (
     inner_product_matrix,
 )
 from substrate.composition.machine import Machine
+from substrate.composition.result import Further
 from substrate.composition.shape_oracle import ShapePlan
 from substrate.composition.shaped_machine import BRACKET, DISTANCE, ShapedResult, ShapeReport
 from substrate.kernels import Kernel
@@ -131,12 +132,10 @@ class ShapedExpansion:
             self.points[order], self.orders[order], self.coefficients[order], self.multipliers[order]
         )
 
-    def terms(self) -> tuple[ExpansionTerm, ...]:
+    def terms(self) -> tuple[Further, ...]:
         """Return the terms for the oracle."""
         return tuple(
-            ExpansionTerm(
-                self.points[at], self.coefficients[at], None, LinearOperator.derivative(orders) if orders else None
-            )
+            Further(self.points[at], self.coefficients[at], None, LinearOperator.derivative(orders) if orders else None)
             for orders, at in self.kinds()
         )
 
@@ -240,7 +239,7 @@ class ShapedLeastSquares:
 
     def _function(self) -> ExpandedFunction:
         s = Substrate(self.kernel, self.X, self.y)
-        return ExpandedFunction(s, (ExpansionTerm(self.X, self.a), *self.further.terms()), self.b)
+        return ExpandedFunction(s, (Further(self.X, self.a), *self.further.terms()), self.b)
 
     def _reports(self, numbers: Any) -> list[ShapeReport]:
         function = self._function()

@@ -53,7 +53,6 @@ __all__ = [
     "points_of",
     "read",
     "reading_of",
-    "value_of_holder",
 ]
 
 
@@ -380,16 +379,3 @@ def _why_not(substrate: Substrate, roles: set[str]) -> str:
 
 def _with_bias(fact: str, free: bool) -> str:
     return f"{fact}; the machine mentions b, so the coefficients need not sum to zero" if free else fact
-
-
-def value_of_holder(span: SubstrateSpan, a: Array, b: Any, holder: PlaceHolder) -> Any:
-    """Return what a place-holder stands for in the machine of coefficients a and bias b."""
-    s = span.substrate
-    if holder.role == "alpha":
-        return s.signs * a[: s.size]
-    if holder.role == "b":
-        return np.asarray(b)
-    if holder.role in ("norm", "squared_norm"):
-        square = span.squared_norm(a)
-        return np.asarray(square if holder.role == "squared_norm" else np.sqrt(square))
-    return span.rows(reading_of(holder)) @ a + (b if holder.role == "f" else 0.0)

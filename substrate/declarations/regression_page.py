@@ -19,7 +19,7 @@ from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import UNPOLISHED, Accuracy, Row, Tolerance, gap_row
 from substrate.declarations import Declared, given_gram
 from substrate.errors import DataError
-from substrate.ingredients import RegressionFit, SquaredErrors, SquaredNorm, zero_sum_row
+from substrate.ingredients import ClassificationFit, RegressionFit, SquaredErrors, SquaredNorm, zero_sum_row
 from substrate.least_squares.answer import FORMULA, Expansion, bound_expansion
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.saddle_system import ridge_of, target_unit
@@ -76,20 +76,22 @@ def optimality_rows(
     """Return the equalities, stationarity in e, w and b, and the duality gap of an LS-SVM in its primal form.
 
     ``multipliers`` belong to further equalities D w = 0, whose rows follow those of the features in the factor of the
-    norm.
+    norm. In classification y∘alpha are the support values of the regression on the labels.
     """
-    alpha, y = fit.multiplier, fit.y
+    is_signed = isinstance(fit, ClassificationFit)
+    y, alpha = fit.y, fit.multiplier
+    a = y * alpha if is_signed else alpha
     gamma_v = float(errors.gamma.value) * errors.weights
-    pulls, coefficients = gamma_v * y, np.concatenate([alpha, multipliers])
+    pulls, coefficients = gamma_v * y, np.concatenate([a, multipliers])
     at_zero = np.concatenate([pulls, np.zeros(multipliers.size)])
     primal = (float(norm.term.value), float(errors.term.value))
     square = float(np.sum((norm.factor.T @ coefficients) ** 2))
-    dual = (float(y @ alpha), -0.5 * square, -0.5 * float(alpha @ (alpha / gamma_v)))
+    dual = (float(y @ a), -0.5 * square, -0.5 * float(a @ (a / gamma_v)))
     return (
         fit.row(tolerance),
         errors.row(alpha, y, tolerance),
         norm.row(coefficients, tolerance, at_zero),
-        zero_sum_row(alpha, tolerance, pulls),
+        zero_sum_row(a, tolerance, pulls, letter="y" if is_signed else "1"),
         gap_row(primal, dual, tolerance, 0.5 * float(y @ pulls)),
     )
 

@@ -12,7 +12,8 @@ import pytest
 
 from substrate import Everywhere, LinearOperator, Machine, Substrate
 from substrate.composition.derivative_bounds import bound_derivative
-from substrate.composition.expanded_function import ExpandedFunction, ExpansionTerm
+from substrate.composition.expanded_function import ExpandedFunction
+from substrate.composition.result import Further
 from substrate.composition.shape_oracle import ShapePlan
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial
@@ -159,7 +160,7 @@ def test_the_lower_bound_is_below_the_function_in_extended_precision(kernel, ord
     a = 1e3 * rng.standard_normal(12)
     s = Substrate(kernel, X, np.zeros(12))
     shape = s.derivative(EVERYWHERE, {0: order}) >= 0 if order else s.f(EVERYWHERE) >= 0
-    bound = ShapePlan.of(shape).bind([ExpandedFunction(s, (ExpansionTerm(X, a),), 0.25)])
+    bound = ShapePlan.of(shape).bind([ExpandedFunction(s, (Further(X, a),), 0.25)])
     grid = np.linspace(X.min(), X.max(), 2001)[:, None]
     values = bound.values(grid)
     scale = np.ptp(values)
@@ -203,7 +204,7 @@ def test_the_rounding_of_values_is_counted(kernel):
     a = 1e5 * rng.standard_normal(10)
     s = Substrate(kernel, X, np.zeros(10))
     points = 20.0 + rng.uniform(-1.0, 1.0, (4, 1))
-    target = ShapePlan.of(s.f(EVERYWHERE) >= 0).bind([ExpandedFunction(s, (ExpansionTerm(X, a),), 0.0)]).target(0)
+    target = ShapePlan.of(s.f(EVERYWHERE) >= 0).bind([ExpandedFunction(s, (Further(X, a),), 0.0)]).target(0)
     largest = 0.0
     for order in range(3):
         more = {0: order} if order else {}
@@ -230,7 +231,7 @@ def test_the_remainder_is_attained(order, sigma):
     shape = s.derivative(EVERYWHERE, {0: order}) >= 0 if order else s.f(EVERYWHERE) >= 0
     middle = np.array([[centre]])
     q = ShapePlan.of(shape).groups[0].order
-    term = ExpansionTerm(middle, np.array([2.0]), None, LinearOperator.derivative({0: order + q}))
+    term = Further(middle, np.array([2.0]), None, LinearOperator.derivative({0: order + q}))
     target = ShapePlan.of(shape).bind([ExpandedFunction(s, (term,), 0.0)]).target(0)
     x = centre + half
     taylor = sum(target.derivative(middle, {0: k} if k else {})[0][0] * half**k / math.factorial(k) for k in range(q))

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from substrate import Everywhere, Substrate
-from substrate.composition.expanded_function import ExpandedFunction, ExpansionTerm
+from substrate.composition.expanded_function import ExpandedFunction
+from substrate.composition.result import Further
 from substrate.composition.shape_oracle import ShapePlan
 from substrate.kernels import RBF
 
@@ -25,7 +26,7 @@ def test_no_point_of_a_cell_is_below_its_bound(d, kind):
     rng = np.random.default_rng(1)
     s = Substrate(RBF(1.5), X, np.zeros(12))
     shape = (s.hessian(EVERYWHERE) if kind == "hessian" else s.gradient(EVERYWHERE, 0)) >= 0.0
-    function = ExpandedFunction(s, (ExpansionTerm(X, rng.standard_normal(12)),), 0.3)
+    function = ExpandedFunction(s, (Further(X, rng.standard_normal(12)),), 0.3)
     target = ShapePlan.of(shape).bind([function]).target(0)
     for width in (0.5, 0.05):
         lower = rng.uniform(X.min(axis=0), X.max(axis=0) - width, (6, d))
