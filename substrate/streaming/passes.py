@@ -15,6 +15,7 @@ interrupted, Dask drops its tasks; what its client and its workers print then is
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
+from functools import partial
 from itertools import islice
 from operator import add
 from typing import Any, ClassVar, Self
@@ -52,7 +53,7 @@ def each_block(source: Source, function: Callable[[Block], Any], order: int = 0)
     block on one thread.
     """
     if isinstance(source, SlicedSource) and source.is_dask:
-        for tasks in _groups(_of_spans(source, _list_of_blocks, function)):
+        for tasks in _groups(_of_spans(source, list, function)):
             for values in _compute(*tasks):
                 yield from values
         return
@@ -77,7 +78,7 @@ def sum_blocks(source: Source, function: Callable[[Block], Any], order: int = 0)
     """Return the sum over all rows of a function of blocks, whose values can be added."""
     total: Any = None
     if isinstance(source, SlicedSource) and source.is_dask:
-        for tasks in _groups(_of_spans(source, _sum_of_blocks, function)):
+        for tasks in _groups(_of_spans(source, _sum_of, function)):
             for task in tasks:
                 total = task if total is None else _delayed(add)(total, task)
             (total,) = _compute(total)
@@ -109,14 +110,10 @@ def _sum_of(values: Iterable[Any]) -> Any:
     return total
 
 
-def _sum_of_blocks(function: Callable[[Block], Any], rows: Block) -> Any:
+def _of_blocks(join: Callable[[Iterable[Any]], Any], function: Callable[[Block], Any], rows: Block) -> Any:
+    """Return the values of a function of the blocks of a span, joined."""
     with one_blas_thread():
-        return _sum_of(map(function, in_blocks(rows)))
-
-
-def _list_of_blocks(function: Callable[[Block], Any], rows: Block) -> list[Any]:
-    with one_blas_thread():
-        return [function(block) for block in in_blocks(rows)]
+        return join(map(function, in_blocks(rows)))
 
 
 def _delayed(function: Any) -> Any:
@@ -125,11 +122,11 @@ def _delayed(function: Any) -> Any:
     return delayed(function, traverse=False, pure=False)
 
 
-def _of_spans(source: SlicedSource, work: Any, function: Any) -> Iterator[Any]:
+def _of_spans(source: SlicedSource, join: Any, function: Any) -> Iterator[Any]:
     """Yield a task for every span; the function, which may hold large matrices, is one for all."""
-    shared, delayed_work = _delayed(function), _delayed(work)
+    shared, work = _delayed(function), _delayed(partial(_of_blocks, join))
     for rows in source.delayed_spans():
-        yield delayed_work(shared, rows)
+        yield work(shared, rows)
 
 
 def _groups(tasks: Iterator[Any]) -> Iterator[list[Any]]:
