@@ -5,9 +5,9 @@ bounded at all rows.
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from sklearn.feature_selection import SelectorMixin
@@ -22,7 +22,7 @@ from problems.estimators.penalised.rows import (
     weights_of_rows,
 )
 from problems.estimators.penalised.variation_fit import FittedVariation, Variation
-from problems.estimators.shared.additive import DecoupledModel
+from problems.estimators.shared.additive import AdditiveModel
 from problems.estimators.shared.base import Fitted, WeightedRows
 from problems.estimators.shared.checked_again import StoredFit, recall_saddle
 from problems.estimators.shared.classifier import Classifier
@@ -36,11 +36,17 @@ from substrate.gram import Gram
 from substrate.ingredients.component_weights import Weights
 from substrate.kernels import Componentwise
 
+if TYPE_CHECKING:
+    from substrate.kernels.nodes import Node
+
 __all__ = ["MaximalVariationClassifier", "MaximalVariationRegressor"]
 
 
-class MaximalVariationModel(DecoupledModel):
-    """The machines of maximal variation, or the LS-SVM on the components that they select."""
+class MaximalVariationModel(AdditiveModel):
+    """The machines of maximal variation, or the LS-SVM on the components that they select.
+
+    Where every component has an expansion of its own, the last axis of the coefficients is that of the components.
+    """
 
     def choices(self) -> Variation:
         """Return the choices, checked before any work."""
@@ -114,17 +120,45 @@ class MaximalVariationModel(DecoupledModel):
     @property
     def decoupled(self) -> bool:
         """Whether every component has an expansion of its own; a refitted machine has one for all."""
-        return super().decoupled and not self.estimator.refit
+        return bool(self.estimator.expansion == "decoupled") and not self.estimator.refit
+
+    def outputs(self) -> tuple[int, ...]:
+        """Return the shape of one row's prediction."""
+        return self.coefficients_of(0).shape[1:]
+
+    def coefficients_of(self, component: int) -> Array:
+        """Return the coefficients of a component."""
+        coefficients = super().coefficients_of(component)
+        return coefficients[..., component] if self.decoupled else coefficients
 
     def component_values(self, X: Any) -> Array:
         """Evaluate every component; those that were not refitted are zero."""
         model = self.estimator
         if not model.refit:
             return super().component_values(X)
-        values = np.zeros((X.shape[0], model.component_support_.size, *model._coefficients().shape[1:]))
+        values = np.zeros((X.shape[0], model.component_support_.size, *self.outputs()))
         if model.component_support_.any():
             values[:, model.component_support_] = super().component_values(X)
         return values
+
+    def evaluate(self, X: Any) -> Array:
+        """Return the predictions of rows that were checked."""
+        if not self.decoupled:
+            return super().evaluate(X)
+        return np.asarray(self.component_values(X).sum(axis=1) + self.estimator.bias_)
+
+    def express(self, x: "Sequence[Node]") -> "list[Node]":
+        """Return the sum of the expansions of all components."""
+        if not self.decoupled:
+            return super().express(x)
+        from substrate.kernels.nodes import add_outputs, expand_kernel
+
+        model, n = self.estimator, self.estimator.support_.size
+        outputs: list[Any] = list(np.broadcast_to(model.bias_, (int(np.prod(self.outputs() or (1,))),)))
+        for number, component in enumerate(model.kernel_.components(len(x))):
+            coefficients = np.reshape(self.coefficients_of(number), (n, -1))
+            outputs = add_outputs(expand_kernel(component, model.support_vectors_, coefficients, x), outputs)
+        return outputs
 
     def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
         """Return all machines on the data of the fit."""

@@ -241,14 +241,19 @@ class Model:
         model = self.estimator
         return tuple(part.columns for part in components_of(model.kernel_, model.n_features_in_))
 
+    def coefficients_of(self, component: int) -> Array:
+        """Return the coefficients of a component: those of the one expansion of all."""
+        coefficients: Array = self.estimator._coefficients()
+        return coefficients
+
     def component_values(self, X: Any) -> Array:
-        """Return the components of a sum over the inputs, from one expansion for all of them."""
+        """Return the components of a sum over the inputs."""
         model = self.estimator
-        alpha, parts = model._coefficients(), components_of(model.kernel_, int(X.shape[1]))
-        values = np.zeros((X.shape[0], len(parts), *alpha.shape[1:]))
-        for rows in row_blocks(X.shape[0], alpha.shape[0]):
+        parts, vectors = components_of(model.kernel_, int(X.shape[1])), model.support_vectors_
+        values = np.zeros((X.shape[0], len(parts), *self.outputs()))
+        for rows in row_blocks(X.shape[0], vectors.shape[0]):
             for number, part in enumerate(parts):
-                values[rows, number] = part(X[rows], model.support_vectors_) @ alpha
+                values[rows, number] = part(X[rows], vectors) @ self.coefficients_of(number)
         return values
 
     def move(self, model: Any) -> None:
