@@ -63,6 +63,7 @@ __all__ = [
     "solve_triangular",
     "strips",
     "take_columns",
+    "take_points",
     "take_rows",
     "to_numpy",
     "where_it_lives",
@@ -385,6 +386,12 @@ def take_columns(array: Any, columns: Any) -> Any:
     xp = namespace_of(array)
     numbers = np.asarray(columns, dtype=np.int64)
     return array[:, numbers] if xp is np else xp.take(array, on_device_of(array, numbers), axis=1)
+
+
+def take_points(X: Any, rows: Any, pairwise: bool) -> Any:
+    """Return some of the points; of a precomputed matrix these rows and columns."""
+    points = take_rows(X, rows)
+    return take_columns(points, rows) if pairwise else points
 
 
 def strips(n_rows: int, step: int) -> Iterator[slice]:

@@ -6,7 +6,7 @@ from numpy.testing import assert_array_equal
 from scipy.sparse import csr_matrix
 
 from problems.estimators.shared.coded import Classes, numbers_of_codes
-from problems.estimators.shared.machine_rows import points_of
+from substrate.arrays import take_points
 from substrate.codings import CODINGS
 from substrate.errors import DataError, DeclarationError
 
@@ -32,6 +32,6 @@ def test_one_class_and_an_unknown_coding_are_refused():
 def test_points_of_a_machine_are_rows_or_the_square_of_a_matrix(kind):
     X = np.random.default_rng(0).normal(size=(8, 8))
     rows = [0, 3, 4]
-    assert_array_equal(csr_matrix(points_of(kind(X), rows, False)).toarray(), X[rows])
-    assert_array_equal(csr_matrix(points_of(kind(X), rows, True)).toarray(), X[rows][:, rows])
-    assert_array_equal(points_of(X, [5, 2], True), [[X[5, 5], X[5, 2]], [X[2, 5], X[2, 2]]])
+    assert_array_equal(csr_matrix(take_points(kind(X), rows, False)).toarray(), X[rows])
+    assert_array_equal(csr_matrix(take_points(kind(X), rows, True)).toarray(), X[rows][:, rows])
+    assert_array_equal(take_points(X, [5, 2], True), [[X[5, 5], X[5, 2]], [X[2, 5], X[2, 2]]])

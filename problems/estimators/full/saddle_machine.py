@@ -21,7 +21,6 @@ from problems.estimators.shared.checked_again import StoredFit, recall_saddle
 from problems.estimators.shared.checks import check_home
 from problems.estimators.shared.encoding import read_robust
 from problems.estimators.shared.left_out import LeavesOut, RowsLeftOut, gcv_of
-from problems.estimators.shared.machine_rows import points_of
 from substrate.arrays import (
     Array,
     is_device_array,
@@ -33,6 +32,7 @@ from substrate.arrays import (
     real_points,
     room_on_device,
     take_columns,
+    take_points,
     to_numpy,
     whole_number,
 )
@@ -397,7 +397,7 @@ class LSSVMModel(LeavesOut):
         wanted = (model.n_features_in_, model.n_features_in_)
         if tuple(matrix.shape) != wanted:
             raise DataError(f"X must be the training kernel matrix of shape {wanted}, received {tuple(matrix.shape)}")
-        matrix = points_of(matrix, model.support_, True)
+        matrix = take_points(matrix, model.support_, True)
         return Gram.of(model.kernel_, matrix)
 
 

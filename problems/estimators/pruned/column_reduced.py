@@ -41,9 +41,8 @@ from problems.estimators.shared.checked_again import (
     definite_gram,
 )
 from problems.estimators.shared.classifier import Classifier
-from problems.estimators.shared.machine_rows import points_of
 from problems.estimators.shared.model import Model
-from substrate.arrays import Array, positive, whole_number
+from substrate.arrays import Array, positive, take_points, whole_number
 from substrate.certificates import NO_BOUND, Certificate, Tolerance, warn_unless_holds
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
 from substrate.gram import Gram
@@ -395,7 +394,7 @@ class PatternModel(ColumnModel):
     def recall_machine(self, stored: StoredColumns) -> StoredMachine:
         """Return the LS-SVM of the kept patterns alone."""
         machine, kernel = stored.machine, self.estimator.kernel_
-        points = points_of(stored.points, machine.columns, kernel.pairwise)
+        points = take_points(stored.points, machine.columns, kernel.pairwise)
         return StoredSaddle(
             kernel=kernel,
             points=points,

@@ -29,10 +29,9 @@ from problems.estimators.shared.encoding import PruningStep, read_robust, row_si
 from problems.estimators.shared.holding import HeldModel, HoldsMachine, OfMachine
 from problems.estimators.shared.importance import LeftOutImportance
 from problems.estimators.shared.left_out import LeftOut
-from problems.estimators.shared.machine_rows import points_of
 from problems.estimators.shared.probabilities import Calibration
 from problems.estimators.shared.regressor import Regressor
-from substrate.arrays import Array, non_negative, positive, whole_number
+from substrate.arrays import Array, non_negative, positive, take_points, whole_number
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
 from substrate.kernels import Kernel
@@ -85,11 +84,11 @@ class _Pruning:
         """
         X, y, weights, _ = self.rows
         machine = self.model._machine_with(self.model._plain_type, kernel=kernel, gamma=gamma)
-        machine.fit(points_of(X, kept, kernel.pairwise), y[kept], weights[kept])
+        machine.fit(take_points(X, kept, kernel.pairwise), y[kept], weights[kept])
         judged, truth = (X, y) if self.X_val is None else (self.X_val, self.y_val)
         predictions = machine.predict(judged[:, kept] if kernel.pairwise else judged)
         if self.model.cv == "loo":
-            left_out = machine.leave_one_out(points_of(X, kept, True) if kernel.pairwise else None)
+            left_out = machine.leave_one_out(take_points(X, kept, True) if kernel.pairwise else None)
             predictions[kept] = left_out.predictions
         losses = predictions != truth if self.model._labels else np.square(predictions - truth)
         judging = weights * (_robust_weights(machine) if whole is None else whole) if self.X_val is None else None
@@ -302,7 +301,7 @@ class PrunedEstimator(HoldsMachine):
         return importance
 
     def _rows_left(self, X: Any) -> Any:
-        return None if X is None else points_of(X, self.training_rows_, self.kernel_.pairwise)
+        return None if X is None else take_points(X, self.training_rows_, self.kernel_.pairwise)
 
     def _stated(self) -> dict[str, Any]:
         return {"tol": self.tol}

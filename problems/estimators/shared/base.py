@@ -21,7 +21,6 @@ from problems.estimators.shared.checks import (
     refuse_streams,
     warn_if_unscaled,
 )
-from problems.estimators.shared.machine_rows import points_of
 from problems.estimators.shared.model import Model
 from substrate.arrays import (
     Array,
@@ -33,6 +32,7 @@ from substrate.arrays import (
     positive,
     real_array,
     refuse_disguised,
+    take_points,
     take_rows,
     to_numpy,
 )
@@ -355,7 +355,7 @@ class KernelEstimator(BaseEstimator):
             )
         if rows.size == weights.shape[0]:
             return WeightedRows(X=X, y=y, weights=weights, numbers=rows)
-        kept = points_of(X, rows, self.__sklearn_tags__().input_tags.pairwise)
+        kept = take_points(X, rows, self.__sklearn_tags__().input_tags.pairwise)
         return WeightedRows(X=kept, y=take_rows(y, rows), weights=take_rows(weights, rows), numbers=rows)
 
     def _refuse_device(self) -> None:

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checked_again import StoredFit
-from problems.estimators.shared.machine_rows import points_of
 from problems.estimators.shared.model import Model
-from substrate.arrays import Array, take_columns
+from substrate.arrays import Array, take_columns, take_points
 from substrate.errors import DataError
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ class HeldModel(Model):
         X, y, weights = model._check_again(X, y, sample_weight, numeric=not model._labels)
         if rows.max() >= X.shape[0]:
             raise DataError(f"the model was fitted to more rows than these {X.shape[0]}; pass the X and y of the fit")
-        return points_of(X, rows, model.kernel_.pairwise), y[rows], weights[rows]
+        return take_points(X, rows, model.kernel_.pairwise), y[rows], weights[rows]
 
     def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
         """Return that machine on the rows that trained it, with the parameters that the estimator states."""
