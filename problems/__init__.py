@@ -48,7 +48,7 @@ ESTIMATORS = {
 COMPOSED = {
     "MachineClassifier": "problems.estimators.composed.machine",
     "MachineRegressor": "problems.estimators.composed.machine",
-    "NARXRegressor": "problems.estimators.series.narx",
+    "NARXRegressor": "problems.estimators.narx",
     "Robust": "problems.estimators.shared.encoding",
     "TabularClassifier": "problems.tables.estimators",
     "TabularRegressor": "problems.tables.estimators",

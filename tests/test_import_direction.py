@@ -64,7 +64,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("problems.estimators.penalised",),
     ("problems.estimators.chosen",),
     ("problems.estimators.components", "problems.estimators.two_views"),
-    ("problems.estimators.series",),
+    ("problems.estimators.narx",),
     ("problems.tables",),
     ("problems",),  # the root: all estimators and pages, looked up on demand
     ("problems.export",),

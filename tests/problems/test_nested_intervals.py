@@ -164,12 +164,12 @@ def test_folds_that_cannot_be_are_refused(tmp_path):
     model.predict_interval(NEW)
     model.predict_interval(NEW, method="adaptive")
     for change, message in (
-        ({"nested_folds_": model.nested_folds_[1:]}, "the number of a fold"),
-        ({"nested_folds_": np.zeros(N, dtype=np.intp)}, "every fold of nested scores has one machine"),
-        ({"nested_scores_": -model.nested_scores_ - 1.0}, "absolute errors, one column per output"),
+        ({"nested_folds_": model.nested_folds_[1:]}, "folds and scores of nested intervals do not belong"),
+        ({"nested_folds_": np.zeros(N, dtype=np.intp)}, "folds and scores of nested intervals do not belong"),
+        ({"nested_scores_": -model.nested_scores_ - 1.0}, "folds and scores of nested intervals do not belong"),
         (
             {"nested_machines_": [*model.nested_machines_[:9], LSSVMRegressor(RBF(1.0)).fit(X, Y)]},
-            "does not belong to the rows of the others",
+            "folds and scores of nested intervals do not belong",
         ),
         ({"spreads_": 2 * model.spreads_}, "one spread per output"),
     ):

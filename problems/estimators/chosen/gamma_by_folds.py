@@ -10,6 +10,7 @@ gamma ([DeBrabanter2009]_). Nothing is proved of other values of gamma.
 
 import time
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,14 @@ from problems.estimators.chosen.judgement import Candidates, EvaluatedKernel
 from problems.estimators.chosen.rules import criterion_of
 from problems.estimators.chosen.splits import splits_of, take_points
 from problems.estimators.full.ls_svm import LSSVMRegressor
-from problems.estimators.full.shaped import fit_with_shape, has_shape
+from problems.estimators.full.saddle_machine import Chosen
+from problems.estimators.full.shaped import has_shape
 from substrate.arrays import Array
 from substrate.errors import DeclarationError
 from substrate.search.gamma_result import GammaSearch
 from substrate.search.gamma_search import gamma_ends
 
-__all__ = ["choose_by_folds"]
+__all__ = ["check_folds", "choose_by_folds"]
 
 #: The values of gamma times the mean weight that are considered unless others are given, and how many for each decade.
 _RANGE, _PER_DECADE = (1e-2, 1e4), 2
@@ -33,8 +35,8 @@ _RANGE, _PER_DECADE = (1e-2, 1e4), 2
 _BEYOND = 3
 
 
-def choose_by_folds(model: Any, X: Any, y: Any, sample_weight: Any) -> None:
-    """Choose gamma by folds, and fit the machine at the best value."""
+def check_folds(model: Any) -> None:
+    """Refuse what is compared by closed forms only."""
     if criterion_of(model) != "folds":
         raise DeclarationError(
             f"cv={model.cv!r} is a closed form of the machine without a shape and robust weights; with robust, "
@@ -45,10 +47,11 @@ def choose_by_folds(model: Any, X: Any, y: Any, sample_weight: Any) -> None:
             "with robust, monotone, convex or bounds gamma is chosen for one kernel: leave kernels and search out, and "
             "choose the kernel without them, or by GridSearchCV"
         )
-    X, y, given = model._check_data(X, y, sample_weight, numeric=True, multi_output=True)
-    data = (X, y)
-    X, y, weights, rows = model._weighted(X, y, given)
-    kernel, v, shaped = model._resolved_kernel(X), np.asarray(weights, dtype=np.float64), has_shape(model)
+
+
+def choose_by_folds(model: Any, data: tuple[Any, Any], X: Any, Y: Array, v: Array, rows: Any) -> Chosen:
+    """Choose gamma by folds, of one kernel and one output."""
+    kernel, shaped, y = model._resolved_kernel(X), has_shape(model), Y[:, 0] if Y.shape[1] == 1 else Y
     folds, machine = splits_of(model, *data, rows), _machine(model, kernel)
     low, high = (end / float(v.mean()) for end in _RANGE)
     if model.gamma_range is not None:
@@ -77,15 +80,10 @@ def choose_by_folds(model: Any, X: Any, y: Any, sample_weight: Any) -> None:
     )
     seconds = time.perf_counter() - began
     judged = EvaluatedKernel(kernel, found, criteria[best], seconds=seconds)
-    model._keep_search(Candidates([judged], judged), True)
     tried = f"{len(gammas)} values from {gammas[0]:.3g} to {gammas[-1]:.3g}, by {len(folds)} folds"
     facts = (("choice of gamma", f"the best of {tried}; nothing is proved of others"),)
-    Y, gamma = np.reshape(y, (-1, 1)), (model.gamma_,)
-    if shaped:
-        fit_with_shape(model, X, Y, rows, v, gamma, kernel, ((), facts))
-        return
-    fit = model._model.solve(kernel, X, Y, gamma, v)
-    model._model.keep(X, rows, kernel, fit._replace(facts=(*fit.facts, *facts)), gamma, v, True)
+    keep = partial(model._keep_search, Candidates([judged], judged), True)
+    return Chosen(kernel, (gammas[best],) * Y.shape[1], ((), facts), keep)
 
 
 def _fold_errors(model: Any, machine: Any, X: Any, y: Array, v: Array, train: Any, test: Any) -> Array:

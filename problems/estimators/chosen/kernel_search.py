@@ -85,7 +85,7 @@ _SETTLED, _NEARLY = 1e-3, 1e-2
 _FOR_CLASSES = 2.0
 #: The unit of a step in logarithms, which is also the length of the first one.
 _STEP = 0.5
-#: The ridges at which a descent begins without a gamma, as shares of the mean eigenvalue of the centred matrix.
+#: The ridges at which a descent begins, as shares of the mean eigenvalue of the centred matrix.
 _RIDGES = (0.1, 1.0, 3e-2, 1e-3)
 #: How much the logarithm of the criterion rises where it cannot be computed, which makes a step shorter.
 _UNKNOWN = 1e2
@@ -167,14 +167,6 @@ class JointCriterion:
             is_given=task.gammas is not None,
         )
 
-    def place_of(self, kernel: Kernel, gamma: float) -> float:
-        """Return the t that belongs to a gamma."""
-        _, trace, total = self._matrix(kernel)
-        lam = 1.0 / (gamma * self.unit)
-        if not self.is_given:
-            lam = (lam - self.floor * total) / trace if trace > 0.0 else 0.0
-        return float(np.clip(np.log(max(lam, 1e-300)), *self.ends))
-
     def at(self, kernel: Kernel, t: float) -> tuple[float, Array, float] | None:
         """Return F, its derivatives in the logarithms of the scales and in t, and gamma; None where the matrix is not
         positive definite to rounding, or not finite.
@@ -212,21 +204,19 @@ class _SpentError(Exception):
 
 
 class Descent:
-    """A descent from one kernel, and from a gamma where it is known, with c as the factor of the penalty.
+    """A descent from one kernel, with c as the factor of the penalty.
 
     It begins at the best of a few ridges and multiples of the widths; ``end`` is the best point so far.
     """
 
-    def __init__(self, kernel: Kernel, task: Task, gamma: float | None, penalty: float, progress: Progress) -> None:
+    def __init__(self, kernel: Kernel, task: Task, penalty: float, progress: Progress) -> None:
         self.kernel, self.penalty, self.progress = kernel, penalty, progress
         self.names, self.joint, self.tried = tuple(kernel.scales()), JointCriterion.of(kernel, task), 0
         self.origin = np.log(np.array(list(kernel.scales().values())))
         self.end, self._z, self._at_end = End(kernel, 1.0), np.append(self.origin, 0.0), (0.0, np.zeros(0))
-        places = [] if gamma is None else [self.joint.place_of(kernel, gamma)]
         # where a machine interpolates its slope in gamma vanishes, and no descent leaves
         ridges = np.log(np.array(_RIDGES) / self.joint.weights.size)
-        places += (np.linspace(*self.joint.ends, 5)[1:-1] if self.joint.is_given else ridges).tolist()
-        for t in places:
+        for t in np.linspace(*self.joint.ends, 5)[1:-1] if self.joint.is_given else ridges:
             self._value(np.append(self.origin, t))
         best = self._z
         for factor in _MULTIPLES if self.widths.any() else ():
@@ -312,16 +302,12 @@ def search_by_slopes(
     starts = [kernel for kernel in at_median_widths(kernels) if kernel.scales()] if by_family else []
     known = [kernel for kernel in at_median_widths(kernels) if not kernel.scales()] if by_family else kernels
     judged = judge_each(known, judge, n_jobs, progress)
-    gammas: list[float | None] = [None] * len(starts)
     if not by_family:
         best = min((one for one in judged if one.kernel.scales()), key=lambda one: one.score)
         if (best.search.values <= np.maximum(_EXACT * best.search.curve.max(axis=0), best.search.floor)).all():
             return judged, 0, ()
-        starts, gammas = [best.kernel], [float(np.exp(np.log(best.search.gamma).mean()))]
-    descents = [
-        Descent(kernel, task, gamma, _PENALTY, progress).settle(max(5, most // 8), _NEARLY)
-        for kernel, gamma in zip(starts, gammas, strict=True)
-    ]
+        starts = [best.kernel]
+    descents = [Descent(kernel, task, _PENALTY, progress).settle(max(5, most // 8), _NEARLY) for kernel in starts]
     least = min(descent.end.value for descent in descents)
     for descent in descents:
         if descent.end.value <= least + _REACH:
@@ -330,11 +316,9 @@ def search_by_slopes(
     judged += [judge(descent.end.kernel) for descent in ended]
     tried = sum(descent.tried - 1 for descent in ended)
     ends = sorted((descent.end for descent in descents), key=lambda end: end.value)
-    wide = [(widen_to_inputs(end.kernel, task.X), end.gamma) for end in ends] if widths in ("auto", "each") else []
+    wide = [widen_to_inputs(end.kernel, task.X) for end in ends[:2]] if widths in ("auto", "each") else []
     further = [
-        Descent(kernel, task, gamma, _penalty(task), progress).settle((most * 3) // 8)
-        for kernel, gamma in wide[:2]
-        if kernel is not None
+        Descent(kernel, task, _penalty(task), progress).settle((most * 3) // 8) for kernel in wide if kernel is not None
     ]
     if not further:
         return judged, tried, ()

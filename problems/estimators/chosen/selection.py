@@ -17,7 +17,7 @@ import numpy as np
 
 from problems.estimators.chosen import families
 from problems.estimators.chosen.basis_selection import choose_on_basis
-from problems.estimators.chosen.gamma_by_folds import choose_by_folds
+from problems.estimators.chosen.gamma_by_folds import check_folds, choose_by_folds
 from problems.estimators.chosen.gamma_by_noise import judge_by_noise
 from problems.estimators.chosen.input_ranking import rank_inputs
 from problems.estimators.chosen.judgement import Candidates, Task, evaluate
@@ -26,12 +26,12 @@ from problems.estimators.chosen.rules import Widths, blocks_of, check_groups, ch
 from problems.estimators.chosen.simplest_kernel import prefer_simplest
 from problems.estimators.chosen.splits import splits_of
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
-from problems.estimators.full.saddle_fit import fit_saddle
+from problems.estimators.full.saddle_machine import Chosen
 from problems.estimators.full.shaped import has_closed_forms
 from problems.estimators.shared.absent import Absent
 from problems.estimators.shared.base import Uses
 from problems.estimators.shared.checks import warn_if_unscaled
-from substrate.arrays import is_sparse, to_numpy
+from substrate.arrays import Array, is_sparse, on_device_of
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.search.gamma_search import GAP
@@ -95,58 +95,47 @@ class GammaChoice:
                 raise DeclarationError("groups is of a search on all rows; leave basis=None, or leave groups out")
             choose_on_basis(model, X, y, sample_weight)
         elif has_closed_forms(model):
-            self._choose_on_all_rows(X, y, sample_weight, groups)
+            model._model.fit(X, y, sample_weight, partial(self._choose_on_all_rows, groups))
         elif groups is not None:
             raise DeclarationError(
                 "a machine with a shape or robust weights is chosen by folds, not by groups or blocks of rows: use "
                 "a number of folds, or splits such as GroupKFold(5).split(X, y, groups)"
             )
         else:
-            choose_by_folds(model, X, y, sample_weight)
+            check_folds(model)
+            model._model.fit(X, y, sample_weight, partial(choose_by_folds, model))
         return self
 
-    def _choose_on_all_rows(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
-        """Judge kernels by one decomposition each, and fit the best one at its gamma."""
+    def _choose_on_all_rows(
+        self, groups: Any, data: tuple[Any, Any], X: Any, Y: Array, weights: Array, kept: Any
+    ) -> Chosen:
+        """Judge kernels by one decomposition each, and return the best one at its gamma."""
         model: Any = self
-        pooled, criterion = bool(model._labels), criterion_of(model)
-        model._check_coding()
-        X, y, given = model._check_data(X, y, sample_weight, numeric=not pooled, multi_output=not pooled)
-        data = (X, y)
-        groups = check_groups(model, groups, int(X.shape[0]))
-        X, y, weights, kept = model._weighted(X, y, given)
-        coded = model._encode(y)
-        Y = coded.codes(y)
-        one_output, v = Y.shape[1] == 1, to_numpy(weights)
-        unit = float(v.mean())
-        border = model._model.border(X, weights)
+        pooled, criterion, unit = bool(model._labels), criterion_of(model), float(weights.mean())
+        groups = check_groups(model, groups, int(data[0].shape[0]))
         kernels = self._candidates(X)
         splits = splits_of(model, *data, kept, groups) if criterion == "folds" else ()
         blocks, validated = blocks_of(model, X, None if groups is None else groups[kept])
         task = Task(
             X=X,
-            Y=Y,
+            Y=on_device_of(X, Y),
             criterion=criterion,
             splits=splits,
             gammas=None if self.gamma_range is None else (unit * self.gamma_range[0], unit * self.gamma_range[1]),
             gap=float(self.gap),
             pooled=pooled,
-            weights=None if (v == 1.0).all() else v / unit,
+            weights=None if (weights == 1.0).all() else weights / unit,
             unit=unit,
-            border=border,
+            border=model._model.border(X, weights),
             blocks=blocks,
         )
         with blas_threads(int(Y.shape[0])):
             found = self._judge(kernels, task)
         gammas = tuple(float(gamma) for gamma in np.broadcast_to(found.best.search.gamma, Y.shape[1]))
-        kernel = found.best.kernel
-        fit = fit_saddle(kernel, X, Y, gammas, weights, model._tolerance(), border=border)
-        self._keep_search(found, pooled or one_output)
-        model._model.keep_noise(Y, fit, gammas, one_output)
-        model._keep_classes(coded, Y)
         validated = {"loo": "every row left out in turn", "folds": f"{len(splits)} folds"}.get(criterion, validated)
-        facts = (*fit.facts, *self._search_facts(found), *((("validated on", validated),) if validated else ()))
-        signed = fit._replace(support_values=coded.sign(Y, fit.support_values), rows=(*fit.rows, *found.rows()))
-        model._model.keep(X, kept, kernel, signed._replace(facts=facts), gammas, weights, one_output)
+        facts = (*self._search_facts(found), *((("validated on", validated),) if validated else ()))
+        keep = partial(self._keep_search, found, pooled or Y.shape[1] == 1)
+        return Chosen(found.best.kernel, gammas, (found.rows(), facts), keep)
 
     def _candidates(self, X: Any) -> list[Kernel]:
         """Return the kernels to judge, made of those given as the model makes its own, their widths as numbers."""

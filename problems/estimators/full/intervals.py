@@ -212,14 +212,14 @@ class LSSVMIntervals(Intervals):
         order, folds = np.random.default_rng(0).permutation(n), np.full(n, -1)
         scored = order[: n - n % n_folds]
         folds[scored] = np.arange(scored.size) % n_folds
-        given = {} if np.allclose(weights, 1.0, rtol=1e-12, atol=0.0) else {"sample_weight": weights}
+        is_equal = np.allclose(weights, 1.0, rtol=1e-12, atol=0.0)
         scores, machines, start = np.zeros(y.shape), [], time.perf_counter()
         for fold in range(n_folds):
-            (train,), (test,) = np.nonzero(folds != fold), np.nonzero(folds == fold)
+            train, test = folds != fold, folds == fold
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the fit to all rows has given them
-                machine = clone(self.repeated())
-                machine.fit(X[train], y[train], **{name: values[train] for name, values in given.items()})
+                how = {} if is_equal else {"sample_weight": weights[train]}
+                machine = clone(self.repeated()).fit(X[train], y[train], **how)
             scores[test] = np.abs(y[test] - machine.predict(X[test]))
             machines.append(machine)
             if fold == 0 and (seconds := (n_folds - 1) * (time.perf_counter() - start)) > _LONG:
@@ -369,13 +369,18 @@ class LSSVMIntervals(Intervals):
             return
         machines: list[Any] = model.nested_machines_
         folds, scores = (np.asarray(getattr(model, name, None)) for name in ("nested_folds_", "nested_scores_"))
-        if folds.shape != model.support_.shape or set(folds[folds >= 0].tolist()) != set(range(len(machines))):
-            raise DataError("every row has the number of a fold, and every fold of nested scores has one machine")
-        if scores.shape != (folds.size, *outputs) or not (scores >= 0.0).all():
-            raise DataError("nested scores are absolute errors, one column per output")
-        for fold, machine in enumerate(machines):
-            if machine.support_.size != np.sum(folds != fold) or machine._outputs() != outputs:
-                raise DataError("a machine without a fold does not belong to the rows of the others")
+        belong = (
+            folds.shape == model.support_.shape
+            and set(folds[folds >= 0].tolist()) == set(range(len(machines)))
+            and scores.shape == (folds.size, *outputs)
+            and bool((scores >= 0.0).all())
+            and all(
+                machine.support_.size == np.sum(folds != fold) and machine._outputs() == outputs
+                for fold, machine in enumerate(machines)
+            )
+        )
+        if not belong:
+            raise DataError("the machines, folds and scores of nested intervals do not belong to the rows of the model")
 
 
 def guaranteed_level(coverage: Any, n: int) -> float:

@@ -36,7 +36,7 @@ from problems.estimators.shared.left_out import leave_one_out, left_out_importan
 from problems.estimators.shared.model import Model
 from problems.estimators.shared.probabilities import LeftOutCalibration
 from problems.estimators.shared.regressor import Regressor
-from substrate.arrays import positive
+from substrate.arrays import positive, whole_number
 from substrate.kernels import RBF, Componentwise
 from substrate.reduced import Basis
 
@@ -232,6 +232,8 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
         :place [Suykens2002]_ Algorithm 1: the weighted LS-SVM
         """
         self._begin_fit()
+        self._model.refuse_combinations()
+        whole_number(self.max_iter, "max_iter", 1)
         self._model.fit(X, y, sample_weight)
         return self
 
@@ -340,6 +342,8 @@ class LSSVMClassifier(Classifier):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X and labels y of any kind; a row of weight 2 counts as two rows, one of weight 0 not at all."""
         self._begin_fit()
+        self._model.refuse_combinations()
+        whole_number(self.max_iter, "max_iter", 1)
         self._model.fit(X, y, sample_weight)
         return self
 

@@ -1,7 +1,7 @@
 """The model of LS-SVMs on all rows, which one saddle system solves: its fit, every row left out, and new points."""
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -17,7 +17,7 @@ from problems.estimators.full.shaped import (
     recall_shaped,
     refuse_closed_form,
 )
-from problems.estimators.shared.checked_again import StoredFit, recall_saddle
+from problems.estimators.shared.checked_again import Added, StoredFit, recall_saddle
 from problems.estimators.shared.checks import check_home
 from problems.estimators.shared.encoding import read_robust
 from problems.estimators.shared.left_out import LeavesOut, RowsLeftOut, gcv_of
@@ -34,11 +34,11 @@ from substrate.arrays import (
     take_columns,
     take_points,
     to_numpy,
-    whole_number,
 )
 from substrate.certificates import Certificate, Row, roundoff, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
+from substrate.kernels import Kernel
 from substrate.least_squares.border import Border
 from substrate.least_squares.leave_one_out import leave_one_out_residuals, projected_diagonal
 from substrate.least_squares.saddle_system import solve_saddle_system
@@ -49,7 +49,7 @@ from substrate.uncertainty.intervals import noise_of_targets
 if TYPE_CHECKING:
     from substrate.kernels.nodes import Node
 
-__all__ = ["EFFECTIVE_PARAMETERS", "LSSVMModel"]
+__all__ = ["EFFECTIVE_PARAMETERS", "Chosen", "LSSVMModel"]
 
 
 def _effective_parameters(self: Any) -> Any:
@@ -72,6 +72,15 @@ def _effective_parameters(self: Any) -> Any:
 
 #: ``effective_parameters_`` of estimators whose fitted values are linear in their targets.
 EFFECTIVE_PARAMETERS: Any = property(_effective_parameters)
+
+
+class Chosen(NamedTuple):
+    """Kernel and gammas of a fit, what their choice adds to its certificate, and what sets the attributes of it."""
+
+    kernel: Kernel
+    gammas: tuple[float, ...]
+    added: Added = ((), ())
+    keep: Callable[[], None] = lambda: None
 
 
 class LSSVMModel(LeavesOut):
@@ -109,29 +118,41 @@ class LSSVMModel(LeavesOut):
                 f"with {asked} the machine is solved in closed form, received solver={model.solver!r}; use 'auto'"
             )
 
-    def fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        """Fit to numbers, one column per output, or to the codes of labels."""
+    def fit(self, X: Any, y: Any, sample_weight: Any, choose: Callable[..., Chosen] | None = None) -> None:
+        """Fit to numbers, one column per output, or to the codes of labels.
+
+        ``choose`` chooses kernel and gammas, where they are no parameters, from the rows as they are given, X, Y,
+        the weights of the rows and their numbers.
+        """
         model, labels = self.estimator, bool(self.estimator._labels)
-        self.refuse_combinations()
-        whole_number(model.max_iter, "max_iter", 1)
         model._check_coding()
         X, y, weights = model._check_data(X, y, sample_weight, numeric=not labels, multi_output=not labels)
-        constants = self.read_constants(int(X.shape[0]))
+        data, constants = (X, y), self.read_constants(int(X.shape[0]))
         # vectors are on the host until they are kept
         X, y, weights, rows = model._weighted(X, to_numpy(y), to_numpy(weights))
         coded = model._encode(y)
         Y = coded.codes(y)
-        gammas, kernel = model._gammas(Y.shape[1]), model._resolved_kernel(X)
+        if choose is None:
+            chosen = Chosen(model._resolved_kernel(X), model._gammas(Y.shape[1]))
+        else:
+            chosen = choose(data, X, Y, weights, rows)
+        kernel, gammas, added, keep_search = chosen
         if has_shape(model):
-            fit_with_shape(model, X, Y, rows, weights, gammas, kernel)
+            fit_with_shape(model, X, Y, rows, weights, gammas, kernel, added)
+            keep_search()
             return
         if constants is not None:
             constants = constants[rows]
-        fit = self.solve(kernel, X, Y, gammas, weights, constants, model.solver)
+        fit = self.solve(kernel, X, Y, gammas, weights, constants, model.solver if choose is None else "cholesky")
         one_output = Y.shape[1] == 1 if labels else y.ndim == 1
+        keep_search()
         self.keep_noise(Y, fit, gammas, one_output)
         model._keep_classes(coded, on_device_of(X, Y))
-        signed = fit._replace(support_values=coded.sign(Y, fit.support_values))
+        signed = fit._replace(
+            support_values=coded.sign(Y, fit.support_values),
+            rows=(*fit.rows, *added[0]),
+            facts=(*fit.facts, *added[1]),
+        )
         self.keep(X, rows, kernel, signed, gammas, weights, one_output)
 
     def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
@@ -195,7 +216,9 @@ class LSSVMModel(LeavesOut):
         model, tol = self.estimator, self.estimator._tolerance()
         if getattr(model, "robust", None) is not None:
             return fit_reweighted(read_robust(model.robust), kernel, X, Y, gammas, weights, tol, self.border)
-        how: dict[str, Any] = {"solver": solver, "max_iter": model.max_iter, "border": self.border(X, weights)}
+        how: dict[str, Any] = {"solver": solver, "border": self.border(X, weights)}
+        if solver != "cholesky":
+            how["max_iter"] = model.max_iter
         if constants is None:
             return fit_saddle(kernel, X, Y, gammas, weights, tol, **how)
         fit = fit_saddle(kernel, X, Y - constants[:, None], gammas, weights, tol, observed=Y, **how)

@@ -142,7 +142,6 @@ class BasisModel(LeavesOut):
         :place [Cawley2004]_ section 3.1: fifteen vectors are the full model on motorcycle
         """
         model = self.estimator
-        self.refuse_combinations()
         gamma = positive(model.gamma, "gamma")
         data = self.read(X, y, sample_weight)
         kernel, numbers, linear = self.data_kernel(data), tuple(self.linear_numbers()), None

@@ -1,1 +1,0 @@
-"""Estimators of series: the recursion around a regressor on windows."""
