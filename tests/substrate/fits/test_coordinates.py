@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from substrate.composition.frames import stacked_frame
 from substrate.errors import DeclarationError
 from substrate.fits.coordinates import (
     CUTOFF,
@@ -14,7 +13,6 @@ from substrate.fits.coordinates import (
     shared_coordinates,
     stacked_directions,
 )
-from substrate.gram import Gram
 from substrate.kernels import RBF, Linear, Polynomial
 
 KERNELS = (RBF(0.7), RBF(3.0), Linear(), Polynomial(degree=2))
@@ -146,14 +144,6 @@ def test_centred():
     V = np.arange(6.0).reshape(3, 2)
     assert_allclose(center(V, True).sum(axis=0), 0.0)
     assert center(V, False) is V
-
-
-def test_a_frame_of_a_machine_has_the_same_directions():
-    matrices = components(RBF(1.0))
-    A, rank = stacked_directions(matrices, True, 1e-4)
-    frame = stacked_frame(Gram.from_matrix(np.sum(matrices, axis=0)), tuple(matrices), True, 1e-4, False, rank)
-    assert frame.size == rank
-    assert_allclose(np.vstack(frame.components), np.vstack(matrices) @ A, atol=1e-12)
 
 
 # ---- what is cut, recorded and refused -----------------------------------------------------------
