@@ -29,20 +29,13 @@ __all__ = ["Further", "KernelExpansion", "Result"]
 class Further:
     """Coefficients beside those of the training rows: of f at points, of its component ``part``, or of an operator.
 
-    Both are None for f itself; ``column`` is the input of a first derivative, where the operator is one.
+    Both are None for f itself.
     """
 
     points: Any
     coefficients: Array
     part: int | None = None
     operator: Functional | None = None
-
-    @property
-    def column(self) -> int | None:
-        """The input of a first derivative."""
-        terms = self.operator.terms if isinstance(self.operator, LinearOperator) else ()
-        columns = [column for term in terms for column, order in term.orders if order == 1]
-        return columns[0] if len(terms) == len(columns) == 1 and len(terms[0].orders) == 1 else None
 
     @classmethod
     def of(cls, reading: Reading, coefficients: Array) -> "Further":

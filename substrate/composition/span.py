@@ -275,11 +275,6 @@ class SubstrateSpan:
         return sum(self.sizes)
 
     @property
-    def plain(self) -> bool:
-        """Whether the expansion is that of level 1: the training rows, with coefficients that sum to zero."""
-        return self.substrate.basis is None and len(self.readings) == 1 and self.balanced == self.substrate.bias
-
-    @property
     def rank(self) -> int:
         """The largest rank that the kernel can have on the representers, centred where they are, in exact arithmetic.
 

@@ -28,7 +28,6 @@ __all__ = [
     "RegressionFit",
     "classification_fit",
     "fit_row",
-    "label_signed",
     "margin_row",
     "regression_fit",
     "signed_labels",
@@ -103,11 +102,6 @@ def margin_row(y: Array, f: Array, e: Array, tolerance: float) -> Row:
         tolerance=tolerance,
         formula="||1 - y f - e||",
     )
-
-
-def label_signed(K: Array, y: Array) -> Array:
-    """Return Omega = y y' ∘ K, the label-signed kernel matrix of the papers; never to be confused with K."""
-    return np.asarray(y[:, None] * K * y[None, :])
 
 
 def signed_labels(y: Any, n: int, name: str = "y") -> Array:

@@ -261,4 +261,5 @@ def test_a_fusion_validates_what_the_whole_expansion_predicts(plane):
     rules = [s.f(new[:3] + 1.0) <= 1.0, s.gradient(new[3:5], 0) >= 0.0]
     machine = Machine(s, minimize=ridge(s, 1.0) + rho * cp.norm1(s.e), subject_to=rules)
     fused = fuse(machine, over=rho, validation=(new, np.sin(new[:, 0]) + new[:, 1] ** 2))
-    assert {further.column for further in fused.result.further} == {None, 0}
+    orders = {further.operator and further.operator.terms[0].orders for further in fused.result.further}
+    assert orders == {None, ((0, 1),)}

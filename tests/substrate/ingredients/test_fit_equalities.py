@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from substrate.errors import DataError
-from substrate.ingredients import classification_fit, label_signed, margin_row, regression_fit, signed_labels
+from substrate.ingredients import classification_fit, margin_row, regression_fit, signed_labels
 
 
 @pytest.fixture
@@ -64,14 +64,6 @@ def test_the_row_follows_the_solver_point(small):
     fit, _, _, e = solved(classification_fit, A, y)
     fit.e.save_value(e + 1e-3)
     assert not fit.row(1e-6).passes
-
-
-def test_omega_is_the_signed_kernel_matrix(small):
-    A, y = small
-    K = A @ A.T
-    assert_array_equal(label_signed(K, y), [[y[i] * y[j] * K[i, j] for j in range(9)] for i in range(9)])
-    assert_array_equal(label_signed(K, -y), label_signed(K, y))
-    assert (np.linalg.eigvalsh(label_signed(K, y)) > -1e-12).all()
 
 
 @pytest.mark.parametrize("labels", [[1, -1, 1], np.array([1, -1, 1], dtype=np.int8), (1.0, -1.0, 1.0)])
