@@ -16,6 +16,8 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
+from substrate.composition.place_holders import size_at
+
 __all__ = ["Contradiction", "find_contradiction"]
 
 #: Share of their units by which constraints must miss each other.
@@ -47,7 +49,7 @@ def find_contradiction(
     if not constraints or len(constraints) > _MOST or any(type(c).__name__ not in _KINDS for c in constraints):
         return None
     members = [
-        _Member(constraint, name, max(unit, *map(_constant, constraint.args)))
+        _Member(constraint, name, max(unit, *map(_size_at_zero, constraint.args)))
         for constraint, name in zip(constraints, names, strict=True)
     ]
     missed = _miss(members, kept)
@@ -100,18 +102,6 @@ def _miss(members: Sequence[_Member], kept: Sequence[Any]) -> float | None:
     return float(share.value)
 
 
-def _constant(expression: Any) -> float:
-    """Return the largest size of an expression where all variables are zero; zero where it has no value there."""
+def _size_at_zero(expression: Any) -> float:
     variables = expression.variables()
-    before = [variable.value for variable in variables]
-    try:
-        for variable in variables:
-            variable.save_value(np.zeros(variable.shape))
-        with np.errstate(all="ignore"):
-            value = np.abs(np.asarray(expression.value, dtype=np.float64)).max(initial=0.0)
-    except (TypeError, ValueError):
-        return 0.0
-    finally:
-        for variable, kept_value in zip(variables, before, strict=True):
-            variable.save_value(kept_value)
-    return float(value) if np.isfinite(value) else 0.0
+    return size_at(expression, variables, [np.zeros(variable.shape) for variable in variables])

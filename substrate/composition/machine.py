@@ -22,7 +22,7 @@ from substrate.composition.contradiction import find_contradiction
 from substrate.composition.everywhere import ShapeConstraint, split_shapes
 from substrate.composition.level import Substrate
 from substrate.composition.outputs import declared_outputs, labels_of
-from substrate.composition.place_holders import Standing, give_new_identities
+from substrate.composition.place_holders import Standing, give_new_identities, size_at
 from substrate.composition.refusals import (
     refuse_broadcast,
     refuse_incomplete,
@@ -585,14 +585,14 @@ class Machine:
         constant = [np.full(variable.shape, means.get(id(variable), 0.0)) for variable in variables]
         zero = [np.zeros(variable.shape) for variable in variables]
         # a constant target costs nothing; the size is then a millionth of its level
-        return _cost_at(objective, variables, constant) + 1e-6 * _cost_at(objective, variables, zero)
+        return size_at(objective, variables, constant) + 1e-6 * size_at(objective, variables, zero)
 
     def _unit_cost(self) -> float:
         """Return the objective of a machine of the size of the targets, zero where it is not defined there."""
         unit = max(compiled.spread for compiled in self._compiled)
         variables = self.problem.variables()
         sized = [np.full(variable.shape, unit / max(variable.size, 1) ** 0.5) for variable in variables]
-        return _cost_at(self.problem.objective, variables, sized)
+        return size_at(self.problem.objective, variables, sized)
 
     def _worst(self, tolerance: float) -> float:
         with np.errstate(all="ignore"):  # a divergent point is judged like any other
@@ -622,17 +622,3 @@ def _feasibility_row(constraint: Any, name: str, unit: float, tolerance: float) 
     violation = float(np.max(constraint.violation(), initial=0.0))
     scale = sum(sizes) or unit
     return Row(name=f"{name}: feasible", value=violation, scale=scale, tolerance=tolerance, formula="largest violation")
-
-
-def _cost_at(objective: Any, variables: list[Any], values: list[Any]) -> float:
-    """Return the size of the objective at a point, zero where it is not defined there; the variables keep theirs."""
-    kept = [variable.value for variable in variables]
-    try:
-        for variable, value in zip(variables, values, strict=True):
-            variable.save_value(value)
-        with np.errstate(all="ignore"):
-            cost = abs(float(objective.value))
-    finally:
-        for variable, value in zip(variables, kept, strict=True):
-            variable.save_value(value)
-    return cost if np.isfinite(cost) else 0.0

@@ -1,15 +1,16 @@
 """Variables that stand for values of a substrate until a machine replaces them, and their numbers in files."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import cvxpy as cp
+import numpy as np
 from cvxpy.lin_ops.lin_utils import get_id
 
 from substrate.errors import DeclarationError
 
-__all__ = ["PlaceHolder", "Standing", "give_new_identities", "has_attributes"]
+__all__ = ["PlaceHolder", "Standing", "give_new_identities", "has_attributes", "size_at"]
 
 
 class Standing(cp.Variable):  # type: ignore[misc]
@@ -43,6 +44,22 @@ class Standing(cp.Variable):  # type: ignore[misc]
             f"{self.name()!r} is an expression of a substrate, which a plain cvxpy.Problem would take for a free "
             "variable; solve it as Machine(s, minimize=..., subject_to=[...])"
         )
+
+
+def size_at(expression: Any, variables: Sequence[Any], values: Sequence[Any]) -> float:
+    """Return the largest size of an expression at values of its variables, zero where it has none; they keep theirs."""
+    kept = [variable.value for variable in variables]
+    try:
+        for variable, value in zip(variables, values, strict=True):
+            variable.save_value(value)
+        with np.errstate(all="ignore"):
+            size = float(np.abs(np.asarray(expression.value, dtype=np.float64)).max(initial=0.0))
+    except (TypeError, ValueError):
+        return 0.0
+    finally:
+        for variable, value in zip(variables, kept, strict=True):
+            variable.save_value(value)
+    return size if np.isfinite(size) else 0.0
 
 
 def has_attributes(variable: Any) -> bool:
