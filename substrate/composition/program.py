@@ -7,7 +7,7 @@ r"""A convex problem as a conic program that is affine in parameters: its optimu
 
 The coefficients are columns of cvxpy's own tensors, so that the dependence on the parameters is exact; Clarabel is
 given new numbers for other values and keeps its ordering. Programs are stacked, as those of folds, and others are added
-to them, as a validation error.
+to them, as a validation error; squared validation errors :math:`\|M x - v\|^2` enter the quadratic term.
 
 A solver's point is not trusted. For every w, every :math:`z \in \mathcal{K}^*` and :math:`r = P w + q - A^T z`, every
 feasible x has, with :math:`\delta = x - w`,
@@ -20,6 +20,7 @@ feasible x has, with :math:`\delta = x - w`,
 and the last two terms are at least :math:`-r_j^2 / (2 p_j)` in a coordinate whose diagonal entry :math:`p_j` is the
 only one of its row in P, and at least :math:`-|r_j| R_j` elsewhere, where an optimum is taken to be within
 :math:`R_j` of w. w and z are corrected first, so that r is zero to rounding in the coordinates of the second kind.
+Squares are bounded by tangents, :math:`\|M x - v\|^2 \ge 2 u^T (M x - v) - u^T u`, which are exact at u = M w - v.
 """
 
 from collections.abc import Callable, Sequence
@@ -89,7 +90,7 @@ class FeasiblePoint(NamedTuple):
 class Program:
     """The parts of P, q, b and of the constant d: what does not depend on parameters, and what each multiplies.
 
-    Values are given as coefficients of the parts: 1, the parameters, and a weight of what was added.
+    Values are given as coefficients of the parts: 1, the parameters, and a weight of what was added, or of squares.
     ``columns`` are the places of the problem's variables by their identities, ``rounding`` is what each entry of b may
     be off by, ``unit`` a size of the variables that matters.
     """
@@ -103,6 +104,8 @@ class Program:
     columns: dict[int, int]
     rounding: Array
     unit: float = np.inf
+    #: M and v of the squares, which are the last part.
+    squares: tuple[Any, Array] | None = None
     #: The largest size of each variable at any point so far.
     reach: Array = field(init=False)
     _solver: Any = field(default=None, init=False)
@@ -114,6 +117,18 @@ class Program:
         self.reach = np.zeros(int(self._blocks.max(initial=0)) + 1)
 
     # --- other programs -----------------------------------------------------------------------------------------------
+
+    def plus_squares(self, M: Any, v: Array) -> "Program":
+        """Return the program with one more part, the squares of M x - v."""
+        M = sp.csr_array(M)
+        return replace(
+            self,
+            P=(*self.P, sp.csr_array(2.0 * (M.T @ M))),
+            q=np.vstack([self.q, -2.0 * (M.T @ v)]),
+            b=np.vstack([self.b, np.zeros(self.b.shape[1])]),
+            d=np.append(self.d, float(v @ v)),
+            squares=(M, v),
+        )
 
     def plus(self, other: "Program") -> "Program":
         """Return the program with one more part, the objective of another in the same variables and new ones."""
@@ -164,6 +179,9 @@ class Program:
             P, q = P + weight * part, q + weight * linear
         zeros_of_mu = np.zeros((len(self.P) - len(weights), count))
         linears = np.vstack([np.append(q, -levels), np.hstack([self.q[len(weights) :], zeros_of_mu])])
+        squares = None
+        if self.squares is not None:
+            squares = _widen(self.squares[0], n + count, self.squares[1].size), self.squares[1]
         b = np.zeros((len(linears), m + count + 1))
         b[0, -1] = -1.0
         return replace(
@@ -176,6 +194,7 @@ class Program:
             cones=(*self.cones, Cone("NonNeg", slice(m, m + count)), Cone("Zero", slice(m + count, m + count + 1))),
             columns=self.columns | {-2: n},
             rounding=np.append(relative_rounding(2.0 * thetas.shape[1]) * sizes, np.zeros(count + 1)),
+            squares=squares,
         )
 
     # --- solutions ----------------------------------------------------------------------------------------------------
@@ -375,15 +394,21 @@ class Program:
         return best
 
     def residual(self, weights: Array, w: Array, z: Array) -> tuple[Array, Array]:
-        """Return the residual of stationarity at w and z, and what rounding may change."""
+        """Return the residual of stationarity at w and z, squares by their tangent, and what rounding may change."""
         P, sizes, q, linear = self._objective(weights)
+        if self.squares is not None:
+            M, v = self.squares
+            u = M @ w - v
+            q = q + 2.0 * weights[-1] * (M.T @ u)
+            linear = linear + 2.0 * weights[-1] * (abs(M).T @ np.abs(u)) * (v.size + 1.0)
         depths = np.diff(P.indptr) + np.bincount(self.A.indices, minlength=w.size) + 4.0
         error = relative_rounding(1.0) * depths * (sizes @ np.abs(w) + linear + abs(self.A).T @ np.abs(z))
         return P @ w + q - self.A.T @ z, error
 
     def _objective(self, weights: Array) -> tuple[Any, Any, Array, Array]:
-        """Return P and q at coefficients of the parts, with the sums of sizes."""
-        c, P, (_, entries, _) = weights, self.matrix(weights), self._pattern
+        """Return P and q at coefficients of the parts but the squares, with the sums of sizes."""
+        c = weights if self.squares is None else weights[:-1]
+        P, (_, entries, _) = self.matrix(c), self._pattern
         sizes = sp.csr_array((np.abs(c) @ np.abs(entries[: c.size]), P.indices, P.indptr), P.shape)
         return P, sizes, c @ self.q[: c.size], np.abs(c) @ np.abs(self.q[: c.size])
 
@@ -403,6 +428,11 @@ class Program:
         value = 0.5 * float(w @ (P @ w)) + float(q @ w) - float(z @ (self.A @ w + b))
         size = float(np.abs(w) @ (0.5 * (sizes @ np.abs(w)) + linear))
         size += float(np.abs(z) @ (abs(self.A) @ np.abs(w) + np.abs(b)))
+        if self.squares is not None:
+            M, v = self.squares
+            u = M @ w - v
+            value += weights[-1] * float(u @ u)
+            size += 2.0 * weights[-1] * float(np.abs(u) @ (abs(M) @ np.abs(w) + np.abs(v)))
         operations = 2.0 * (w.size + z.size) + len(weights) + _OPERATIONS
         lost_by_rounding = 1.01 * (relative_rounding(operations) * size + float(np.abs(z) @ self.rounding))
         loss = 1.001 * float(lost.sum())

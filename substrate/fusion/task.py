@@ -108,7 +108,8 @@ def _task_of_machines(machines: Sequence[Machine], sets: Sequence[ValidationSet]
         M = sp.csr_array(output_map(machine, program.columns, program.q.shape[1], rows))
         programs.append(program)
         maps.append(M)
-        errors.append(_loss_program(machine, program, M, rows))
+        if rows.loss != SQUARED:
+            errors.append(_loss_program(machine, program, M, rows))
     base = stack(programs)
     M = sp.csr_array(sp.block_diag(maps))
     targets = np.concatenate([rows.stacked_targets for rows in sets])
@@ -121,7 +122,7 @@ def _task_of_machines(machines: Sequence[Machine], sets: Sequence[ValidationSet]
     return Task(
         parameters=tuple(parameters),
         base=base,
-        both=base.plus(stack(errors)),
+        both=base.plus(stack(errors)) if squares is None else base.plus_squares(*squares),
         squares=squares,
         validate=lambda x: judged.total(targets, M @ x, weights),
         words=judged.words,
@@ -160,7 +161,7 @@ def _task_of_problem(problem: cp.Problem, parameters: Sequence[Any], validation:
     return Task(
         parameters=tuple(parameters),
         base=base,
-        both=base.plus(error),
+        both=base.plus(error) if squares is None else base.plus_squares(*squares),
         squares=squares,
         validate=validate,
         words="validation error",

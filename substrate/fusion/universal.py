@@ -279,10 +279,11 @@ class Universal:
         self.both.remember(point.x)
         weights = np.append(knot.weights, 1.0 / s)
         lowest, dual = self.both.lower_value(weights, point, self._enough / s)
-        constant = float(self.both.d[-1])
+        constant = 0.0 if self.both.squares is not None else float(self.both.d[-1])
         size = abs(lowest) + knot.size
         h = s * (lowest - knot.value - relative_rounding(16.0) * size) + constant
         value = float(weights @ self.both.terms(point.x, np.zeros_like(point.x))[0])
+        value += weights[-1] * (float(self.both.d[-1]) - constant)
         inexact = max(value - lowest, 0.0) if np.isfinite(lowest) else 0.0
         knot.fused[s] = Fused(max(h, self._floor - s * knot.excess), dual, inexact)
 
@@ -330,7 +331,7 @@ class Universal:
         program = self._over(knots, k)
         program.remember(point.x)
         lowest, dual = program.lower_value(np.array([1.0, 1.0 / s]), point)
-        constant = float(self.both.d[-1])
+        constant = 0.0 if self.both.squares is not None else float(self.both.d[-1])
         size = abs(lowest) + max(knot.size for knot in knots)
         value = s * (lowest - relative_rounding(16.0) * size) + constant
         self.joint.setdefault((corners, k), {})[s] = Fused(value, dual)
