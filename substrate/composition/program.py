@@ -179,9 +179,6 @@ class Program:
             P, q = P + weight * part, q + weight * linear
         zeros_of_mu = np.zeros((len(self.P) - len(weights), count))
         linears = np.vstack([np.append(q, -levels), np.hstack([self.q[len(weights) :], zeros_of_mu])])
-        squares = None
-        if self.squares is not None:
-            squares = _widen(self.squares[0], n + count, self.squares[1].size), self.squares[1]
         b = np.zeros((len(linears), m + count + 1))
         b[0, -1] = -1.0
         return replace(
@@ -194,7 +191,6 @@ class Program:
             cones=(*self.cones, Cone("NonNeg", slice(m, m + count)), Cone("Zero", slice(m + count, m + count + 1))),
             columns=self.columns | {-2: n},
             rounding=np.append(relative_rounding(2.0 * thetas.shape[1]) * sizes, np.zeros(count + 1)),
-            squares=squares,
         )
 
     # --- solutions ----------------------------------------------------------------------------------------------------

@@ -331,7 +331,7 @@ class Universal:
         program = self._over(knots, k)
         program.remember(point.x)
         lowest, dual = program.lower_value(np.array([1.0, 1.0 / s]), point)
-        constant = 0.0 if self.both.squares is not None else float(self.both.d[-1])
+        constant = float(self.both.d[-1])
         size = abs(lowest) + max(knot.size for knot in knots)
         value = s * (lowest - relative_rounding(16.0) * size) + constant
         self.joint.setdefault((corners, k), {})[s] = Fused(value, dual)
