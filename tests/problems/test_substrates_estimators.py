@@ -95,7 +95,7 @@ def test_what_is_no_constant_is_refused(c):
         ({"c": 1.0, "gamma": 2.0}, "with c the errors are alpha . c, which is gamma=1"),
         ({"c": 1.0, "robust": "huber"}, "c is given to the plain machine"),
         ({"c": 1.0, "solver": "cg"}, "with c the machine is solved in closed form"),
-        ({"robust": "huber", "solver": "cvxpy"}, "with robust the machine is solved in closed form"),
+        ({"robust": "huber", "solver": "cg"}, "with robust the machine is solved in closed form"),
         ({"robust": "huber", "bounds": (0.0, None)}, "robust weights are of a machine without a shape"),
         ({"linear_columns": [0], "bounds": (0.0, None)}, "shapes are of the kernel machine alone"),
         ({"robust": 3}, "robust must be None, the name of a weighting or a Robust"),
