@@ -154,7 +154,7 @@ def real_array(values: Any, name: str, *, ndim: int | tuple[int, ...]) -> Array:
         raise DataError(f"{name} must be {wanted}, received {array.ndim}-D of shape {array.shape}")
     if array.size == 0:
         raise DataError(f"{name} is empty: received shape {array.shape}")
-    result = np.asarray(array, dtype=np.float64, order="C")  # keeps an array of no dimensions as it is
+    result = np.asarray(array, dtype=np.float64, order="C")  # keeps an array of no dimensions unchanged
     if not np.isfinite(result).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(result))[0])
         raise DataError(
@@ -343,7 +343,7 @@ def where_it_lives(array: Any) -> str:
 
 
 def to_numpy(array: Any) -> Any:
-    """Return the same values as a numpy array; numpy arrays and plain values as they are."""
+    """Return the same values as a numpy array; numpy arrays and plain values unchanged."""
     library = _library(array)
     if library == "torch":
         return array.detach().cpu().numpy()
@@ -353,7 +353,7 @@ def to_numpy(array: Any) -> Any:
 
 
 def on_device_of(array: Any, values: Any) -> Any:
-    """Return values beside ``array``: in its library, on its device, of their own dtype."""
+    """Return values in the library and on the device of ``array``, with their dtype unchanged."""
     if not is_device_array(array):
         return values if is_sparse(values) else np.asarray(values)
     values = values if is_device_array(values) else np.asarray(values)
@@ -406,7 +406,7 @@ def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
 
 
 def device_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Return slices of rows, large enough to keep a device busy and small beside its memory."""
+    """Return slices of rows, large enough to keep a device busy and small against its memory."""
     return strips(n_rows, max(_BLOCK_ENTRIES // max(n_columns, 1), 1))
 
 
@@ -505,7 +505,7 @@ def invert_triangle(L: Any) -> Any:
 
 
 def room_on_device(array: Any, n_bytes: float, what: str, advice: str) -> None:
-    """Refuse an allocation that cannot fit beside ``array``, before anything is allocated."""
+    """Refuse an allocation that cannot fit next to ``array``, before anything is allocated."""
     library, device = _library(array), getattr(array, "device", None)
     if library == "cupy":
         cupy = sys.modules["cupy"]
@@ -524,7 +524,7 @@ def room_on_device(array: Any, n_bytes: float, what: str, advice: str) -> None:
 
 
 def has_room(array: Any, n_bytes: float) -> bool:
-    """Return whether an allocation can fit beside ``array``."""
+    """Return whether an allocation can fit next to ``array``."""
     try:
         room_on_device(array, n_bytes, "", "")
     except DataError:

@@ -66,7 +66,7 @@ ABOUT_MEAN = "fitted values about their mean"
 FORMULA = "duality gap, a sum over the rows, by curvature and ||K||; with rounding"
 #: Share of the largest curvature below which a row counts as flat.
 _FLAT = 1e-2
-#: The ridge of weights that relate a row to tied ones, in units of their own curvature.
+#: The ridge of weights that relate a row to tied ones, in units of their curvature.
 _RELATED = 16.0
 #: Tied rows that others are related to, at most, and numbers of a matrix of weights.
 _MOST_TIED, _WEIGHTS = 2000, 1 << 22
@@ -101,8 +101,8 @@ class EnclosedKernel:
 
     @classmethod
     def of(cls, gram: Gram, X: Any) -> "EnclosedKernel":
-        """Return the values of a kernel from differences of the points; those of a given matrix are exact, and lifted
-        on the diagonal by as much as they may be indefinite.
+        """Return the values of a kernel from differences of the points; a given matrix is exact, and its diagonal is
+        lifted by as much as the matrix may be indefinite.
         """
         if gram.kernel is None or gram.kernel.pairwise or not gram.kernel.trusted:
             return cls(Double(gram.matrix + gram.negative * np.eye(gram.n)))
@@ -160,7 +160,7 @@ class EnclosedFeatures:
         return (self.features * self.features) @ self.numbers.exact(np.ones(self.features.midpoint.shape[1]))
 
     def bound_norm(self) -> float:
-        """Bound the norm by that of R'R."""
+        """Bound the norm by the norm of R'R."""
         return at_most(float(np.linalg.norm(abs(self.features.T @ self.features).upper_ends().midpoint)))
 
 
@@ -197,7 +197,8 @@ class BasisPoint:
 
     .. math:: \big\|w + \tfrac1\lambda P \Phi^T g\big\|^2 = r^T K_{SS}^{-1} r \le \frac{\|T^T r\|^2}{1 - \|E\|} ,
 
-    and distances of the :math:`P \varphi(x_i)` are those of the features :math:`K_{XS} T`, up to the same factor.
+    and the distances of the :math:`P \varphi(x_i)` are the distances of the features :math:`K_{XS} T`, up to the same
+    factor.
 
     Parameters
     ----------
@@ -287,7 +288,7 @@ def bound_declared(R: Array, losses: RowLoss, w: Array, fitted: Array, tolerance
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore")
 def bound_rows(machine: RowMachine, point: Point, g: Array, enough: float = 0.0) -> RowBound:
-    """Bound the distance of the fitted values from those of the exact optimum, by any slopes g.
+    """Bound the distance of the fitted values from the exact optimum, by any slopes g.
 
     Parameters
     ----------

@@ -10,8 +10,8 @@ both recomputed from data and solution. Tolerances follow LAPACK: a modest multi
 roundoff times the dimension, against a scale built from norms of the quantities that were added up, so
 that the verdict changes neither when y is multiplied by 1e12 nor when it is divided by it.
 
-The accuracy row bounds the answer: the distance of the fitted values from those of the exact optimum. With sample
-weights v, :math:`\|z\|_v^2 = \sum_i v_i z_i^2`, fitted values f as ``predict`` returns them and :math:`f^\star` those
+The accuracy row bounds the answer: the distance of the fitted values from the exact optimum. With sample weights v,
+:math:`\|z\|_v^2 = \sum_i v_i z_i^2`, fitted values f as ``predict`` returns them and :math:`f^\star` the fitted values
 of the exact optimum,
 
 .. math::
@@ -35,13 +35,13 @@ point, and that distance is measured and added.
 
 The permitted error of an answer is an absolute number in the units of the user's y. ``tol`` of an estimator is a share
 of the spread of y, which only its user knows: below, a machine may be given y less constants, some of the rows, other
-weights, or the products by which a standard error is computed, and each of these has a spread of its own. So the share
+weights, or the products by which a standard error is computed, and each of these has a different spread. So the share
 is turned into an absolute error once, where the user's y is,
 
 .. math:: r = \max(\text{share} \cdot \text{spread of } y,\ n\,\epsilon \max|y|) ,
 
-and whoever bounds, refines or iterates receives r, the ``largest_radius``. Share and spread stay beside it for the row
-that states them.
+and whoever bounds, refines or iterates receives r, the ``largest_radius``. Share and spread are kept with it for the
+row that states them.
 """
 
 import math
@@ -95,7 +95,7 @@ class Row:
 
     @property
     def passes(self) -> bool:
-        """Whether the residual is small enough; never true for an unknown one."""
+        """Return whether the residual is small enough; an unknown residual never is."""
         return math.isfinite(self.relative) and self.relative <= self.tolerance
 
 
@@ -123,12 +123,12 @@ UNPOLISHED = unpolished_tolerance(ACCURATE)
 
 @dataclass(frozen=True, slots=True)
 class Accuracy(Row):
-    """A row named ``"accuracy"``: ``value`` bounds the distance of the fitted values from those of the exact optimum.
+    """A row named ``"accuracy"``: ``value`` bounds the distance of the fitted values from the exact optimum.
 
-    It is in units of y, whose spread is ``spread``; ``scale`` is that, or what makes the tolerance as large as the
-    rounding of y where that is more. ``about`` names what is bounded. ``outputs`` holds the row of every output where
-    there are several: ``value``, ``scale`` and ``spread`` are then those of the output with the largest bound, in its
-    own units, and the row passes where the rows of all outputs do.
+    It is in units of y, whose spread is ``spread``; ``scale`` is the spread, or whatever makes the tolerance as large
+    as the rounding of y if that is larger. ``about`` names what is bounded. ``outputs`` holds the row of every output
+    where there are several: ``value``, ``scale`` and ``spread`` then belong to the output with the largest bound, in
+    its own units, and the row passes if the rows of all outputs pass.
     """
 
     spread: float = 0.0
@@ -178,7 +178,7 @@ def worst_rows(outputs: list[tuple[Row, ...]]) -> tuple[Row, ...]:
     """Return, of several outputs' rows of the same name, the one that comes closest to failing; the accuracy of every
     output.
 
-    Where one output has no bound on its answer, there is none for all.
+    If one output has no bound on its answer, the whole has none.
     """
     if len(outputs) == 1:
         return outputs[0]
@@ -236,7 +236,7 @@ WITH_CUTOFF = "of the machine with its cutoff"
 
 
 def with_cutoff(row: Accuracy) -> Accuracy:
-    """Return the same row, saying that the optimum is that of the machine with its cutoff."""
+    """Return the same row, stating that the exact optimum belongs to the machine with its cutoff."""
     return replace(row, about=f"{row.about} {WITH_CUTOFF}")
 
 
@@ -334,7 +334,7 @@ class Tolerance(NamedTuple):
 
     @property
     def largest_radius(self) -> float:
-        """The largest permitted distance of the fitted values from those of the exact optimum."""
+        """The largest permitted distance of the fitted values from the exact optimum."""
         return self.share * self.scale
 
     def row(self, radius: float, formula: str, about: str = "fitted values") -> Accuracy:
@@ -380,17 +380,17 @@ class Certificate:
 
     @property
     def holds(self) -> bool:
-        """True when there is at least one row and every row passes, that of the accuracy among them."""
+        """True when there is at least one row and every row passes, including the accuracy row."""
         return bool(self.rows) and all(row.passes for row in self.rows)
 
     @property
     def answer(self) -> Accuracy | None:
-        """The row that bounds the answer; None where there is none."""
+        """The row that bounds the answer; None without a bound."""
         return next((row for row in self.rows if isinstance(row, Accuracy)), None)
 
     @property
     def accuracy(self) -> float:
-        """How far the fitted values can be from those of the exact optimum, root mean square, in units of y.
+        """Return how far the fitted values can be from the exact optimum, root mean square, in units of y.
 
         Of several outputs the largest number; :attr:`accuracies` has all of them.
         """
@@ -400,7 +400,8 @@ class Certificate:
     def spread(self) -> float:
         """The standard deviation of y about its mean, with the weights of the fit.
 
-        Of several outputs that of :attr:`accuracy`; :attr:`spreads` has all of them. NaN where no row is in units of y.
+        With several outputs, the spread of the output in :attr:`accuracy`; :attr:`spreads` has all of them. NaN if no
+        row is in units of y.
         """
         if self.answer is not None:
             return self.answer.spread
@@ -418,7 +419,7 @@ class Certificate:
 
     @property
     def promise(self) -> str:
-        """What the certificate states about the answer, in words."""
+        """Return what the certificate states about the answer, in words."""
         if self.answer is not None:
             return str(self.answer)
         proved = next((fact for name, fact in self.record if name == PROVED), None)
@@ -443,7 +444,7 @@ class Certificate:
         return Certificate(self.title, (*self.rows, *rows), (*self.record, *record))
 
     def _lines(self) -> list[Row]:
-        """Return the rows as they are printed, those of every output one by one."""
+        """Return the rows as they are printed, with the rows of every output one by one."""
         return [line for row in self.rows for line in _each_output(row)]
 
     def _cells(self) -> list[tuple[str, ...]]:

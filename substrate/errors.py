@@ -40,7 +40,7 @@ class DeclarationError(SubstrateError, ValueError):
 class SolverError(SubstrateError, RuntimeError):
     """No solver returned an acceptable point. Another solver, option or scaling may succeed.
 
-    ``attempts`` are those of the :class:`~substrate.solvers.SolverRecord` there would have been.
+    ``attempts`` are recorded as in a :class:`~substrate.solvers.SolverRecord`.
     """
 
     retry_helps: ClassVar[bool] = True

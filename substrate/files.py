@@ -12,8 +12,8 @@ occur, and every array belongs to one value. JSON is read strictly: no key occur
 bits.
 
 Writing goes to a temporary name and is renamed at the end, after the file has been read back: a file is whole or
-absent, and what cannot be loaded is not saved. The same contents give the same bytes. A digest tells a file as it was
-written from one that was changed later, whose certificates do not hold. It protects against accidents, not against
+absent, and what cannot be loaded is not saved. The same contents give the same bytes. A digest shows whether a file was
+changed after it was written; the certificates of a changed file do not hold. It protects against accidents, not against
 adversaries, who can write a new digest too.
 """
 
@@ -79,7 +79,7 @@ Arrays = dict[str, NDArray[Any]]
 Estimators = Callable[[str], Any]
 _Class = TypeVar("_Class", bound=type)
 
-#: The frozen dataclasses that a file may name, beside kernels, losses and other values that are parameters.
+#: The frozen dataclasses that a file may name, besides kernels, losses and other values that are parameters.
 _STORED: dict[str, type] = {kind.__name__: kind for kind in (Accuracy, Certificate, Row)}
 #: Classes that are written as another one, which has the methods ``of`` and ``restore``.
 _WRITTEN_AS: dict[type, Any] = {}
@@ -236,7 +236,7 @@ class _Reader:
         return made.restore() if hasattr(made, "restore") else made
 
     def _own(self, certificate: Certificate) -> Certificate:
-        """Return a certificate of printable words; that of a changed file fails, and states why."""
+        """Return a certificate of printable words; if the file was changed, it fails and states why."""
         texts = [certificate.title, *(text for fact in certificate.record for text in fact)]
         texts += [text for row in certificate.rows for text in (row.name, row.formula)]
         if not all(text.isprintable() for text in texts):
@@ -332,7 +332,7 @@ def save(value: Any, path: str | os.PathLike[str]) -> None:
 
 
 def _classes_in(value: Any) -> dict[str, type]:
-    """Return the classes of the estimators in a value: its own, and those of its parts."""
+    """Return the classes of the estimators in a value: of the value itself and of its parts."""
     classes, parts = dict[str, type](), list[Any]()
     if isinstance(value, (list, tuple, Mapping)):
         parts = list(value.values() if isinstance(value, Mapping) else value)
@@ -470,7 +470,7 @@ def _read_header(data: bytes) -> dict[str, Any]:
 
 
 def _integer(digits: str) -> int:
-    # by the length first: Python is slow on long numbers, and raises an error of its own
+    # by the length first: Python is slow on long numbers, and raises a different error
     if len(digits) > 20 or not -(2**63) <= int(digits) < 2**63:
         raise DataError(f"an integer of {len(digits.lstrip('-'))} digits does not fit into 64 bits")
     return int(digits)

@@ -1,6 +1,6 @@
 r"""The Gram matrix: the one owner of K, its factor, its coordinates and every alteration made to it.
 
-K stays as it is, wherever it lives, and the Cholesky factor of :math:`K + \operatorname{diag}(d)` lies beside it. A
+K is never changed or moved, and the Cholesky factor of :math:`K + \operatorname{diag}(d)` is stored next to it. A
 matrix that is not positive definite is factored as a symmetric indefinite one on the host, and refused on a device:
 there is no such factorisation in the array API.
 """
@@ -369,8 +369,8 @@ class Gram(KernelOperator):
     def check_definite(self) -> None:
         """Warn and record when a matrix of unknown origin has a negative eigenvalue beyond rounding.
 
-        K + diag(d) may be positive definite although K is not, so its factorisation proves nothing; that of K itself,
-        shifted by its own rounding error, does.
+        K + diag(d) may be positive definite although K is not, so its factorisation proves nothing; the factorisation
+        of K itself, shifted by its own rounding error, does.
         """
         xp = namespace_of(self._store)
         trace = max(float(xp.sum(self.diagonal)), 0.0)

@@ -103,7 +103,7 @@ class RowLoss(ABC):
 
     @abstractmethod
     def slope_range(self) -> tuple[Array, Array]:
-        """Return the smallest and the largest slope of every row, infinite where there is none."""
+        """Return the smallest and the largest slope of every row, infinite where unbounded."""
 
     @abstractmethod
     def limit_slopes(self, g: Array) -> Array:
@@ -203,7 +203,7 @@ class RowLoss(ABC):
 
 
 def _ends_of(g: Any) -> tuple[Array, Array]:
-    """Return doubles between which enclosed numbers are; those without a radius as they are."""
+    """Return the lower and upper ends of enclosed numbers, as doubles; numbers without a radius are both ends."""
     middle = np.asarray(g.midpoint)
     radius = np.broadcast_to(g.error().upper_ends().midpoint, middle.shape)
     radius = np.where(radius > 0.0, radius + relative_rounding(2.0) * np.abs(middle), 0.0)
@@ -248,7 +248,7 @@ class PieceLoss(RowLoss):
     ) -> "PieceLoss":
         """Return the losses, with the width that rounding of breakpoints and slopes leaves.
 
-        ``sizes`` are those of the numbers that breakpoints were computed from, where they may have cancelled.
+        ``sizes`` has the sizes of the numbers that breakpoints were computed from, where they may have cancelled.
 
         A straight piece ends with the slope that it begins with; on a curved one, the breakpoint is where the slopes
         say, up to a mismatch that the width has room for.

@@ -93,7 +93,8 @@ _ROOM = 1.01
 def at_most(bound: float) -> float:
     """Return a number that is not below the exact value of a bound, computed from numbers that are not negative.
 
-    Nothing cancels there, so that k operations change a share of 2 k u: a hundredth is more than that of 1e13.
+    Nothing cancels there, so that k operations change a share of 2 k u: a hundredth is more than 1e13 operations
+    change.
     """
     return _ROOM * bound
 
@@ -130,7 +131,7 @@ def block_length(terms: int) -> int:
 
 
 def add_roundings(left: float, right: float, operations: float = 1.0) -> float:
-    r"""Return the share that a product may be off by, from those of its factors and its own operations.
+    r"""Return the share that a product may be off by, from the shares of its factors and its own operations.
 
     .. math:: (1 + p)(1 + q) - 1 = p + q + p q \le 1.01\, (p + q) \quad\text{for } p, q \le 0.02
     """
@@ -173,9 +174,9 @@ def rank_cutoff(size: int) -> float:
 def dependence_cutoff(rows: int) -> float:
     r"""Return the share of a column's length below which what a QR factorisation leaves of it is no direction.
 
-    The computed factor of n rows and k columns is that of columns which differ by at most :math:`c\, n k u` of their
-    lengths, c a small constant ([Higham2002]_ theorem 19.4). Below a hundred times n eps a column may be one of the
-    span of the others, and its coefficient has no digit that is sure.
+    The computed factor of n rows and k columns is the exact factor of columns that differ by at most :math:`c\, n k u`
+    of their lengths, c a small constant ([Higham2002]_ theorem 19.4). Below a hundred times n eps a column may be one
+    of the span of the others, and its coefficient has no digit that is sure.
     """
     return 100.0 * rank_cutoff(rows)
 
@@ -200,7 +201,8 @@ def matrix_noise(size: float) -> float:
 
 
 def eigenvalue_shift(size: int, entry: float) -> float:
-    r"""Return how far eigenvalues may be from those of a matrix whose entries are off by ``entry``, with room for ten.
+    r"""Return how far eigenvalues may move if the entries of a matrix are off by ``entry``, with a factor of ten to
+    spare.
 
     By Weyl's inequality no eigenvalue is further away than the norm of the difference, which is at most n times its
     largest entry. What the decomposition adds is the rest.
@@ -211,8 +213,8 @@ def eigenvalue_shift(size: int, entry: float) -> float:
 def eigenvalue_rounding(size: int) -> float:
     r"""Return the share of the norm that computed eigenvalues may be off by: :math:`4 n \epsilon`.
 
-    They are those of a matrix at the distance :math:`p(n)\, u \|A\|`, p a modest polynomial ([Golub2013]_ section
-    8.3), in practice below n; by Weyl's inequality none is further away.
+    They are the exact eigenvalues of a matrix at the distance :math:`p(n)\, u \|A\|`, p a modest polynomial
+    ([Golub2013]_ section 8.3), in practice below n; by Weyl's inequality none is further away.
     """
     return relative_rounding(4.0 * size)
 
@@ -228,7 +230,7 @@ def is_singular(condition: float) -> bool:
 
 
 def subtract_below(value: _Number, loss: _Number) -> _Number:
-    """Return what is not above value - loss, where both are correct to a rounding of their own, a product included."""
+    """Return a number not above value - loss, if each is correct to one rounding, products included."""
     return value - loss - relative_rounding(4.0) * (abs(value) + abs(loss))
 
 
@@ -251,7 +253,7 @@ _TERMS = 16
 #: The largest share of a matrix that its inverse may be off by.
 _MOST_SHARE = 0.5
 
-#: What may stand beside an enclosed number: one of the same kind, or numbers that are exact.
+#: The other operand of an enclosed number: one of the same kind, or numbers that are exact.
 Operand = Any
 
 
@@ -310,7 +312,7 @@ class Double(Enclosed):
 
     @property
     def midpoint(self) -> Array:
-        """The numbers as they were computed."""
+        """The computed numbers, without their radii."""
         return np.asarray(self.middle)
 
     @property
@@ -411,7 +413,7 @@ class Double(Enclosed):
         return Double(self.middle)
 
     def sqrt(self) -> "Double":
-        """Return the roots; where a number may be zero, its root is at most that of its upper end."""
+        """Return the roots; where a number may be zero, its root is at most the root of its upper end."""
         middle = np.sqrt(self.middle)
         radius = UNIT * middle
         if not _is_zero(self.radius):
@@ -491,7 +493,7 @@ class Double(Enclosed):
         """Return it with the same radius, or with the upper end as the radius where the midpoint is negative."""
         if _is_zero(self.radius):
             return Double(np.maximum(self.middle, 0.0))
-        # the room for the rounding of the radius exceeds that of this sum, of a midpoint that is no larger
+        # the room for the rounding of the radius exceeds the rounding of this sum, whose midpoint is no larger
         ends = np.maximum(np.asarray(self.middle) + at_most(1.0) * np.asarray(self.radius), 0.0)
         radius = np.where(np.asarray(self.middle) < 0.0, ends, self.radius)
         return Double(np.maximum(self.middle, 0.0), radius)

@@ -1,4 +1,4 @@
-r"""Least squares with a norm as penalty: how far fitted values are from those of the exact optimum.
+r"""Least squares with a norm as penalty: how far fitted values are from the exact optimum.
 
 A machine :math:`f = F x + b 1` with a penalty p, which is the 1-norm or maximal variation, minimises
 
@@ -123,7 +123,7 @@ class DualPoint(NamedTuple):
 
 
 def bound_distance(columns: Columns, penalty: "Penalty", y: Array, x: Array, fitted: Array) -> Any:
-    """Bound the distance of fitted values from those of the exact optimum, root mean square by the weights.
+    """Bound the distance of the fitted values from the exact optimum, root mean square by the weights.
 
     Parameters
     ----------
@@ -195,7 +195,9 @@ class OneNorm:
         return point - point.total().place(np.array([int(np.abs(x).argmax())]), x.size)
 
     def dual_points(self, columns: Columns, x: Any, g: Any) -> Iterator[DualPoint]:
-        """Yield that of the errors, and those after a step in the columns in use, and near their limits."""
+        """Yield the dual point of the errors, then points after a step in the columns in use and in those near their
+        limits.
+        """
         numbers, used, middle = columns.numbers, x.midpoint != 0.0, g.midpoint
         nothing, none = numbers.exact(0.0), np.zeros(used.size, dtype=bool)
         nu: Any = 0.0
@@ -276,7 +278,7 @@ def into_balls(xi: Array, rho: Weights) -> Array:
 
 
 def _enclose_kernel(kernel: Kernel, X: Any, Z: Any, matrix: Array) -> Double:
-    """Return kernel values from differences, each with a radius; those of a given matrix are exact."""
+    """Return kernel values from differences, each with a radius; a given matrix is exact."""
     return kernel.enclose(X, Z) if kernel.trusted and not kernel.pairwise else Double(matrix)
 
 
@@ -303,7 +305,8 @@ class DoubleColumns(Columns):
     ) -> Self:
         """Return a kernel matrix between points, by values of little rounding; a given one is exact.
 
-        ``points`` are those of a basis, with their kernel matrix as ``energy``; the rows X themselves unless given.
+        ``points`` are the points of a basis, with their kernel matrix as ``energy``; the rows X themselves unless
+        given.
         """
         Z, v = X if points is None else points, np.ones(len(matrix)) if weights is None else weights
         K = _enclose_kernel(kernel, X, Z, matrix)

@@ -20,9 +20,9 @@ in which rounding and the error :math:`\Delta A` of the entries of A are counted
 :math:`\tilde U`, A differs from the matrix with the blocks :math:`\Theta` and D by at most :math:`2 \rho`, where D is A
 on the complement, and :math:`\|D\| \le f = \|A - U \Theta U^T\|_F`. So, by Weyl's inequality, the k leading eigenvalues
 are within :math:`2 \rho` of the k leading values of :math:`\Theta` if the k-th of these exceeds f; no other exceeds
-:math:`\max(\theta_{k+1}, f) + 2 \rho`; and the subspace is that of the k leading ones up to an angle whose sine is
-:math:`\rho` over the gap between both ([Davis1970]_). Where all pairs were computed there is no D, and :math:`\rho`
-takes the place of :math:`2 \rho`.
+:math:`\max(\theta_{k+1}, f) + 2 \rho`; and the subspace is spanned by the k leading eigenvectors up to an angle whose
+sine is :math:`\rho` over the gap between both ([Davis1970]_). Where all pairs were computed there is no D, and
+:math:`\rho` takes the place of :math:`2 \rho`.
 """
 
 import math
@@ -67,7 +67,7 @@ Facts = tuple[tuple[str, str], ...]
 
 #: Number of rows up to which all eigenpairs are computed.
 ALL_BELOW = 700
-#: Pairs that are computed beside those that are wanted, where not all are: they take their part of the remainder.
+#: Pairs that are computed in addition to the wanted ones, where not all are: they take their part of the remainder.
 _FURTHER = 20
 #: Defect of orthonormality beyond which nothing is said.
 _MOST_DEFECT = 0.1
@@ -106,7 +106,7 @@ class Centred:
         return alpha, self.biases(alpha), found.padded(vectors * roots / self.root[:, None])
 
     def bias_row(self, bias: Any, support_values: Any, tolerance: float) -> Row:
-        """Return the row that compares stored biases with those of the stored support values."""
+        """Return the row that compares the stored biases with the biases of the stored support values."""
         alpha = np.asarray(support_values)
         value = np.max(np.abs(self.biases(alpha) - bias), initial=0.0)
         scale = float(np.max(np.abs(self.mean_row) @ np.abs(alpha), initial=0.0))
@@ -154,7 +154,7 @@ class Spectrum:
 
     @property
     def radius(self) -> float:
-        """A bound on the distance of the eigenvalues of A from those of the blocks."""
+        """Return a bound on the distance of the eigenvalues of A from the eigenvalues of the blocks."""
         return self.residual if math.isinf(self.rest) else 2.0 * self.residual
 
 
@@ -198,7 +198,7 @@ def bound_residual(matrix: Array, error: float, values: Array, vectors: Array) -
 
 
 def _bound_rest(matrix: Array, error: float, values: Array, vectors: Array) -> float:
-    """Bound the norm of A - U Theta U' by that of Frobenius."""
+    """Bound the norm of A - U Theta U' by its Frobenius norm."""
     sizes = float(np.linalg.norm(matrix)) + 2.0 * values.size * float(np.abs(values).max())
     left = float(np.linalg.norm(matrix - (vectors * values) @ vectors.T))
     return at_most(left + relative_rounding(values.size + 6.0) * sizes + error)
@@ -234,7 +234,7 @@ class Components:
 
     @property
     def angle(self) -> float:
-        """A bound on the sine of the largest angle between the computed subspace and the exact one."""
+        """Return a bound on the sine of the largest angle between the computed subspace and the exact one."""
         gap = float(self.values[-1]) - self.radius - self.following
         gap -= relative_rounding(4.0) * float(self.values[0])
         return at_most(self.residual / gap) if gap > 0.0 else math.inf
@@ -357,7 +357,7 @@ class Moments:
         A bound on the norm of the error of M.
     unreached
         A bound on the variance in directions that the coordinates leave out, times the mass: no eigenvalue of the
-        centred kernel matrix of all rows exceeds that of M by more (Weyl); none is below (Poincaré).
+        centred kernel matrix of all rows exceeds the eigenvalue of M by more (Weyl); none is below it (Poincaré).
     reach
         The largest root of k(x, x) times the rounding of a sum of kernel values.
     rows
@@ -422,10 +422,10 @@ class Moments:
 
     @property
     def lost(self) -> float:
-        r"""A bound on the variance in directions of the basis that were left out, times the mass.
+        r"""Return a bound on the variance in directions of the basis that were left out, times the mass.
 
         With coordinates Z that were kept and W that were left out, one column per row, the eigenvalues of all that the
-        basis spans are those of :math:`Z^T Z + W^T W`, and the second term has at most this norm.
+        basis spans are the eigenvalues of :math:`Z^T Z + W^T W`, and the second term has at most this norm.
         """
         return 0.0 if self.complete else self.unreached
 
@@ -447,7 +447,7 @@ class Moments:
         return find_components(self.matrix, error, count, stored=pairs, coupling=at_most(coupling))
 
     def score_row(self, coefficients: Array, largest: float, tolerance: float) -> Row:
-        """Return the row of what rounding may change in the scores of a row, beside their deviation."""
+        """Return the row that compares what rounding may change in the scores of a row with their deviation."""
         lengths = np.sqrt(np.abs(np.asarray(self.kernel.diag(self.points))))
         return Row(
             name="scores",
@@ -459,7 +459,7 @@ class Moments:
 
 
 def bound_size(matrix: Double) -> float:
-    """Bound the norm of an enclosed matrix by that of Frobenius."""
+    """Bound the norm of an enclosed matrix by its Frobenius norm."""
     return at_most(float(np.linalg.norm(matrix.sizes)))
 
 
@@ -496,7 +496,7 @@ def centre_by_degrees(kernel: Kernel, X: Any) -> Centred:
 
 @dataclass(frozen=True, slots=True)
 class CodeBook:
-    r"""The codes of clusters, one row of signs each, those of more training rows first.
+    r"""The codes of clusters, one row of signs each, in descending order of their training rows.
 
     With the weights :math:`v_i = 1/d_i`, :math:`d_i = \sum_j k(x_i, x_j)`, the support values of a component are
     constant over a cluster where clusters do not touch each other, and k clusters have k patterns of signs over k - 1
@@ -516,7 +516,7 @@ class CodeBook:
         return cls(codes[order[:clusters]])
 
     def assign(self, scores: Array) -> Array:
-        """Return the number of the nearest code of every row; of equally near ones, that of more training rows.
+        """Return the number of the nearest code of every row; of equally near codes, the one with more training rows.
 
         :place [Alzate2010]_ out-of-sample extension: the code at the smallest Hamming distance
         """
@@ -568,7 +568,7 @@ def balanced_line_fit(
 class View:
     r"""One view of the rows: its centred kernel matrix :math:`K = U \operatorname{diag}(s) U^T` above rounding.
 
-    ``radius`` bounds the distance of the exact K from that of these pairs, with orthonormal U.
+    ``radius`` bounds the distance of the exact K from the matrix of these pairs, with orthonormal U.
     """
 
     kernel: Kernel
@@ -584,7 +584,7 @@ class View:
         return np.asarray(self.vectors * np.sqrt(self.values / (1.0 + nu * self.values)))
 
     def factor_error(self, nu: float) -> float:
-        """Bound the error of F F': that of K, since (I + nu K)^-1 has a norm of one but for the error of K."""
+        """Bound the error of F F' by the error of K, since (I + nu K)^-1 has a norm of one but for the error of K."""
         negative = nu * self.radius
         return at_most(self.radius / (1.0 - negative)) if negative < 0.5 else math.inf
 
@@ -633,7 +633,7 @@ class Pairs:
 
     @property
     def radius(self) -> float:
-        """A bound on the distance of the leading singular values that are not zero from exact ones."""
+        """Return a bound on the distance of the leading singular values that are not zero from exact ones."""
         least = float(np.min(self.values[self.values > 0.0], initial=math.inf))
         least = least if math.isfinite(least) else 0.0
         return at_most(self.square_radius / max(least, math.sqrt(self.square_radius), np.finfo(float).tiny))

@@ -62,7 +62,7 @@ class Value(Named):
     __slots__ = ()
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return parameters by name; those of a value inside this one as ``outer__inner``."""
+        """Return parameters by name; the parameters of a value inside this one are named ``outer__inner``."""
         params: dict[str, Any] = {}
         for parameter in fields(self):  # type: ignore[arg-type]
             value = getattr(self, parameter.name)

@@ -11,7 +11,7 @@ the motorcycle data with an error whose variance changes with :math:`x` and with
 at one :math:`x`, the Boston data with inputs on very different scales and a target cut off at 50. The sunspot numbers
 are a series: what is to be predicted follows from the years before.
 
-The labels of the classification tables are those of the sources: 0 and 1, or letters. The machines of the papers expect
+The labels of the classification tables are as in the sources: 0 and 1, or letters. The machines of the papers expect
 
 .. math:: y_i \in \{-1, +1\},
 
@@ -51,7 +51,7 @@ _FOLDER = files("substrate.datasets").joinpath("data")
 
 @dataclass(frozen=True, slots=True)
 class PackagedTable:
-    """One file: the numbers of all columns but the last, and the last column as it is written."""
+    """One file: the numbers of all columns but the last, and the last column as it stands in the file."""
 
     inputs: NDArray[np.float64]
     last: tuple[str, ...]

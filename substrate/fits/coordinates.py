@@ -15,11 +15,11 @@ two choices of v:
   F is injective: :math:`F v = 0` means :math:`a^T \Omega a = 0`, so every :math:`\Omega^l a` vanishes.
 - *decoupled*: one expansion per component, :math:`f^l = \Omega^l a^l`. The eigenvectors
   :math:`\Omega^l = V^l S^l V^{lT}` give :math:`a^l = V^l (S^l)^{-1/2} w^l` and v the stacked :math:`w^l`, whose norm is
-  that of the weights.
+  the norm of the weights.
 
-On a reduced basis ([Cawley2004]_ eq. (2)) the :math:`\Omega^l` are kernel values of all points with those of the basis,
-whose own kernel matrices have the eigenvectors and give the norm; the expansions need not sum to zero. Where rows have
-weights v, norms and means of errors are weighted, :math:`P = V^{1/2} (I - 11^T V / 1^T V 1)`.
+On a reduced basis ([Cawley2004]_ eq. (2)) the :math:`\Omega^l` are kernel values of all points with the points of the
+basis, whose own kernel matrices have the eigenvectors and give the norm; the expansions need not sum to zero. Where
+rows have weights v, norms and means of errors are weighted, :math:`P = V^{1/2} (I - 11^T V / 1^T V 1)`.
 
 Directions below ``cutoff`` times the largest are left out: without a norm on w nothing else determines them, so the
 cut-off is a parameter of the model. [Pelckmans2005]_ eq. (7)-(8), (13)-(14).
@@ -90,12 +90,12 @@ class ComponentCoordinates:
 
     @property
     def is_balanced(self) -> bool:
-        """Whether 1'a = 0 is built in, or not required; otherwise it is a constraint on v = a."""
+        """Return whether 1'a = 0 is built in, or not required; otherwise it is a constraint on v = a."""
         return self.cutoff > 0.0 or self.is_decoupled
 
     @property
     def is_decoupled(self) -> bool:
-        """Whether every component has an expansion of its own."""
+        """Return whether every component has a separate expansion."""
         return self.coefficients.ndim == 3
 
     @property

@@ -8,7 +8,7 @@ r"""The L1 substrate at one zeta: the end of its exact path, solved once more on
 .. math:: c_i - \nu = \zeta \operatorname{sign}(a_i) \;\; (a_i \ne 0), \qquad |c_i - \nu| \le \zeta \;\; (a_i = 0).
 
 With a ridge, :math:`\tfrac{\tau}{2} w^T w = \tfrac{\tau}{2} a^T E a` is added, E the kernel matrix of the points whose
-kernel functions are the columns: :math:`c = \Phi^T P (y - \Phi a) - \tau E a`, and the rest is as it is. At a = 0
+kernel functions are the columns: :math:`c = \Phi^T P (y - \Phi a) - \tau E a`, and the rest is unchanged. At a = 0
 nothing changes, so :math:`\zeta_{max}` does not depend on the ridge; at :math:`\zeta \to 0` the machine is the LS-SVM
 of :math:`\gamma = 1/\tau`. Rows may have weights, of their squared errors.
 

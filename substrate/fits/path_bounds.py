@@ -21,11 +21,11 @@ balls, u and :math:`t_l = \|B^l u\|_\infty` are recomputed, so that
 .. math:: g_k = \rho_k \sum_l t_l - \tilde y^T u + u^T u, \qquad
           c_{12} = \rho_1 1^T t_2 + \rho_2 1^T t_1 - \tilde y^T (u_1 + u_2) + 2 u_1^T u_2 .
 
-What is computed as u is a point at a distance :math:`\delta` of that of the multipliers, whose gap is larger by at
-most :math:`\|u\| \delta + \tfrac12 \delta^2`. That, and the rounding of every sum, is in the gaps and cross terms.
+The computed u is at a distance :math:`\delta` from the u of the multipliers, and its gap is larger by at most
+:math:`\|u\| \delta + \tfrac12 \delta^2`. That, and the rounding of every sum, is in the gaps and cross terms.
 
 *The L1 substrate* determines the fitted values f, but with a smooth kernel f hardly determines a, and thereby
-predictions. It helps that :math:`\|a\|_1` is known, and that of the optimum too:
+predictions. It helps that :math:`\|a\|_1` is known, and that :math:`\|a^*\|_1` of the optimum is bounded:
 :math:`\zeta \|a^*\|_1 \le \zeta \|a\|_1 + \|e\| r` with :math:`r^2` the gap. With any matrix W,
 
 .. math:: \|(\Omega^v - 1 \bar k^T)(a - a^*)\| \le \|W\| \, r + \max_j \|E_j\| \, \|a - a^*\|_1,
@@ -325,7 +325,7 @@ class ReadOff:
 
     @property
     def at_lower_end(self) -> bool:
-        """Whether the best value is the smallest covered, so that smaller ones may be better."""
+        """Return whether the best value is the smallest covered, so that smaller ones may be better."""
         return self.coverage[0] > 0.0 and self.value <= self.coverage[0] * (1.0 + 1e-9)
 
 
@@ -402,8 +402,8 @@ def _find_first_within(bounds: Array, squares: Array, gap: float) -> int:
 def _merge(tracks: Sequence[Track], values: Array) -> tuple[Array, Array]:
     """Return the quadratics of all tracks added up, on the intervals of a common list of knots.
 
-    Each track's own knots are among ``values``; between them it is interpolated: a part of a chord is a chord, and its
-    gap is that of the whole chord there. Beyond its last knot a track is constant.
+    Each track's own knots are among ``values``; between them it is interpolated: a part of a chord is a chord, with the
+    gap of the whole chord there. Beyond its last knot a track is constant.
     """
     errors, gaps = np.zeros((values.size - 1, 3)), np.zeros((values.size - 1, 3))
     for track in tracks:

@@ -11,8 +11,8 @@ with rows :math:`M = [B; -B]` in blocks. *Maximal variation* ([Pelckmans2005]_ e
 which on all components vanish. *The L1 substrate* (eq. (16)), with the residual u and the centred columns B, has the
 plus signs in one block and the minus signs in another, because by :math:`1^T a = 0` each has half of the 1-norm: then
 :math:`\|a\|_1 = 2 \rho`, and the levels :math:`t_\pm` of the two maxima give :math:`\zeta = (t_+ + t_-)/2` and the
-multiplier :math:`\nu = (t_+ - t_-)/2`. Without the equality both signs are one block, and the path is that of the
-lasso ([Efron2004]_).
+multiplier :math:`\nu = (t_+ - t_-)/2`. Without the equality both signs are one block, and the path is the lasso path
+([Efron2004]_).
 
 On a segment each block has active rows A at its level, :math:`M_A u = E t` with E the indicators of the blocks, so that
 
@@ -66,7 +66,7 @@ __all__ = [
 VIOLATION = 1e-11
 #: Default end of a path in zeta, as a share of zeta_max.
 SMALLEST_ZETA = 1e-4
-#: Largest duality gap of a knot as a share of that of u = 0, in zeta and in rho: on ill-conditioned components rounding
+#: Largest duality gap of a knot as a share of the gap of u = 0, in zeta and rho: on ill-conditioned components rounding
 #: alone makes 1e-9.
 _GAP, _VARIATION_GAP = 1e-9, 1e-7
 #: Length of u, as a share of the target's, that is taken for the end of a path in rho.
@@ -399,7 +399,7 @@ class _Walk:
         self.age, self.chance = 0, np.random.default_rng(0)
         self.rho, self.u, self.finished, self.stop = 0.0, self.target.copy(), False, ""
         most = self.r + self.d
-        # below Q is the transpose of Z: what turns the columns of the one turns those of the other
+        # below Q is the transpose of Z: what turns the columns of one turns the columns of the other
         self.QZ, self.R = np.zeros((most + self.d, most), order="F"), np.zeros((most, most), order="F")
         self.Q, self.Zt = self.QZ[:most], self.QZ[most:]
         values = self._values(self.u)
@@ -635,7 +635,7 @@ class _Walk:
         return self._exact_gap()
 
     def _exact_gap(self) -> float:
-        """Return the duality gap as a share of that of u = 0."""
+        """Return the duality gap as a share of the gap of u = 0."""
         return self._gap_of((self.rho, self.u))
 
     def _gap_of(self, knot: tuple[Any, ...]) -> float:

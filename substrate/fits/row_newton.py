@@ -50,7 +50,7 @@ _SHARE_OF_SIZE = 1e-6
 _MANY, _COARSE, _CENTRAL_COARSE, _NEAR_COARSE = 300, 1e-3, 1e-3, 1e-2
 #: Share of the sizes of its terms at which the slope of a subproblem counts as zero.
 _STATIONARY = 1e-12
-#: Relative gap at which the iteration ends, the weight of the residual beside it, and the gap of a poor point.
+#: Relative gap at which the iteration ends, the weight of the residual against it, and the gap of a poor point.
 _GAP, _RESIDUAL, _POOR = 1e-13, 1e-2, 1e-9
 #: Share of the slopes from which on Newton's method has not settled.
 _UNSETTLED = 1e-9
@@ -198,7 +198,7 @@ class _Border:
         self._factor = lu_factor(matrix / sizes / sizes[:, None]) if self._is_regular and sizes.size else None
 
     def solve(self, right: Array, otherwise: Array) -> Array:
-        """Return the solution, or the given coefficients where there is none."""
+        """Return the solution, or the given coefficients if there is no solution."""
         if self._factor is None:
             return otherwise
         return np.asarray(lu_solve(self._factor, right / self._sizes) / self._sizes)
@@ -224,7 +224,7 @@ def _solve(factor: Array, right: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class RowPoint:
-    """Coefficients, those of the border, slopes and fitted values; ``steps`` is the number of linear systems."""
+    """Coefficients, coefficients of the border, slopes and fitted values; ``steps`` is the number of linear systems."""
 
     u: Array
     c: Array

@@ -7,7 +7,7 @@ Component l of maximal variation is selected where it varies by more than a shar
 Between knots every t is affine in rho, so that :math:`t_l - r\, t_m` changes its sign at most once for each pair, and
 the selected set changes finitely often over all rho. Whatever is computed from the selected inputs alone, the error of
 a machine that is refitted to them for instance, is piecewise constant in rho, and its minimum over **all** rho is found
-by enumeration. The support of an L1 substrate changes at knots only. The sets are those of the paths as double
+by enumeration. The support of an L1 substrate changes at knots only. The sets are read from the paths as double
 precision follows them.
 """
 

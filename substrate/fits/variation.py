@@ -24,7 +24,7 @@ one by least squares, and their value there is the number returned: an upper bou
 solution from :math:`(1 - \delta) \rho_{max}` on, :math:`\delta = 10^{-8}`, so that no rounding of :math:`\rho_{max}`,
 of the units or of the matrices turns it into a small number. The multipliers, times :math:`1 - \delta`, bound the
 effect: the duality gap of zero there is at most :math:`\tfrac{\delta^2}{2} \|\tilde y\|^2`, less than the rounding of
-the objective, and the fitted values are within :math:`\delta \|\tilde y\|` of those of the optimum.
+the objective, and the fitted values are within :math:`\delta \|\tilde y\|` of the optimum.
 """
 
 from contextlib import suppress
@@ -179,8 +179,8 @@ def gap_of(B: Array, target: Array, rho: Array, point: VariationPoint) -> float:
 
 
 def polish(B: Array, target: Array, rho: Array, point: VariationPoint) -> VariationPoint | None:
-    r"""Return the exact point of the same active rows and vanishing components; None where they are not those of the
-    optimum, or where its gap is larger by more than rounding.
+    r"""Return the exact point of the same active rows and vanishing components; None if they differ from the optimum's,
+    or if its gap is larger by more than rounding.
 
     With one of its active rows as reference for every component, the optimum is the projection of
     :math:`\tilde y - \sum_l \rho_l s_{ref} B^l_{ref}` on the null space of the differences
@@ -350,7 +350,7 @@ def _piqp(H: Array, c: Array, G: Array, h: Array, tolerance: float) -> tuple[Arr
 
 
 def sides_of(net: Array, rho: Weights) -> tuple[Array, Array]:
-    """Return xi^- and xi^+ from net multipliers (d x N): those of a component sum to its weight.
+    """Return xi^- and xi^+ from net multipliers (d x N): the multipliers of a component sum to its weight.
 
     Multipliers that a solver's rounding takes beyond the weight are shrunk to it. What is left of the weight is divided
     between both sides, which costs nothing where t = 0; elsewhere it is rounding too, and the products show its cost.
@@ -403,7 +403,7 @@ def _least_rho_of_zero(components: Array, R: Array, target: Array, ratios: Array
 
 
 def trivial_cost(y: Array, bias: bool, mass: Array | None = None) -> float:
-    """Return half the squared errors of the machine without components, or a millionth of those of zero."""
+    """Return half the squared errors of the machine without components, or a millionth of half the squared targets."""
     return 0.5 * float(np.sum(center(y, bias, mass) ** 2)) + 0.5e-6 * float(np.sum(center(y, False, mass) ** 2))
 
 

@@ -96,7 +96,9 @@ class Componentwise(Polynomials):
         return kernels
 
     def components(self, n_features: int) -> tuple[Restricted, ...]:
-        """Return the kernels of the sum, each on its own columns: those of single inputs first, then their products."""
+        """Return the kernels of the sum, each on its own columns: kernels of single inputs first, then their
+        products.
+        """
         kernels = self.parts(n_features)
         if self.order == 1:
             return kernels
@@ -116,7 +118,7 @@ class Componentwise(Polynomials):
         return self.components(n_features)
 
     def rounding(self, X: Any, by_differences: bool = False) -> float:
-        """Return the largest rounding of a product of ``order`` kernels, and that of the operations.
+        """Return the largest rounding of a product of ``order`` kernels, plus the rounding of the operations.
 
         No bound is known where a value that underflows is enlarged by what it is multiplied with.
         """

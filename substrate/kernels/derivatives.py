@@ -1,7 +1,7 @@
 r"""Derivatives of kernels in their inputs, for machines that read derivatives of f.
 
-With the features :math:`\varphi` of a kernel, those of a derivative are :math:`D^a \varphi(x)`, :math:`a` the order in
-each input, and
+With the features :math:`\varphi` of a kernel, the features of a derivative are :math:`D^a \varphi(x)`, :math:`a` the
+order in each input, and
 
 .. math::
 

@@ -43,7 +43,7 @@ _METRICS = {1.0: "cityblock", 2.0: "sqeuclidean"}
 
 
 def to_dense(points: Any) -> Any:
-    """Return sparse rows as a dense array, and others as they are."""
+    """Return sparse rows as a dense array, and other rows unchanged."""
     return points.toarray() if is_sparse(points) else points
 
 
@@ -158,8 +158,8 @@ def add_by_column(X: Array, Z: Array, units: Array, p: float, G: Array, *, codes
     .. math:: \sum_{ij} G_{ij} (x_{ic} - z_{jc})^2 = \sum_i x_{ic}^2 \sum_j G_{ij} + \sum_j z_{jc}^2 \sum_i G_{ij}
               - 2 \sum_i x_{ic} \, (G Z)_{ic} .
 
-    Where its terms cancel, as they do when points that are near each other are far from the centre, and for any other
-    p, the column is added up from differences.
+    Where its terms cancel (for points that are near each other and far from the centre), and for any other p, the
+    column is added up from differences.
     """
     sums, lost = np.zeros(units.size), np.ones(units.size, dtype=bool)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
@@ -177,6 +177,6 @@ def add_by_column(X: Array, Z: Array, units: Array, p: float, G: Array, *, codes
 
 
 def _expand(left: Array, right: Array, G: Array) -> tuple[Array, Array]:
-    """Return the sums of ``G_ij (l_ic - r_jc)^2`` by one product, and those of what was added up to get them."""
+    """Return the sums of ``G_ij (l_ic - r_jc)^2`` by one product, and the same sums without the mixed terms."""
     squares = G.sum(axis=1) @ np.square(left) + G.sum(axis=0) @ np.square(right)
     return squares - 2.0 * np.einsum("ic,ic->c", left, G @ right), squares

@@ -60,7 +60,7 @@ class Foreign(Kernel):
     )
 
     def __hash__(self) -> int:
-        # kernels of scikit-learn compare by their parameters, and have no hash of their own
+        # kernels of scikit-learn compare by their parameters, and are not hashable
         return hash((Foreign, type(self.function)))
 
     no_scale_gradient: ClassVar[str] = (

@@ -39,7 +39,7 @@ __all__ = ["checked_boxes", "integrate_by_rule", "integrate_differences", "volum
 
 #: Points of the rule of Gauss for one piece.
 _POINTS = 20
-#: Ends of the pieces on either side, in units of the width: exp(-60) is nothing beside one.
+#: Ends of the pieces on either side, in units of the width: exp(-60) is negligible against one.
 _PIECES = (1.0, 3.0, 7.0, 15.0, 30.0, 60.0)
 #: The most points of a rule on a box.
 _MOST_POINTS = 20_000

@@ -1,8 +1,8 @@
 r"""Kernels as frozen values, and the operations that keep them positive semi-definite.
 
-Sums, products, non-negative multiples, the restriction to columns, and the even or the odd part are nodes:
-``k1 * k2 + k3`` is evaluated and printed as it was written. A node has one formula, ``combine``, for values in whatever
-arithmetic: arrays of any library, balls, nodes of a graph.
+Sums, products, non-negative multiples, the restriction to columns, and the even or the odd part are nodes: ``k1 * k2 +
+k3`` is evaluated and printed as written. A node has one formula, ``combine``, for values in whatever arithmetic: arrays
+of any library, balls, nodes of a graph.
 
 The scales of a kernel are its positive parameters by name. A search over them needs the slope of a criterion
 :math:`c(\Omega)` of the kernel matrix,
@@ -163,9 +163,9 @@ class Kernel(Value, ABC):
 
     @property
     def envelope(self) -> "Kernel":
-        """A kernel that is nowhere smaller on the diagonal, and of which twice the rounding bounds that of this one.
+        """The kernel whose diagonal is nowhere smaller, and twice whose rounding bounds the rounding of this one.
 
-        Another kernel than this one where this one is what cancellation leaves, and may be all but zero.
+        It differs from this kernel where cancellation may leave values of almost zero.
         """
         return self
 
@@ -186,17 +186,17 @@ class Kernel(Value, ABC):
 
     @property
     def pairwise(self) -> bool:
-        """Whether "points" are rows of a precomputed kernel matrix."""
+        """Return whether "points" are rows of a precomputed kernel matrix."""
         return any(kernel.pairwise for kernel in self.inside)
 
     @property
     def trusted(self) -> bool:
-        """Whether positive semi-definiteness is known from the formula, not merely claimed by the user."""
+        """Return whether positive semi-definiteness follows from the formula and is not merely claimed by the user."""
         return all(kernel.trusted for kernel in self.inside)
 
     @property
     def decays(self) -> bool:
-        """Whether the kernel falls from one to zero with the distance, at a rate that a width sets."""
+        """Return whether the kernel falls from one to zero with the distance, at a rate that a width sets."""
         return bool(self.inside) and all(kernel.decays for kernel in self.inside)
 
     def mirrors(self, X: Any) -> bool:
@@ -240,7 +240,7 @@ class Kernel(Value, ABC):
         return float(min(orders, default=math.inf))
 
     def derivative(self, X: Any, Z: Any, left: Any, right: Any = None) -> Array:
-        """Return the derivatives of k(x_i, z_j), of orders ``left`` in the inputs of x_i and ``right`` in those of z_j.
+        """Return the derivatives of k(x_i, z_j), of orders ``left`` in the inputs of x_i and ``right`` in z_j.
 
         Orders are mappings from columns: ``kernel.derivative(X, Z, {0: 2}, {1: 1})``.
         """
@@ -293,7 +293,7 @@ class Kernel(Value, ABC):
             raise DeclarationError(f"{self!r} has no integrals over boxes in closed form: {self.no_integral}")
 
     def integral(self, X: Any, boxes: Any, orders: Mapping[Any, int] | None = None) -> Array:
-        """Return the integrals of k(x_i, z) over z in each box; ``orders`` are those of a derivative in x, by column.
+        """Return the integrals of k(x_i, z) over z in each box, differentiated in x by ``orders``, by column.
 
         A column of a box whose two ends are the same is taken at that point.
         """
@@ -481,7 +481,9 @@ def symmetric_matrix(kernel: Kernel, X: Any) -> Any:
 
 
 def _new_matrix(X: Any, n_columns: int) -> Any:
-    """Return room for a kernel matrix beside its points, refused before anything is allocated."""
+    """Return an empty kernel matrix where its points are; refuse it before anything is allocated if there is no
+    room.
+    """
     shape = (X.shape[0], n_columns)
     if not is_device_array(X):
         return np.empty(shape)
@@ -509,7 +511,7 @@ class Composite(Kernel):
 
     @abstractmethod
     def combine(self, values: Iterator[Any]) -> Any:
-        """Return the value made of those of all parts, in whatever arithmetic they are."""
+        """Return the value from the values of all parts, in any arithmetic."""
 
     def parts(self, n_features: int) -> Sequence[Kernel]:
         """Return the kernels whose values are combined, for points with so many columns."""
@@ -560,7 +562,9 @@ class Polynomials(Composite):
 
     @property
     def no_integral(self) -> str:
-        """Empty where all parts have integrals; whether those of a product are on different columns is seen later."""
+        """Empty where all parts have integrals; whether the factors of a product are on different columns is checked
+        later.
+        """
         return next((kernel.no_integral for kernel in self.inside if kernel.no_integral), "")
 
     def _integral(self, boxes: Array, others: Array, orders: Orders) -> Array:
@@ -601,7 +605,9 @@ class Sum(Polynomials):
         return add_values(values)
 
     def rounding(self, X: Any, by_differences: bool = False) -> float:
-        """Return the larger one: by Cauchy and Schwarz the bounds of both values add up to that of the sum at most."""
+        """Return the larger one: by Cauchy and Schwarz the bounds of both values add up to at most the bound of the
+        sum.
+        """
         return ROUNDED_ONCE + max(float(side.rounding(X, by_differences)) for side in self.inside)
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
@@ -702,7 +708,7 @@ class Scaled(Polynomials):
 
     @property
     def decays(self) -> bool:
-        """Whether the kernel inside decays, and the factor is not zero."""
+        """Return whether the kernel inside decays, and the factor is not zero."""
         return self.factor > 0.0 and self.kernel.decays
 
     @np.errstate(over="ignore", invalid="ignore")

@@ -59,7 +59,7 @@ class Points:
 class Node:
     """One operation on other nodes; ``value`` is what else it needs: a number, a column, coefficients.
 
-    ``points`` are those of the sum that the node is inside of.
+    ``points`` are the points of the sum that contains the node.
     """
 
     __slots__ = ("operands", "operation", "points", "value")
@@ -153,7 +153,7 @@ class Node:
 
 
 def constant(value: Any) -> Node:
-    """Return a number as a node; a node as it is."""
+    """Return a number as a node, and a node unchanged."""
     return value if isinstance(value, Node) else Node("constant", (), float(value))
 
 
@@ -227,8 +227,8 @@ def expand_kernel(
 ) -> list[Node]:
     """Return the expansions on these points, one per column of the coefficients.
 
-    With ``orders``, by column, those of the derivatives of the kernel at the points. Points that count in no output are
-    left out.
+    With ``orders``, by column, the expansions have the derivatives of the kernel at the points. Points that count in no
+    output are left out.
     """
     (used,) = np.nonzero(np.any(coefficients != 0.0, axis=1))
     if not used.size:

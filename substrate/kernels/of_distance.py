@@ -33,7 +33,7 @@ __all__ = ["RBF", "Categorical", "Functions", "KernelOfDistance", "Laplacian", "
 #: In units of the width: exp(-50^2) is zero.
 _FAR = 50.0
 _ROOT_LOG2_E = 1.4426950408889634**0.5
-#: Smallest q for which the largest and the smallest difference of two numbers are those of infinity and zero.
+#: Smallest q for which the largest and the smallest difference of two numbers act like infinity and zero.
 _SMALLEST_POWER = 0.1
 
 
@@ -45,12 +45,12 @@ class Functions(NamedTuple):
     sqrt: Callable[[Any], Any]
 
 
-#: The functions of numpy, and those of numbers with a radius.
+#: The functions of numpy, and of numbers with a radius.
 NUMPY = Functions(float, np.exp, np.sqrt)
 _ENCLOSED = Functions(Double.exact, Double.exp, Double.sqrt)
 #: The largest degree of the polynomial of a Matern kernel.
 _MOST_SMOOTH = 10
-#: Operations of a sum of powers of differences, beside one per column: units, differences, powers and their weights.
+#: Operations of a sum of powers of differences besides one per column: units, differences, powers and their weights.
 _OPERATIONS = 16.0
 
 
@@ -127,7 +127,7 @@ class KernelOfDistance(Kernel, ABC):
 
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
         """Return all columns; none where every column has its own width."""
-        # a kernel of one column may be that of every column of a sum, and its width then is one for all
+        # a kernel of one column may stand for every column of a sum, and its width then is one for all
         has_own_widths = self.sigma == "each" or (isinstance(self.sigma, tuple) and len(self.sigma) == n_features)
         return () if has_own_widths else (tuple(range(n_features)),)
 
@@ -249,7 +249,7 @@ class RBF(KernelOfDistance):
         return np.asarray((-1.0) ** order * r**power * np.exp(-np.square(r)))
 
     def rounding(self, X: Any, by_differences: bool = False) -> float:
-        """Return the absolute error of the exponent, and that of the exponential."""
+        """Return the absolute error of the exponent, and the error of the exponential."""
         if by_differences:
             return super().rounding(X)
         return squares_error(X, self._inverse(X.shape[1])) + relative_rounding(X.shape[1] + 10.0)
@@ -336,7 +336,7 @@ class Matern(KernelOfDistance):
     def _profile(self, r: Array, order: int, power: int) -> Array:
         r"""Return r^power times the derivative of this order in s = r^2.
 
-        It is that of :math:`r^\nu K_\nu(r)`, whose derivative is :math:`-\tfrac12 r^{\nu-1} K_{\nu-1}(r)`, and
+        The function is :math:`r^\nu K_\nu(r)`, whose derivative is :math:`-\tfrac12 r^{\nu-1} K_{\nu-1}(r)`, and
         :math:`K_{-\mu} = K_\mu`.
         """
         index = self.nu - order
@@ -355,7 +355,7 @@ class Matern(KernelOfDistance):
             )
 
     def rounding(self, X: Any, by_differences: bool = False) -> float:
-        """Bound the rounding as for the other kernels, with that of the polynomial."""
+        """Bound the rounding as for the other kernels, plus the rounding of the polynomial."""
         return super().rounding(X) + relative_rounding(4.0 * self.nu)
 
 
@@ -412,7 +412,7 @@ class PowerExponential(KernelOfDistance):
         """Bound the rounding: s is right to the operations of its ratios, powers (each to four units of the last place)
         and sums.
 
-        No bound is known for a q so small that differences which underflow or overflow have values of their own.
+        No bound is known for a q so small that differences which underflow or overflow have distinct values.
         """
         return math.inf if self.q < _SMALLEST_POWER else exponential_rounding(X.shape[1] + 40.0, 4.0)
 

@@ -18,9 +18,9 @@ __all__ = ["INPUT", "evaluate_onnx", "import_onnx", "write_onnx"]
 
 #: The name of the input of every graph.
 INPUT = "X"
-#: The version of the operators, and of the format of the file: those of 2022, which all runtimes of today read.
+#: The versions of the operators and of the file format, both from 2022, which all runtimes of today read.
 _OPERATORS, _FORMAT = 17, 8
-#: Operations that ONNX has under a name of its own.
+#: Operations that have another name in ONNX.
 _NAMES: Mapping[str, str] = {
     "add": "Add",
     "subtract": "Sub",

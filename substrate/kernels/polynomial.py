@@ -1,6 +1,6 @@
 r"""Kernels of the inner product: :math:`k(x, z) = (x^T z + \tau)^p` with offset :math:`\tau \ge 0`.
 
-The linear kernel is that of degree one without an offset.
+The linear kernel has degree one and no offset.
 """
 
 import math

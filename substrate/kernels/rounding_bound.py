@@ -15,9 +15,9 @@ whose first part is largest at the smallest :math:`t` and whose second one, whic
 sum over points adds :math:`n u \sum_i |\alpha_i| |k_i|` to the errors of its terms, in whatever order it is formed
 [Jeannerod2013]_.
 
-Exponentials and powers are taken to be right to four units of the last place, which those of onnxruntime are, and
-roots to half a unit. Numbers below the smallest normal one may be lost. Where an intermediate number may overflow
-nothing is known, and the bound is infinite.
+Exponentials and powers are assumed right to four units of the last place, as in onnxruntime, and roots to half a unit.
+Numbers below the smallest normal one may be lost. Where an intermediate number may overflow nothing is known, and the
+bound is infinite.
 """
 
 import math
@@ -70,7 +70,7 @@ DOUBLE = Arithmetic("float64", Format.of(np.float64), Format.of(np.float64))
 class RoundingBound:
     """For all rows of ``box``, one line (lower, upper) per input: outputs are within ``losses`` of the exact formula.
 
-    ``lows`` and ``highs`` enclose the outputs there, roughly; ``arithmetic`` is that of the program.
+    ``lows`` and ``highs`` roughly enclose the outputs there; ``arithmetic`` is the arithmetic of the program.
     """
 
     arithmetic: str
@@ -177,7 +177,7 @@ def _bound(node: Node, operands: list[_Known], form: Format, inputs: Format, box
     if operation == "total":
         return _total(operands[0], value, form)
     if operation == "differs":
-        # a code is read as it is given; in single precision two codes may become one
+        # a code is read as given; in single precision two codes may become one
         is_exact = form.type is np.float64 and inputs.type is np.float64
         return _Known(0.0, 1.0, 0.0, 0.0 if is_exact else np.inf)
     rule = _RULES.get(operation)
@@ -205,7 +205,7 @@ def _outward(low: Any, high: Any, units: int = 1) -> tuple[Any, Any]:
 
 
 def _rounded(low: Any, high: Any, share: Any, rest: Any, form: Format, roundings: float = 1.0) -> _Known:
-    """Return an exact interval with the errors of the operands, and then those of the operation itself."""
+    """Return an exact interval with the errors of the operands, and then of the operation itself."""
     own = roundings * form.unit
     return _Known(low, high, share + own + share * own, rest * (1.0 + own) + form.tiny)
 
@@ -333,7 +333,7 @@ def _absolute(v: _Known) -> _Known:
 
 
 def _total(body: _Known, coefficients: Array, form: Format) -> _Known:
-    """Add up the terms: their errors, and those of the products and of the sum in any order."""
+    """Add up the terms with their errors, the errors of the products and of the sum in any order."""
     sizes = np.abs(coefficients)
     ends = np.stack([np.broadcast_to(_times(coefficients, end), coefficients.shape) for end in (body.low, body.high)])
     largest = float(np.sum(_times(sizes, body.size + body.error)))

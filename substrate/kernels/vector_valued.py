@@ -1,4 +1,4 @@
-r"""Kernels of vector-valued functions: rows are a point and a direction, and the value is that of f along it.
+r"""Kernels of vector-valued functions: each row is a point and a direction, and the value is f in that direction.
 
 A vector-valued function has a kernel of matrices, :math:`K(x, z)`, and :math:`u^T f(x)` is a bounded functional of it
 with the inner products
@@ -21,8 +21,8 @@ function for all. With :math:`D_{ab} = \partial_{x_a} \partial_{z_b} k(x, z)`,
     \text{divergence-free:} \quad K_{ij} = \delta_{ij} \sum_{c} D_{cc} - D_{ji}
 
 ([Narcowich1994]_; [Fuselier2008]_). The first is the kernel of gradients :math:`f = \nabla g` of functions g of k. The
-second is that of sums over the pairs a < b of fields :math:`f_a = \partial_b g_{ab}, f_b = -\partial_a g_{ab}`, each
-with a stream function of k, so that both are positive semi-definite for every kernel with first derivatives; the
+second is the kernel of sums over the pairs a < b of fields :math:`f_a = \partial_b g_{ab}, f_b = -\partial_a g_{ab}`,
+each with a stream function of k, so that both are positive semi-definite for every kernel with first derivatives; the
 divergence of every column of the second is zero, since derivatives can be exchanged.
 """
 
@@ -76,7 +76,7 @@ class OnDirections(Composite):
 
     @abstractmethod
     def split(self, n_features: int) -> int:
-        """Return how many of so many columns are those of the point; the others are those of the direction."""
+        """Return how many of so many columns belong to the point; the others belong to the direction."""
 
     @abstractmethod
     def pair(self, x: Array, u: Array, z: Array, v: Array, left: Orders, right: Orders) -> Array:
@@ -119,7 +119,7 @@ class OnDirections(Composite):
         return np.concatenate([np.diagonal(self.pair(x[b], u[b], x[b], u[b], {}, {})) for b in blocks])
 
     def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        """Return that of the matrix in points; in a direction, the unit vector takes its place once."""
+        """Return the derivative of the matrix in points; in a direction, the unit vector takes its place once."""
         sides = []
         for points, orders in ((X, left), (Z, right)):
             x, u = self._parts(points)

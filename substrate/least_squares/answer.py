@@ -1,4 +1,4 @@
-r"""How far the fitted values of a kernel least-squares machine are from those of its exact optimum.
+r"""How far the fitted values of a kernel least-squares machine are from the exact optimum.
 
 Let :math:`f = K a + b 1`, :math:`D = \operatorname{diag}(1/(\gamma v_i))` and :math:`r = y - f - D a`, with
 :math:`1^T a = 0`. For the exact optimum :math:`(a^\star, b^\star, f^\star)` and :math:`d = a^\star - a`,
@@ -72,7 +72,7 @@ class Expansion(NamedTuple):
     """One output of a stored machine, and the data it was fitted to.
 
     ``negative`` bounds the distance of K from positive semi-definite, zero for kernels whose formula excludes it.
-    ``slopes`` are the coefficients of the columns of the border beside the constant.
+    ``slopes`` are the coefficients of the columns of the border besides the constant.
     """
 
     y: Array
@@ -131,7 +131,7 @@ class AnswerProblem(NamedTuple):
 
 
 def kernel_rounding(kernel: Kernel, X: Any) -> float:
-    """Return the rounding of a kernel value as a share of its diagonal, twice that of its envelope if it has one."""
+    """Return the rounding of a kernel value as a share of its diagonal; if it has an envelope, twice the envelope's."""
     envelope = kernel.envelope
     return float(envelope.rounding(X) * (1.0 if envelope is kernel else 2.0))
 
@@ -144,7 +144,7 @@ def kernel_roots(diagonal: Array, negative: float = 0.0) -> Array:
 def bound_expansion(
     machine: Expansion, numbers: type[Any], kernel: Callable[[Any], Any], fitted: Array | None = None
 ) -> Any:
-    r"""Bound the distance of the fitted values from those of the exact optimum.
+    r"""Bound the distance of the fitted values from the exact optimum.
 
     .. math:: \|f - f^\star\|_v \le \|f - \tilde f\|_v + \max\!\left(1, \frac{\sigma}{1 - \sigma}\right)
               \|y - \tilde f - D \tilde a\|_v, \qquad \tilde f = K \tilde a + Z c
@@ -192,7 +192,7 @@ def bound_answer(
     slopes: Array | None = None,
     fitted: Array | None = None,
 ) -> tuple[tuple[Row, ...], Facts]:
-    """Return the row of the answer, none where K is indefinite, and what the certificate states beside it.
+    """Return the row of the answer, none where K is indefinite, and what else the certificate states.
 
     Parameters
     ----------

@@ -22,8 +22,8 @@ coefficients c there ``predict`` adds :math:`b + (z - \text{center})^T \beta`, w
 units of z.
 
 In bounds the border takes the place of the ones: with :math:`Z^T d = 0` the proof of
-:mod:`~substrate.least_squares.saddle_certificate` holds as it stands. An imbalance :math:`Z^T a`, computed from the
-columns as they are given, is removed by :math:`\tilde a = a - D^{-1} Z\, (Z^T D^{-1} Z)^{-1} Z^T a`.
+:mod:`~substrate.least_squares.saddle_certificate` holds unchanged. An imbalance :math:`Z^T a`, computed from the given
+columns, is removed by :math:`\tilde a = a - D^{-1} Z\, (Z^T D^{-1} Z)^{-1} Z^T a`.
 """
 
 import math
@@ -59,7 +59,7 @@ class Border:
     constant
         Whether a bias is among the coefficients.
     columns
-        z as it was given, n x k; empty where there are no columns beside the constant.
+        z as given, n x k; empty if there are no columns besides the constant.
     center
         What is subtracted from z: its weighted mean, or zero without a bias.
     turn
@@ -89,7 +89,7 @@ class Border:
     ) -> "Border":
         """Make the border of the given columns; those that depend on each other are refused by name.
 
-        ``weights`` are those of the rows; ``center`` is the weighted mean unless given.
+        ``weights`` has one weight per row; ``center`` is the weighted mean unless given.
         """
         z = np.ascontiguousarray(to_numpy(columns), dtype=np.float64)
         n, k = z.shape
@@ -162,17 +162,17 @@ class Border:
 
     @property
     def slopes(self) -> int:
-        """The number of columns beside the constant."""
+        """The number of columns besides the constant."""
         return int(self.columns.shape[1])
 
     @property
     def plain(self) -> bool:
-        """Whether the constant is all."""
+        """Return whether the constant is the only column."""
         return self.constant and not self.slopes
 
     @property
     def linear_basis(self) -> Array:
-        """The columns of Z beside the constant."""
+        """The columns of Z besides the constant."""
         return self.basis[:, int(self.constant) :]
 
     def matrix(self, like: Array) -> Array:
@@ -273,7 +273,7 @@ class Border:
     def balance(self, a: Any, v: Any) -> Any:
         """Return the coefficients less D^-1 Z G^-1 Z'a as enclosed numbers; the weights v are D^-1 up to a factor.
 
-        Z has the span of the columns as they are given, and nearly G = I sum(v).
+        Z has the span of the given columns, and nearly G = I sum(v).
         """
         if not self.count:
             return a
@@ -402,7 +402,7 @@ class BorderElimination:
 
     @property
     def diagonal(self) -> Array:
-        """The diagonal of H S^-1 H', which is subtracted from that of A^-1."""
+        """The diagonal of H S^-1 H', which is subtracted from the diagonal of A^-1."""
         return namespace_of(self.solved).sum(self.share * self.solved, axis=1)  # type: ignore[no-any-return]
 
     def balance(self, alpha: Array) -> Array:

@@ -2,8 +2,8 @@ r"""Fewer columns, all rows: least squares on a part of the columns of the LS-SV
 
 .. math:: \min_{b, \alpha_S} \; \Big\| A_S \begin{bmatrix} b \\ \alpha_S \end{bmatrix} - B \Big\|^2
 
-[Carvalho2006]_ sections 3.3 to 3.5: S are the support vectors, :math:`A_S` the column of the bias and those of S, and
-every row of A is kept, so that every pattern enters the fit. The column of the bias and the row
+[Carvalho2006]_ sections 3.3 to 3.5: S are the support vectors, :math:`A_S` the column of the bias and the columns of S,
+and every row of A is kept, so that every pattern enters the fit. The column of the bias and the row
 :math:`Y^T \alpha = 0` are never removed.
 
 A rank-revealing QR factorisation of the columns, scaled to unit length, gives the shortest solution [Golub2013]_.
@@ -24,8 +24,8 @@ those that the kernel explains. The threshold is therefore
 which makes the tolerance a share of the kernel's own size. The result depends on the order of the rows, as published.
 
 **The answer.** With :math:`C = A_S`, :math:`x = (b, \alpha_S)` and errors :math:`e = B - C x` the exact solution is
-:math:`x + \delta` with :math:`C^T C \delta = C^T e =: g`, and its fitted values are those of x plus the rows of
-:math:`C \delta` less :math:`\tfrac1\gamma \delta_\alpha` in the kept rows. Hence
+:math:`x + \delta` with :math:`C^T C \delta = C^T e =: g`, and its fitted values are the fitted values of x plus the
+rows of :math:`C \delta` less :math:`\tfrac1\gamma \delta_\alpha` in the kept rows. Hence
 
 .. math:: \|f - f^\star\| \le \Big(1 + \frac1\gamma \|(C^T C)^{-1} C^T\|\Big) \sqrt{g^T (C^T C)^{-1} g} ,
 
@@ -78,7 +78,7 @@ def with_bias(columns: Any) -> Any:
 
 
 def solve_columns(A: Array, columns: Any, B: Array) -> ColumnSolution:
-    """Solve least squares on the column of the bias and those of the given patterns.
+    """Solve least squares on the column of the bias and the columns of the given patterns.
 
     :place [Carvalho2006]_ sections 3.3 to 3.5, X = pinv(A) B: least squares on the kept columns
     """
@@ -147,7 +147,7 @@ class ColumnMachine:
         return rows.T.beside(numbers.exact(last)).T
 
     def bound(self, kernel: Any, fitted: Array) -> float:
-        """Bound the distance of the fitted values from those of the exact solution, root mean square.
+        """Bound the distance of the fitted values from the exact solution, root mean square.
 
         Parameters
         ----------

@@ -7,8 +7,7 @@ ones ([Suykens2002]_, end of section 2). A preconditioner M is projected onto th
 .. math:: z = M^{-1} r - M^{-1} 1\, \frac{1^T M^{-1} r}{1^T M^{-1} 1} ,
 
 which makes no difference between r and r + c 1 [Gould2001]_. The residual that remains, about its weighted mean b,
-bounds the distance of the fitted values from those of the exact optimum
-(:mod:`substrate.least_squares.saddle_certificate`),
+bounds the distance of the fitted values from the exact optimum (:mod:`substrate.least_squares.saddle_certificate`),
 
 .. math:: \|f - f^\star\|_v \le \|y - K a - D a - b 1\|_v .
 
@@ -60,8 +59,8 @@ def solve_by_conjugate_gradients(
     """Solve for all columns of Y together, each with its own step lengths, to an absolute error of ``radii``.
 
     Fitted values are to be within these of the exact ones, one number per column in its units, root mean square by the
-    weights 1/ridge. ``inverse`` is the preconditioner of K + D, the diagonal D if there is none, and ``most`` the
-    number of iterations allowed. The ``border`` is orthonormal by the weights.
+    weights 1/ridge. ``inverse`` is the preconditioner of K + D, the diagonal D if not given, and ``most`` the number of
+    iterations allowed. The ``border`` is orthonormal by the weights.
 
     :place [Suykens2002]_ end of section 2: conjugate gradients on the positive definite systems
     """

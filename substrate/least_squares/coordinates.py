@@ -1,11 +1,11 @@
 r"""A least-squares machine in the coordinates where it is diagonal: every sum of model selection, at every gamma.
 
-With B the inverse of the centred kernel matrix plus :math:`\lambda = 1/\gamma` among the F = N - m directions that are
-left beside m columns without a penalty, and :math:`\alpha = B y` the support values, an orthonormal basis of
-eigenvectors :math:`u_k` turns B into :math:`\operatorname{diag}(g)`, :math:`g_k = 1/(s_k + \lambda)`. A matrix of low
-rank, that of a reduced basis, has a few eigenvalues :math:`s_k` and otherwise zeros, and in those directions B is
-:math:`1/\lambda`. With :math:`z_k = u_k^T y`, the rest :math:`\rho = \|y\|^2 - \sum_k z_k^2` of the squares outside,
-the masses :math:`m_k = \sum_i v_i u_{ik}^2` of weights v of mean one (one without weights) and M that of all F
+With B the inverse of the centred kernel matrix plus :math:`\lambda = 1/\gamma` among the F = N - m directions that m
+columns without a penalty leave, and :math:`\alpha = B y` the support values, an orthonormal basis of eigenvectors
+:math:`u_k` turns B into :math:`\operatorname{diag}(g)`, :math:`g_k = 1/(s_k + \lambda)`. A matrix of low rank, as on a
+reduced basis, has a few eigenvalues :math:`s_k` and otherwise zeros, and in those directions B is :math:`1/\lambda`.
+With :math:`z_k = u_k^T y`, the rest :math:`\rho = \|y\|^2 - \sum_k z_k^2` of the squares outside, the masses
+:math:`m_k = \sum_i v_i u_{ik}^2` of weights v of mean one (one without weights) and M the sum of the masses of all F
 directions,
 
 .. math::
@@ -38,9 +38,9 @@ __all__ = ["LeastSquares"]
 class LeastSquares:
     """Eigenvalues ``values``, the ``squares`` of the coordinates, one column per output, and the number of ``rows``.
 
-    ``rest`` are the squares outside of the directions, one number per output; None where there is nothing outside.
-    ``free`` is N less the columns without a penalty. ``masses`` are the m_k and ``mass`` is M; None and ``free`` where
-    rows have no weights. Arrays may be those of a device; sums are returned in numpy, one line per lambda.
+    ``rest`` has the squares outside of the directions, one number per output; None if nothing is outside. ``free`` is N
+    less the columns without a penalty. ``masses`` are the m_k and ``mass`` is M; None and ``free`` where rows have no
+    weights. Arrays may be on a device; sums are returned in numpy, one line per lambda.
     """
 
     values: Array
@@ -134,7 +134,7 @@ class LeastSquares:
     def evidence(self, g: Array, lambdas: Array, logs: Array) -> tuple[Array, Array]:
         """Return the variance F of the evidence as a falling function, one column per output, times a rising one.
 
-        ``logs`` are those of :meth:`mean_log_stretch`, whose sizes a bound on its rounding needs as well.
+        ``logs`` comes from :meth:`mean_log_stretch`; a bound on the rounding needs its sizes too.
         """
         return self.quadratic(g, lambdas) / self.free, lambdas * np.exp(logs)
 

@@ -15,10 +15,10 @@ With :math:`g_k = 1/(s_k + \lambda)`, :math:`z = U^T y` and the notation of :mod
 - validation, :math:`F = \frac1n \sum_j (y^v_j - \bar y - \sum_k c_{jk} z_k g_k)^2` with
   :math:`c_j = U^T (k(x_j) - \bar k)`; bounded by the mean of :math:`(|y^v_j - \bar y| + \sqrt{\kappa_j Q})^2`,
   :math:`\kappa_j = \sum_k c_{jk}^2 g_k`.
-- folds: a weighted sum of validation criteria, each with a spectrum of its own.
+- folds: a weighted sum of validation criteria, each with its own spectrum.
 
-The decomposition is that of a matrix near the exact one (:mod:`~substrate.least_squares.spectrum`). With B the computed
-inverse and :math:`B^\star` the exact one, :math:`B^\star - B = -B^\star E B`, :math:`q = \|E\| \|B\|` and
+The computed decomposition belongs to a matrix near the exact one (:mod:`~substrate.least_squares.spectrum`). With B the
+computed inverse and :math:`B^\star` the exact one, :math:`B^\star - B = -B^\star E B`, :math:`q = \|E\| \|B\|` and
 :math:`\|B^\star x\| \le \|B x\| / (1 - q)`. What that takes from the root of a criterion is, for q below 1/2,
 
 - blocks left out: with :math:`P_i = B_{\cdot S} B_{SS}^{-1} e_i` and the machine without the block,
@@ -36,8 +36,8 @@ inverse and :math:`B^\star` the exact one, :math:`B^\star - B = -B^\star E B`, :
   keeps :math:`(1 - q)/(1 + q)` and loses at most 2 q of itself.
 
 All factors fall in lambda but :math:`(B_{SS}^{-1})_{ii}`, which rises, and is concave (a Schur complement of
-:math:`K + \lambda`), so that :math:`\|P_i\|^2` falls. :math:`\|\alpha^{(-S)}\|` falls as that of every machine. So
-between two points the left one bounds all that falls, and the right one what rises.
+:math:`K + \lambda`), so that :math:`\|P_i\|^2` falls. :math:`\|\alpha^{(-S)}\|` falls, as the norm of the support
+values of every machine does. So between two points the left one bounds all that falls, and the right one what rises.
 
 Cauchy's bound holds term by term for complex lambda too (:mod:`~substrate.search.polynomial_minimum`), with
 :math:`\cos(\theta/2)^{-4}` for ratios and :math:`\cos(\theta/2)^{-2}` without. For blocks: turned by half of its angle,
@@ -134,7 +134,7 @@ class Spectral(Protocol):
         """Return the relative error of what is computed at these lambda."""
 
     def targets(self, Y: Any) -> Targets:
-        """Return targets in the coordinates of the spectrum; those of its sums, where it has them."""
+        """Return targets in the coordinates of the spectrum; if the spectrum has sums, the targets of the sums."""
 
     def machine(self, targets: Targets, weighted: bool = False) -> LeastSquares:
         """Return the machine on these targets in the coordinates of the spectrum, with traces by weight where asked."""
@@ -192,7 +192,7 @@ class Criterion(ABC):
         """Evaluate at points t of shape (intervals, points), ascending in each interval."""
 
     def _unknown(self, t: Array) -> Array:
-        """Return the relative error q at the points; a lift beyond that of the spectrum only makes B smaller."""
+        """Return the relative error q at the points; a lift beyond the lift of the spectrum only makes B smaller."""
         return np.asarray(self.spectrum.decomposition_error(np.exp(t) + self.spectrum.lift))
 
     def _lost(self, t: Array, ceilings: Array) -> Array:
@@ -236,9 +236,7 @@ class OfMachine(Criterion):
 
     @classmethod
     def of(cls, spectrum: Spectral, Y: Any = None, *, pooled: bool = False) -> Self:
-        """Return the criterion on the targets Y, one column per output; on those of its sums, for the spectrum of a
-        reduced basis.
-        """
+        """Return the criterion on the targets Y, one column per output; the spectrum of a reduced basis has its own."""
         targets = spectrum.targets(Y)
         return cls(
             spectrum=spectrum,
@@ -259,7 +257,7 @@ class LeftOutCriterion(OfMachine):
 
     @abstractmethod
     def _sum_left_out(self, g: Array, roots: Array, t: Array) -> "LeftOutSums":
-        """Return sums over the rows at the points, ``roots`` those of Q, one column per output."""
+        """Return sums over the rows at the points; ``roots`` has the roots of Q, one column per output."""
 
     def sample(self, t: Array) -> Samples:
         """Sum over the rows, under the ceiling of Cauchy's inequality."""
@@ -277,7 +275,7 @@ class LeftOutSums:
     """Sums over the rows that count, on the host, one row per point: r_i^2, one column per output, and (B_SS^-1)_ii.
 
     ``rounded`` is a ceiling for which the slack of a search covers the rounding of the values; ``lost`` and
-    ``condition`` are those of :class:`Samples`.
+    ``condition`` are as in :class:`Samples`.
     """
 
     squares: Array
@@ -332,7 +330,7 @@ def lost_by_moves(spectrum: Spectrum, t: Array, moves: Array) -> Array:
 def sum_single_rows(basis: Array, g: Array, z: Array) -> tuple[Array, Array, Array]:
     """Return the sums of r_i^2, of 1/B_ii and of ||P_i||^2 ||alpha^(-i)||^2, all of them where the basis is.
 
-    B_ii is a sum of positive terms, and the rest are quotients: nothing is solved, and rounding is that of a sum.
+    B_ii is a sum of positive terms, and the rest are quotients: nothing is solved, and the rounding is as for a sum.
     """
     n, points, outputs = int(basis.shape[0]), int(g.shape[1]), int(z.shape[1])
     xp, squares, moves = namespace_of(g), zeros_beside(g, (points, outputs)), zeros_beside(g, (points, outputs))
@@ -355,9 +353,9 @@ def sum_single_rows(basis: Array, g: Array, z: Array) -> tuple[Array, Array, Arr
 
 @dataclass(frozen=True, slots=True)
 class _SolvedBlocks:
-    """What is known of some blocks: the most that (B_SS^-1)_ii and ||P_i||^2 may be of the rows that count, of shape
-    (blocks, points, rows that count); and for every output r_S, of shape (blocks, points, rows), and the rounding of
-    those that count over that of a sum.
+    """Upper bounds of (B_SS^-1)_ii and ||P_i||^2 for the rows of some blocks that count, of shape (blocks, points, rows
+    that count); and for every output r_S, of shape (blocks, points, rows), and the rounding of its rows that count, in
+    units of the rounding of a sum.
     """
 
     diagonal: Array
@@ -374,10 +372,10 @@ def sum_blocks(
     basis: Array, g: Array, z: Array, roots: Array, blocks: LeftOutBlocks
 ) -> tuple[Array, Array, Array, Array]:
     """Return the sums of r_i^2, of (B_SS^-1)_ii and of ||P_i||^2 ||alpha^(-S)||^2, and the squares of the rounding of
-    r_i over that of a sum.
+    r_i, in units of the rounding of a sum.
 
-    The products with the basis are where it is, all else is small and on the host. ``roots`` are those of Q, one column
-    per output.
+    The products with the basis are computed where it is; all else is small and on the host. ``roots`` has the roots of
+    Q, one column per output.
     """
     n, points, outputs = int(basis.shape[0]), int(g.shape[1]), int(z.shape[1])
     squares, moves, rounding = (np.zeros((points, outputs)) for _ in range(3))
@@ -426,8 +424,8 @@ def _solve_blocks(
 
     With :math:`S = \operatorname{diag}(B_{SS})^{1/2}`, :math:`C = S^{-1} B_{SS} S^{-1}`,
     :math:`z_i = C^{-1} S^{-1} e_i` and :math:`w = C^{-1} S^{-1} \alpha_S`, so that :math:`r_S = S^{-1} w`: entries of C
-    are known to :math:`\eta`, the rounding of a sum, those of :math:`S^{-1} \alpha_S` to :math:`\eta Q^{1/2}`, and
-    solutions leave residuals, measured, of :math:`\omega` of the same sizes. Hence, to first order,
+    are known to :math:`\eta`, the rounding of a sum, the entries of :math:`S^{-1} \alpha_S` to :math:`\eta Q^{1/2}`,
+    and solutions leave residuals, measured, of :math:`\omega` of the same sizes. Hence, to first order,
 
     .. math:: |\delta r_i| \le (2 \eta + \omega)\, \|z_i\|_1 \big( Q^{1/2} + \|w\|_1 \big), \qquad
               |\delta (B_{SS}^{-1})_{ii}| \le (2 \eta + \omega)\, \|z_i\|_1^2 ,

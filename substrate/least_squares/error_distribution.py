@@ -81,8 +81,8 @@ def weigh_by_density(
 ) -> tuple[Array, tuple[float, float]]:
     """Return robust weights by any of ``ALL_WEIGHTINGS``, and c1 and c2, which are 2.5 and 3 but for ``"density"``.
 
-    ``"density"`` is Hampel's weight between the thresholds of the density of the errors; ``weights`` are those of the
-    rows in it.
+    ``"density"`` is Hampel's weight between the thresholds of the density of the errors; ``weights`` are the weights of
+    the rows in it.
     """
     if weighting != "density":
         return robust_weights(errors, scale, weighting), _USUAL

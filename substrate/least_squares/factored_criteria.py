@@ -57,7 +57,7 @@ class ValueAndSlope(NamedTuple):
 class FactoredCriterion:
     """A criterion of rows and targets, as a function of their kernel matrix and lambda.
 
-    ``kind`` is "loo", "blocks", "gcv" or "evidence", and ``blocks`` are those of "blocks". ``Y``, one column per
+    ``kind`` is "loo", "blocks", "gcv" or "evidence", and ``blocks`` has the blocks of "blocks". ``Y``, one column per
     output, is centred and multiplied by ``root``, the roots of the weights of the rows; None: equal weights.
     """
 

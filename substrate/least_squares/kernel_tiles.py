@@ -69,7 +69,7 @@ class KernelTiles(KernelOperator):
 
     @cached_property
     def _has_single(self) -> bool:
-        """Whether kernel values can be computed in single precision by a formula of this package."""
+        """Return whether kernel values can be computed in single precision by a formula of this package."""
         if is_sparse(self.points) or self.kernel.pairwise or not self.kernel.trusted:
             return False
         row = self.points[:1, :]
@@ -81,7 +81,7 @@ class KernelTiles(KernelOperator):
 
     @property
     def is_single(self) -> bool:
-        """Whether the products of steps are computed in single precision."""
+        """Return whether the products of steps are computed in single precision."""
         return not self._is_accurate and self._has_single
 
     @property

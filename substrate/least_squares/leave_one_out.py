@@ -91,8 +91,8 @@ def _row_numbers(rows: Any, n: int, name: str) -> Rows:
 
 
 def leave_one_out_residuals(support_values: Array, diagonal: Array) -> Array:
-    """Return alpha_i / B_ii, one column per output; ``diagonal`` is that of B, with one column per gamma if they
-    differ.
+    """Return alpha_i / B_ii, one column per output; ``diagonal`` is the diagonal of B, with one column per gamma if
+    they differ.
 
     B_ii vanishes only where the other rows do not determine a machine: with a single row, or a kernel matrix that is
     not positive semi-definite.
@@ -137,7 +137,7 @@ def left_out_residuals(support_values: Array, B: Array, rows: Any) -> Array:
 
 
 def relative_error(explicit: Array, fast: Array) -> float:
-    """Return ||e - e^|| / ||e||: how far fast residuals are from those of explicit refits.
+    """Return ||e - e^|| / ||e||: how far fast residuals are from explicit refits.
 
     :equation [Cawley2004]_ (6): the relative error of fast leave-one-out
     """

@@ -1,9 +1,9 @@
 r"""Sets of rows that are left out together, and the rows of each whose residuals count.
 
-Leave-one-out assumes that errors are independent. Where those of neighbours are correlated, the rows beside the one
-that is left out carry its error too: a machine that follows the noise predicts it well, and every criterion that leaves
-single rows out chooses such a machine ([DeBrabanter2011b]_ section 2). Three sets answer that, all by one formula
-(:mod:`~substrate.least_squares.leave_one_out`):
+Leave-one-out assumes that errors are independent. Where the errors of neighbours are correlated, the rows next to the
+one that is left out carry its error too: a machine that follows the noise predicts it well, and every criterion that
+leaves single rows out chooses such a machine ([DeBrabanter2011b]_ section 2). Three sets answer that, all by one
+formula (:mod:`~substrate.least_squares.leave_one_out`):
 
 - every row alone, which is leave-one-out;
 - groups (patients, batches, sites): all rows of a group are left out together, and all of them count;
@@ -102,7 +102,7 @@ class LeftOutBlocks:
         return max(block.size for block in self.rows)
 
     def batches(self, most: int) -> Iterator[BlockBatch]:
-        """Yield all blocks, those of one size together, at most ``most`` at a time."""
+        """Yield all blocks, grouped by size, at most ``most`` at a time."""
         sizes: dict[tuple[int, int], list[int]] = {}
         for number, (block, counted) in enumerate(zip(self.rows, self.counted, strict=True)):
             sizes.setdefault((block.size, counted.size), []).append(number)

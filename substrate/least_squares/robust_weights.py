@@ -17,11 +17,11 @@ and the scale is either of
 Hampel's weight with :math:`c_1 = 2.5`, :math:`c_2 = 3` and both scales are [Suykens2002]_ eq. (14)-(15); the other
 weights are compared in [DeBrabanter2009]_, here with :math:`\beta = 1.345`, and :math:`\delta = 0.6745`, half the
 interquartile range of a Gaussian of unit scale. Errata of (14)-(15): the ramp falls to 0 at :math:`c_2`, where
-:math:`1/(\gamma v_k)` is infinite, so that every weight is kept at or above :math:`10^{-4}`; the MAD is that of the
-errors, not of the inputs.
+:math:`1/(\gamma v_k)` is infinite, so that every weight is kept at or above :math:`10^{-4}`; the MAD is taken over the
+errors, not over the inputs.
 
-Quantiles are those of the weighted distribution function, the mean of both ends where it is level: a row of weight two
-counts as two rows, and a factor common to all weights changes nothing.
+Quantiles are taken from the weighted distribution function, as the mean of both ends where it is level: a row of weight
+two counts as two rows, and a factor common to all weights changes nothing.
 """
 
 import numpy as np
@@ -79,7 +79,7 @@ def robust_scale(errors: Array, scale: str = "iqr", weights: Array | None = None
 
     It is zero where half of the errors are equal up to rounding.
 
-    :equation [Suykens2002]_ (15): the scale from the interquartile range, and that of the line after it
+    :equation [Suykens2002]_ (15): the scale from the interquartile range, and the scale of the line after it
     """
 
     check_choice(scale, SCALES, "scale")

@@ -51,7 +51,7 @@ def saddle_row(
     tolerance
         LAPACK's threshold for a direct method unless given; an iterative method states its own.
     border, slopes
-        The columns that are not penalised, and the coefficients of those beside the constant.
+        The columns that are not penalised, and the coefficients of these columns besides the constant.
     """
     unit = target_unit(y)
     p, t, alpha, b = products / unit, y / unit, support_values / unit, float(bias) / unit

@@ -28,9 +28,9 @@ The linear system of the LS-SVM classifier, for methods that remove columns or r
 :math:`1/\gamma` to every entry where it belongs on the diagonal, and the :math:`-Y^T` of its (4) makes A non-symmetric
 without changing the solution.
 
-With :math:`S = \operatorname{diag}(1, Y)`, :math:`S A S` is the same matrix for labels +1, that of regression, and
-:math:`S B = (0, Y)`. S is orthogonal, so singular values, pivots and least squares are those of A whatever the labels:
-machines that differ in their labels only share one matrix.
+With :math:`S = \operatorname{diag}(1, Y)`, :math:`S A S` is the same matrix for labels +1, the matrix of regression,
+and :math:`S B = (0, Y)`. S is orthogonal, so A has the same singular values, pivots and least squares whatever the
+labels: machines that differ in their labels only share one matrix.
 """
 
 import math
@@ -61,8 +61,8 @@ class SaddleSolution(NamedTuple):
     """Support values and bias, with K alpha (for the certificate) and a record of the computation.
 
     ``slopes`` are the coefficients of further columns of the border in their own units, one column per output, and
-    ``deviations`` the roots of the diagonal of (Z'(K + D)^-1 Z)^-1 that belong to them. ``steps`` are those of the
-    iteration, or one and the refinements of a closed form; ``reason`` states why an iteration ended too early.
+    ``deviations`` the roots of the diagonal of (Z'(K + D)^-1 Z)^-1 that belong to them. ``steps`` counts the steps of
+    the iteration, or one and the refinements of a closed form; ``reason`` states why an iteration ended too early.
     """
 
     support_values: Array

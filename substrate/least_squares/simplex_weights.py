@@ -15,8 +15,8 @@ Whatever u is, and however it was found, a vector r separates the hull from the 
 
 .. math:: \min_u \| R u \|_v \; \ge \; \frac{\min_m \langle R_m, r \rangle_v}{\| r \|_v} .
 
-At r = R u, u optimal, that is an equality. The bound holds for the rounded r as it is; what rounding of the products
-may have added is taken off.
+At r = R u, u optimal, that is an equality. The bound holds for the rounded r itself; what rounding of the products may
+have added is subtracted.
 """
 
 from dataclasses import dataclass
@@ -35,8 +35,8 @@ __all__ = ["StackGap", "bound_stack", "weigh_machines"]
 class StackGap:
     """Upper and lower bound of a stack's root mean square left-out error, in units of y.
 
-    ``error`` is that of the given weights, rounding included, ``lower_bound`` is below that of all weights, and
-    ``floor`` is what rounding y itself may change.
+    ``error`` is the error of the given weights, rounding included, ``lower_bound`` is below the error of all weights,
+    and ``floor`` is what rounding y itself may change.
     """
 
     error: float
@@ -67,12 +67,12 @@ def weigh_machines(errors: Array, weights: Array) -> Array:
 
 
 def bound_stack(errors: Array, weights: Array, u: Array, largest: float) -> StackGap:
-    """Bound the error of given weights, which sum to one, and from below that of all; ``largest`` is max|y|."""
+    """Bound the error of given weights, which sum to one, and of all weights from below; ``largest`` is max|y|."""
     n, M = errors.shape
     scaled, unit = _scale(errors, weights)
     r = scaled @ u
     norm, sizes = float(np.linalg.norm(r)), np.abs(scaled)
-    # the root of a weight, its product with an error, and the weight's share have three roundings beside the sums
+    # the root of a weight, its product with an error, and the weight's share have three roundings besides the sums
     missing = relative_rounding(M + 4) * float(np.linalg.norm(sizes @ np.abs(u)))
     error = norm * (1.0 + relative_rounding(n + 4)) + missing
     lower = 0.0

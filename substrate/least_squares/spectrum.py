@@ -17,14 +17,14 @@ With weights :math:`V = \operatorname{diag}(v)` of the rows the diagonal is :mat
 holds for :math:`V^{1/2} K V^{1/2}` and :math:`V^{1/2} y` with :math:`V^{1/2} 1` in place of 1: support values are
 :math:`V^{1/2}` times those, and a left-out residual is one over :math:`v_i^{1/2}` times its own.
 
-With further columns Q that are not penalised (:mod:`~substrate.least_squares.border`, orthonormal by the weights beside
-1) their directions are removed too, of the dimension N - m is left, and
-:math:`\theta = W y - W K \alpha` are their coefficients, :math:`W = Q^T V / \sum_i v_i`.
+With further columns Q that are not penalised (:mod:`~substrate.least_squares.border`, orthonormal by the weights and to
+1) their directions are removed too, so that the dimension N - m is left, and :math:`\theta = W y - W K \alpha` are
+their coefficients, :math:`W = Q^T V / \sum_i v_i`.
 
-A matrix with a negative eigenvalue is lifted by it: ``values`` are then those of K + ``lift`` I, which is the same
-family of machines with lambda counted from ``lift`` on, :math:`s_k + \lambda = (s_k + \ell) + (\lambda - \ell)`.
+A matrix with a negative eigenvalue is lifted by it: ``values`` are then the eigenvalues of K + ``lift`` I, which is the
+same family of machines with lambda counted from ``lift`` on, :math:`s_k + \lambda = (s_k + \ell) + (\lambda - \ell)`.
 
-Computed values are those of a nearby matrix, and how near it is can be measured. With
+Computed values belong to a nearby matrix, and the distance can be measured. With
 
 .. math:: R = P K P\, U - U S, \qquad D = U^T U - I ,
 
@@ -60,8 +60,8 @@ class Targets:
     """Targets in the coordinates of a spectrum, one column per output: z, their means, and the unit all are divided by.
 
     ``rest`` is what the means lack: y less both is exact to the last place of the difference, whatever the offset of y.
-    ``slopes`` are the coefficients W y of the columns of a border beside the constant. ``total`` are the squares of the
-    centred targets where the coordinates do not have them all.
+    ``slopes`` are the coefficients W y of the columns of a border besides the constant. ``total`` are the squares of
+    the centred targets where the coordinates do not have them all.
     """
 
     coordinates: Array
@@ -88,9 +88,9 @@ class Targets:
 class Spectrum:
     """Orthonormal ``basis`` (N x N-1, off the direction 1), ``values`` in ascending order, and the mean row of K.
 
-    ``error`` and ``skew`` bound the distance of the decomposed matrix from K, and its part relative to lambda.
-    ``root`` holds the roots of the weights of the rows, if any; ``linear`` the border and its rows W K, where it has
-    columns beside the constant.
+    ``error`` and ``skew`` bound the distance of the decomposed matrix from K, and its part relative to lambda. ``root``
+    holds the roots of the weights of the rows, if any; ``linear`` the border and its rows W K, if it has columns
+    besides the constant.
     """
 
     basis: Array
@@ -115,7 +115,7 @@ class Spectrum:
         return float(self.n) if self.root is None else float(np.square(to_numpy(self.root)).sum())
 
     def machine(self, targets: Targets | None = None, weighted: bool = False) -> LeastSquares:
-        """Return the machine on these targets in the coordinates of this spectrum, outside of which there is nothing.
+        """Return the machine on these targets in the coordinates of this spectrum; nothing is outside of them.
 
         ``weighted`` states that traces are by the weights of the rows.
         """
@@ -250,7 +250,8 @@ def centred_spectrum(
     """Decompose; the Gram matrix is left unchanged.
 
     ``rounding`` is the kernel's p: a computed k(x, z) is within p sqrt(k(x, x) k(z, z)) of the true one. ``weights``
-    are those of the rows, all positive. ``border`` holds a constant, and further columns, orthonormal by these weights.
+    has one weight per row, all positive. ``border`` holds a constant, and further columns, orthonormal by these
+    weights.
     """
     if not border.constant:
         raise DeclarationError("a spectrum is that of a machine with a bias; solve without one for each gamma")
@@ -265,7 +266,7 @@ def centred_spectrum(
         v, Z = to_numpy(weights), np.sqrt(to_numpy(weights))[:, None] * Z
         root = on_device_of(K, np.sqrt(v))
         K = root[:, None] * K * root[None, :]
-        rounding += relative_rounding(4.0)  # scaling rounds an entry twice, beside the error of the kernel value
+        rounding += relative_rounding(4.0)  # scaling rounds an entry twice, besides the error of the kernel value
     mean_row: Array = on_device_of(K, v / v.sum()) @ gram.matrix
     constant = abs(float(mean_row @ on_device_of(K, v)))  # v'K v over the sum of v, mostly the largest eigenvalue of K
     # errors of p s_i s_j are a matrix of norm at most p sum s_i^2, and columns that are off by an angle remove

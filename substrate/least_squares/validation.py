@@ -23,7 +23,7 @@ __all__ = ["CriterionSum", "ValidationCriterion"]
 class ValidationCriterion(Criterion):
     """The mean square error on other points: ``directions`` are c, ``offsets`` are y^v - mean y in units of y.
 
-    Both are multiplied by ``roots``, those of the weights of these points, if any.
+    Both are multiplied by ``roots``, the roots of the weights of these points, if any.
 
     :equation [Pelckmans2005]_ (3): the validation error as a function of gamma
     """
@@ -54,7 +54,8 @@ class ValidationCriterion(Criterion):
         points.
 
         ``rounding`` bounds, root mean square over the validation points, the error of a row, as a length; ``weights``
-        are those of the validation points in the mean, ``linear`` their columns of a linear part, less their center.
+        are the weights of the validation points in the mean, ``linear`` their columns of a linear part, less their
+        center.
         """
         if rows.shape[0] == 0:
             raise DataError("the validation set is empty; give at least one validation row")

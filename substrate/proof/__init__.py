@@ -1,8 +1,8 @@
 """Proofs in ball arithmetic: the bounds of the certificates, computed again with rigorous enclosures.
 
 They need python-flint, ``pip install "lssvm-substrate[proof]"``. Nothing here uses the code that fitted a model:
-kernels are evaluated from their formulas, on the stored numbers, in as many bits as the verdict needs. The numbers are
-those of :mod:`~substrate.balls`; this file holds the record of a proof.
+kernels are evaluated from their formulas, on the stored numbers, in as many bits as the result needs. The numbers come
+from :mod:`~substrate.balls`; this file holds the record of a proof.
 """
 
 from dataclasses import dataclass
@@ -43,8 +43,8 @@ class Proof(Accuracy):
     """The row of an answer whose bound is rigorous.
 
     ``value`` and ``spread`` are upper and lower ends of their enclosures, in units of y. ``bits`` is the precision of
-    the balls, and ``reason`` states why there is no bound, where there is none. With several outputs ``outputs`` holds
-    the proof of each.
+    the balls, and ``reason`` states why, if there is no bound. With several outputs ``outputs`` holds the proof of
+    each.
     """
 
     bits: int = 0
@@ -74,7 +74,7 @@ class Proof(Accuracy):
 
     @property
     def proved(self) -> bool:
-        """Whether the fitted values of every output are proved to be as near as the tolerance requires."""
+        """Return whether the fitted values of every output are proved to be as near as the tolerance requires."""
         return self.passes
 
     def __str__(self) -> str:

@@ -79,8 +79,8 @@ def prove_expansion(
 ) -> Proof:
     """Return the proof for one output; ``fitted`` is what predict returned for the rows of X.
 
-    ``tolerance`` is that of the user's targets, of which y may be made. ``slopes`` are the coefficients of the columns
-    of the border beside the constant.
+    ``tolerance`` applies to the user's targets, from which y may be computed. ``slopes`` are the coefficients of the
+    columns of the border besides the constant.
     """
     matrix, negative = given_matrix(kernel, X)
     if not np.isfinite(negative):
@@ -110,7 +110,7 @@ def given_matrix(kernel: Kernel, X: Any) -> tuple[Array | None, float]:
 
 
 def ball_matrix(kernel: Kernel, X: Any, Z: Any = None) -> Balls:
-    """Return kernel values of the rows of X with those of Z, or with each other, in balls of the present precision.
+    """Return kernel values of the rows of X with the rows of Z, or with each other, in balls of the present precision.
 
     A matrix or a function from elsewhere is defined by its values; of a matrix Z are the numbers of columns.
     """

@@ -37,7 +37,7 @@ def prove_l1(
 ) -> Proof:
     """Return the proof of one output of an L1 substrate, with more bits if needed.
 
-    ``points`` are those of the expansion, or the numbers of columns of a given matrix.
+    ``points`` are the points of the expansion, or the numbers of columns of a given matrix.
     """
     basis = X[points] if kernel.pairwise else points
 

@@ -47,7 +47,7 @@ class ChosenBasis:
 
     @property
     def size(self) -> int:
-        """How many vectors."""
+        """The number of vectors."""
         return int(len(self.rows) if self.points is None else self.points.shape[0])
 
     def keep(self, kept: Any) -> "ChosenBasis":

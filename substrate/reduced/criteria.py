@@ -1,7 +1,7 @@
 r"""Criteria of model selection on a reduced basis, as analytic functions of :math:`t = \log\lambda`.
 
 A reduced basis is a dense LS-SVM with the kernel matrix :math:`Z Z^T`, of low rank: its spectrum is that of
-:mod:`~substrate.reduced.spectrum` and otherwise zero, so generalised cross-validation and the evidence are those of
+:mod:`~substrate.reduced.spectrum` and otherwise zero, so generalised cross-validation and the evidence follow from
 :mod:`~substrate.least_squares.evidence`, by the sums of :mod:`~substrate.least_squares.coordinates`, and the bounds of
 :mod:`~substrate.least_squares.criteria` apply. Leave-one-out (:mod:`~substrate.reduced.left_out`) needs one pass over
 the rows for all points of a call; generalised cross-validation and folds need none, since the sums of a fold are
@@ -18,8 +18,8 @@ eigenvectors of :math:`Z Z^T` gives
           + \frac{\phi}{\sqrt\lambda} \sum_k w_k s_k \Big)^2 .
 
 So :math:`\lambda B_{ii} = 1 - h_{ii}` changes by a share of q, and with :math:`Q = y^T A^{-1} y` the errors
-:math:`e = \lambda A^{-1} y` change by at most :math:`(\lambda Q)^{1/2}\, q / (1 - q)`. Sums and the decomposition are
-those of :math:`H = Z^T Z + \lambda I` up to a share p of H,
+:math:`e = \lambda A^{-1} y` change by at most :math:`(\lambda Q)^{1/2}\, q / (1 - q)`. Sums and the decomposition
+belong to :math:`H = Z^T Z + \lambda I` up to a share p of H,
 
 .. math:: p = \eta \sum_k \frac{\ell_k^2}{a_k + \lambda} + \frac{d}{\lambda},
 
@@ -218,9 +218,9 @@ class ReducedEvidence(Evidence):
 class ReducedFold(Criterion):
     r"""The mean square error on the rows of a fold, of the machine on the others; both from sums.
 
-    ``mass`` is the weight of its rows, by which the mean is taken. ``scatter`` and ``cross`` are those of the fold's
-    features about the others' mean, in the others' eigen-coordinates; ``squares`` those of its targets about the
-    others' mean.
+    ``mass`` is the weight of its rows, by which the mean is taken. ``scatter`` and ``cross`` are the scatter and the
+    cross products of the fold's features about the others' mean, in the others' eigen-coordinates; ``squares`` are the
+    squares of its targets about the others' mean.
 
     With features z of a row and the diagonal :math:`D_k` of the scatter, its error changes in the root mean square by
 

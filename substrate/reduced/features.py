@@ -29,8 +29,8 @@ _INDEPENDENT = 1e-9
 class Features:
     """``transform`` is T = L^{-T}, n x r, with lines of zeros for the vectors that are left out.
 
-    ``linear`` are the sizes of columns that follow the kernel values of a row and are not penalised, None where a bias
-    is all that is not: ``transform`` makes features of both, which follow each other too, see :meth:`beside`.
+    ``linear`` has the sizes of columns that follow the kernel values of a row and are not penalised, None if only a
+    bias is not penalised: ``transform`` makes features of both, in the same order, see :meth:`beside`.
     """
 
     transform: Array
@@ -52,7 +52,7 @@ class Features:
         return 0 if self.linear is None else int(self.linear.shape[0])
 
     def beside(self, linear: "LinearColumns | None") -> "Features":
-        """Return the same features and, after them, those of columns that are not penalised."""
+        """Return the same features, followed by the features of columns that are not penalised."""
         if linear is None:
             return self
         xp, turn = namespace_of(self.transform), on_device_of(self.transform, linear.turn)

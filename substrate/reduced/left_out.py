@@ -13,7 +13,7 @@ As an analytic function of :math:`t = \log\lambda`, with one pass over the rows 
     1 - h_{ii} = 1 - v_i \Big( \frac1m + \sum_k \frac{g_{ik}^2}{a_k + \lambda} \Big)
 
 ([Cawley2004]_ section 2.6; weights of mean one, m = l) with the features g of :mod:`~substrate.reduced.spectrum`. Its
-bounds are those of :mod:`~substrate.reduced.criteria`. The search is in numpy; rows on a device are processed there,
+bounds are proved in :mod:`~substrate.reduced.criteria`. The search is in numpy; rows on a device are processed there,
 and a call sends :math:`1/(a_k + \lambda)` to it and receives sums.
 """
 
@@ -99,7 +99,7 @@ def leverage_factor(spectrum: ReducedSpectrum, lam: float) -> LeverageFactor:
 class LeftOutRows:
     """Consecutive rows: the number of the first, targets, fitted values, leverages, and weights (None: all one).
 
-    ``coordinates`` are those of :meth:`LeverageFactor.coordinates`, None where they are not kept.
+    ``coordinates`` are computed by :meth:`LeverageFactor.coordinates`, None if they are not kept.
     """
 
     start: int
@@ -270,7 +270,7 @@ class ReducedLeaveOneOut(LeftOutCriterion):
         """Sum in a pass over the rows."""
         of_block = partial(sum_left_out, self.features, self.there, g)
         sums: ResidualSums = sum_blocks(self.source, of_block, self.features.n_basis)
-        # the relative error of 1 - h_ii is that of a sum of so many terms, divided by it
+        # the relative error of 1 - h_ii is the error of a sum of so many terms, divided by it
         terms = self.there.values.shape[0] / (self.size + 16.0)
         with np.errstate(over="ignore"):  # of a row that is the machine nothing is known
             rounded = sums.squares / self.spectrum.n * np.square(terms / sums.smallest)[:, None]

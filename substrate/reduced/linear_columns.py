@@ -1,4 +1,4 @@
-r"""Columns of the rows that a machine on a reduced basis does not penalise, beside its bias.
+r"""Columns of the rows that a machine on a reduced basis does not penalise, in addition to its bias.
 
 .. math::
 
@@ -11,8 +11,8 @@ into orthonormal ones by the :class:`~substrate.least_squares.border.Border` of 
 errors, bounds and leverages of rows is known of these columns too, and only the penalty, which is zero there, tells
 them apart.
 
-The border is found in one pass. The triangular factor of a part is that of [1, z - center] times the roots of the
-weights; factors about two centers are moved to one and stacked, and factored again, so nothing is squared.
+The border is found in one pass. Each part has the triangular factor of [1, z - center] times the roots of the weights;
+factors about two centers are moved to one and stacked, and factored again, so nothing is squared.
 """
 
 from collections.abc import Iterable

@@ -3,11 +3,11 @@ r"""Sums over rows, about an origin, in features of them: all that a fit on a re
 .. math:: l, \qquad \sum_i v_i z_i, \qquad \sum_i v_i z_i z_i^T, \qquad \sum_i v_i t_i, \qquad \sum_i v_i z_i t_i,
           \qquad \sum_i v_i t_i^2
 
-Sums of parts add up to those of all, and the rows of a fold are left out by subtraction. Sums are where their rows are,
-in numpy or on a device. There are two methods. *Accumulated*: sums of :math:`k_S(x_i) k_S(x_i)^T`, transformed to
-features by T once at the end, for a third of the work; but rounding of the sums is magnified by the squares of T.
-*Row-wise*: every block of rows is transformed first. The first is used where the magnified rounding, relative to the
-:math:`a_j + \lambda` it is added to, is estimated to be negligible in every direction.
+Sums of parts add up to the sums of all rows, and the rows of a fold are left out by subtraction. Sums are where their
+rows are, in numpy or on a device. There are two methods. *Accumulated*: sums of :math:`k_S(x_i) k_S(x_i)^T`,
+transformed to features by T once at the end, for a third of the work; but rounding of the sums is magnified by the
+squares of T. *Row-wise*: every block of rows is transformed first. The first is used where the magnified rounding,
+relative to the :math:`a_j + \lambda` it is added to, is estimated to be negligible in every direction.
 """
 
 import math
@@ -54,7 +54,7 @@ class Origin:
 
 
 def origin_of(K_basis: Array, targets: TargetSummary, unit: float, free: int = 0) -> Origin:
-    """Return the origin: the mean row of the basis approximates that of all rows; targets are centred exactly, a
+    """Return the origin: the mean row of the basis approximates the mean of all rows; targets are centred exactly, a
     constant one to zero.
 
     ``free`` columns without a penalty follow the kernel values; they are measured from their center already.
@@ -138,7 +138,7 @@ def _products(features: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class FoldMoments(Tally):
-    """Sums over the rows in no fold, then over those of each fold."""
+    """Sums over the rows in no fold, then over the rows of each fold."""
 
     combine: ClassVar[Mapping[str, Callable[[Any, Any], Any]]] = {
         "parts": lambda first, second: tuple(map(add, first, second))

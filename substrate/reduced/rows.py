@@ -111,7 +111,9 @@ class KernelValues(RowValues):
 
     @property
     def from_differences(self) -> "KernelValues | None":
-        """The same kernel values by a formula of less rounding, of dense points in numpy; None where there is none."""
+        """The same kernel values by a formula of less rounding, of dense points in numpy; None without such a
+        formula.
+        """
         if self.careful or self.kernel.pairwise or is_sparse(self.points) or is_device_array(self.points):
             return None
         return replace(self, careful=True)
@@ -204,7 +206,7 @@ class KernelRows:
 
     @property
     def on_device(self) -> bool:
-        """Whether the rows are on a device."""
+        """Return whether the rows are on a device."""
         return self.source.home != HOST
 
     @property

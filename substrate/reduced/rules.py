@@ -137,7 +137,7 @@ def select_by_entropy(candidates: Candidates, count: int, generator: Any) -> Cho
         diagonal = candidates.diagonal(outside[places])
         for place, column, k in zip(places, columns, diagonal, strict=True):
             out = int(generator.choice(count))
-            # the change of the sum of all entries when row and column ``out`` become those of the candidate
+            # the change of the sum of all entries when row and column ``out`` are replaced by the candidate's
             change = 2.0 * (column.sum() - column[out]) + k - (2.0 * (sums[out] - K[out, out]) + K[out, out])
             if change >= 0.0:
                 continue

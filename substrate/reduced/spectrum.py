@@ -60,10 +60,10 @@ class SquaredWeights(Tally):
 class ReducedSpectrum:
     """Eigenvalues a (ascending) and vectors Q of the scatter; c, one column per output; means about the origin.
 
-    ``squares`` are those of the centred targets, ``mass`` is the weight of all rows (n where they have none), and
-    ``error`` estimates the relative error of the statistic itself, and ``lengths`` bound those of its columns, by whose
-    products its entries round, on the host. ``heavy`` are the sums by squared weights in the
-    coordinates of Q, where they were asked for.
+    ``squares`` are the squares of the centred targets, ``mass`` is the weight of all rows (n without weights),
+    ``error`` estimates the relative error of the statistic itself, and ``lengths`` bound the lengths of its columns, by
+    whose products its entries round, on the host. ``heavy`` are the sums by squared weights in the coordinates of Q,
+    where they were asked for.
     """
 
     features: Features
@@ -136,8 +136,8 @@ class ReducedSpectrum:
     def machine(self, targets: Targets | None = None, weighted: bool = False) -> LeastSquares:
         r"""Return the machine on the targets of the sums, in numpy.
 
-        ``weighted`` states that traces are by the weights of the rows: with weights v of mean one their mass beside the
-        bias is :math:`l - \frac1l \sum_i v_i^2`.
+        ``weighted`` states that traces are by the weights of the rows: with weights v of mean one their mass without
+        the bias is :math:`l - \frac1l \sum_i v_i^2`.
         """
         # vectors alone: to take the matrices of a large basis to the host takes a device longer than to decompose them
         values, cross, squares = map(to_numpy, (self.values, self.cross, self.squares))
@@ -184,7 +184,7 @@ class ReducedSpectrum:
     def free_deviations(self, lam: float) -> Array:
         """Return the deviations of the coefficients of free columns, for noise of variance one, on the host.
 
-        They are roots of the diagonal of the inverse Hessian, which is the covariance of weights beside a flat prior.
+        They are roots of the diagonal of the inverse Hessian, which is the covariance of weights with a flat prior.
         """
         free = self.features.free
         rows = self.features.transform[-free:, -free:] @ self.rotation[-free:, :]

@@ -6,7 +6,7 @@ A range is covered by cells :math:`T`, each with a proved bound :math:`\beta_T \
 .. math:: \min_T \beta_T \;\le\; \min_\theta v(\theta) \;\le\; \bar v ,
 
 whatever has been cut and whatever has not: a cell is replaced by parts that cover it, and stays until all of them are
-known. So the search may end at any time, and its bound is that of all cells, those that were never looked at included.
+known. So the search may end at any time, and its bound covers all cells, including cells that were never looked at.
 
 A cell whose bound reaches the target, :math:`\bar v` less the gap that was asked for, is settled. The target falls
 with :math:`\bar v`, so a settled cell stays settled. The most doubtful of the others is next. The search ends when no
@@ -46,7 +46,7 @@ Progress = Callable[[int, float, float], None]
 
 #: Why a search ended where the user interrupted it.
 INTERRUPTED = "interrupted; the best so far is kept"
-#: Seconds from which on an estimate is stated as a warning, as that of other long fits.
+#: Seconds from which on an estimate is stated as a warning, as for other long fits.
 _LONG = 600.0
 
 
@@ -73,7 +73,7 @@ class CellSpace(Protocol[C]):
 
     @property
     def best(self) -> float:
-        """Return the smallest value found; infinite where there is none yet."""
+        """Return the smallest value found so far; infinite before the first."""
 
     def target(self) -> float:
         """Return the bound at which a cell is settled."""

@@ -6,7 +6,7 @@ Every stretch from one Chebyshev point to the next is cut into cells. On a cell 
 .. math:: p(c + \tau) \ge p(c) + p'(c) \tau + \tfrac12 \left(p''(c) - \tfrac13 m_3 d\right) \tau^2,
           \qquad |\tau| \le d,
 
-a parabola whose minimum is known, and which misses that of the polynomial by a multiple of :math:`d^3`.
+a parabola whose minimum is known, and which misses the minimum of the polynomial by a multiple of :math:`d^3`.
 
 The error of the interpolant is bounded as follows. A function of :math:`t = \log\lambda` that is a sum of terms
 :math:`1/(s_k + e^t)`, :math:`s_k \ge 0`, has no singularity in the strip :math:`|\operatorname{Im} t| < \pi`. On an
@@ -74,7 +74,7 @@ def _cells() -> tuple[Array, Array, Array]:
 
 @cache
 def _derivatives() -> tuple[Array, ...]:
-    """Return matrices that take Chebyshev coefficients to those of the derivatives of order 0 to 4."""
+    """Return matrices that map Chebyshev coefficients to the coefficients of the derivatives of order 0 to 4."""
     powers = [np.eye(DEGREE + 1)]
     for _ in range(4):
         powers.append(np.vstack([chebyshev.chebder(powers[-1]), np.zeros((1, DEGREE + 1))]))

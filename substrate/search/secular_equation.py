@@ -8,9 +8,9 @@ The regularised least squares of Tikhonov, of Morozov and of Ivanov have the sam
     \min \tfrac12 w^T w \ \text{ s.t. } \ \frac{\sum_i v_i e_i^2}{\sum_i v_i} \le \varsigma^2, \qquad
     \min \tfrac12 \sum_i v_i e_i^2 \ \text{ s.t. } \ w^T w \le \pi^2 ,
 
-and gamma is the multiplier of the second problem's constraint, one over that of the third ([Morozov1984]_,
-[Ivanov1976]_, [Tikhonov1977]_). With eigenvalues s of the centred kernel matrix, coordinates z of the targets
-(:mod:`~substrate.least_squares.spectrum`) and :math:`\lambda = 1/\gamma`,
+and gamma is the multiplier of the second problem's constraint, and one over the multiplier of the third's
+([Morozov1984]_, [Ivanov1976]_, [Tikhonov1977]_). With eigenvalues s of the centred kernel matrix, coordinates z of the
+targets (:mod:`~substrate.least_squares.spectrum`) and :math:`\lambda = 1/\gamma`,
 
 .. math::
 

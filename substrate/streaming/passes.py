@@ -31,9 +31,10 @@ _TOGETHER = 64
 
 
 class Tally:
-    """The base of records of what was added up over some rows, which are dataclasses: their sum is that of all rows.
+    """The base of dataclasses that hold sums over some rows: adding two of them gives the sums over both.
 
-    Fields are sums, but for those that ``combine`` names with a function of two values, that of the rows before first.
+    Fields are sums, but for those that ``combine`` names with a function of two values, the value of the earlier rows
+    first.
     """
 
     __slots__ = ()
@@ -49,7 +50,7 @@ class Tally:
 def each_block(source: Source, function: Callable[[Block], Any], order: int = 0) -> Iterator[Any]:
     """Yield the function of every block, in order; of rows on a device, of all of them at once.
 
-    ``order`` is that of the matrices that are computed: where threads pay off, blocks are shared among them, each
+    ``order`` is the order of the matrices that are computed: where threads pay off, blocks are shared among them, each
     block on one thread.
     """
     if isinstance(source, SlicedSource) and source.is_dask:
@@ -103,7 +104,7 @@ def _threads(source: Source, order: int) -> int:
 
 
 def _sum_of(values: Iterable[Any]) -> Any:
-    """Return the sum of values, one after another; None where there is none."""
+    """Return the sum of values, one after another; None if there are no values."""
     total: Any = None
     for value in values:
         total = value if total is None else total + value

@@ -4,8 +4,8 @@ A pass reads them in blocks of :data:`BLOCK_ROWS` rows, which depend on nothing 
 for a row, and every sum, has the same bits however the rows are kept. Where all rows would be too many, some are drawn
 by their numbers before anything is read.
 
-Rows that are read in passes are checked block by block: of one width, real and finite; an error names the source and
-the rows. Their targets are coded as they are read, and rows of weight zero are passed over.
+Rows that are read in passes are checked block by block: they have one width and are real and finite; an error names the
+source and the rows. Their targets are coded as they are read, and rows of weight zero are passed over.
 """
 
 import sys
@@ -196,7 +196,7 @@ Code = Callable[..., Array]
 class ReadSource(Source):
     """Rows that are read in passes: the ``kept`` ones, by number, of ``n_given``; None: all of them.
 
-    ``code`` makes columns of numbers from the targets of a block; None leaves them as they are.
+    ``code`` makes columns of numbers from the targets of a block; None leaves them unchanged.
     """
 
     name: str
@@ -379,7 +379,7 @@ _BLOCKS = "the row blocks"
 
 
 def _given_blocks(factory: Any, width: int | None, code: Code | None) -> Iterator[Block]:
-    """Yield the blocks as they are given, checked."""
+    """Yield the given blocks, checked."""
     start = 0
     for item in factory() if callable(factory) else factory:
         X, y = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
@@ -444,7 +444,7 @@ def _checked_targets(y: Any, place: str, given: Any, n: int) -> Any:
     missing = ~np.isfinite(y) if y.dtype.kind == "f" else np.zeros(n, dtype=bool)
     if y.dtype.kind == "O":
         missing = np.array([value is None or value != value for value in y])
-        y = y if missing.any() else np.array(y.tolist())  # text and numbers as arrays of their own kind
+        y = y if missing.any() else np.array(y.tolist())  # text and numbers as arrays of separate types
     if missing.any():
         raise DataError(f"{place}: the target has no finite value, first in row {given[int(missing.argmax())]}")
     return y

@@ -1,6 +1,6 @@
 r"""A survey of the rows before a fit, in one pass: readability, ranges, spreads and targets.
 
-Means and squared deviations of parts give those of all ([Chan1983]_):
+Means and squared deviations of all rows follow from the parts ([Chan1983]_):
 
 .. math:: M = M_1 + M_2 + \frac{l_1 l_2}{l_1 + l_2} (\bar x_1 - \bar x_2)^2 .
 
@@ -29,7 +29,7 @@ __all__ = [
 
 
 def mean_of_both(first: "TargetSummary | Survey", second: "TargetSummary | Survey") -> Array:
-    """Return the mean over the rows of both, by the mean over those of each."""
+    """Return the mean over the rows of both, from the mean over each."""
     count = first.count + second.count
     return first.mean * (first.count / count) + second.mean * (second.count / count)
 

@@ -6,8 +6,9 @@ biased by is estimated by smoothing once more, :math:`\hat b(x) = l(x)^T H y - f
 
 .. math:: f_c(x) = f(x) - \hat b(x) = f(x) + l(x)^T e, \qquad l_c(x) = (2 I - H)^T l(x), \qquad e = y - H y,
 
-is a linear smoother too. Its variance is that of :math:`l_c`, which is larger than that of l: [DeBrabanter2011]_ leaves
-the latter, and bands that are corrected but not widened cover less than they state ([Calonico2018]_).
+is a linear smoother too. Its variance follows from :math:`l_c`, and is larger than the variance from l:
+[DeBrabanter2011]_ uses the latter, and bands that are corrected but not widened cover less than they state
+([Calonico2018]_).
 
 With the noise of variance :math:`s^2 / v_i` at row i, :math:`S = V^{1/2} (I - H) V^{-1/2}` (squared for the corrected
 machine) and :math:`\delta_k = \operatorname{tr} (S^T S)^k`,
@@ -23,8 +24,8 @@ curve of the unit vectors along :math:`V^{-1/2} l_c(x)`,
 
 .. math:: \frac{\kappa}{\pi} \Big( 1 + \frac{q^2}{\nu} \Big)^{-\nu/2} + P(|t_\nu| > q) = 1 - \text{coverage} .
 
-The length is that of a polygon of great circles with more and more corners, so that no derivative of the kernel is
-needed.
+The length is measured along a polygon of great circles with more and more corners, so that no derivative of the kernel
+is needed.
 """
 
 import math

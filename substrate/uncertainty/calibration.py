@@ -12,11 +12,11 @@ all nondecreasing maps.
 
 Neither map passes through one half where the score is zero, while a machine decides by the sign of its score. A
 probability is therefore moved to one half where it lies on the other side of the decision, see :func:`beside_decision`:
-maps stay monotone, and the class of the largest probability is the class that is predicted. Where the decision is
-right more often than not on both sides of zero, as it is of a machine worth having, nothing moves but scores in the
-narrow band between zero and the score at which the map is one half.
+maps stay monotone, and the class of the largest probability is the class that is predicted. Where the decision is right
+more often than not on both sides of zero, as for any useful machine, nothing moves but scores in the narrow band
+between zero and the score at which the map is one half.
 
-**Sets of labels.** A row is the stranger the less its class is ahead of the best other class in a machine that was
+**Sets of labels.** A row conforms less, the less its class is ahead of the best other class in a machine that was
 fitted without it: with the margins of :func:`margins`, its nonconformity score is minus the margin of its own class. A
 label z belongs to the set of a new row x unless at least :math:`k = \lceil c (n + 1) \rceil` of the n rows have a
 smaller score than (x, z) ([Vovk2005]_).
@@ -82,7 +82,9 @@ def beside_decision(probabilities: Array, decided: Any) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class SigmoidMap:
-    """Platt's map; ``gradient`` is the size of that of the mean log loss, its certificate, zero at the optimum."""
+    """Platt's map; ``gradient`` is the size of the gradient of the mean log loss, its certificate, zero at the
+    optimum.
+    """
 
     slope: float
     offset: float

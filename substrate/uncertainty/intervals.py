@@ -78,9 +78,7 @@ __all__ = [
 
 
 def exact_level(coverage: Any, name: str = "coverage") -> Fraction:
-    """Return the fraction of a level strictly between zero and one: that of the shortest decimal that is this
-    number.
-    """
+    """Return a level strictly between zero and one as a fraction: the shortest decimal that is this number."""
     if isinstance(coverage, np.ndarray) and coverage.ndim == 0:
         coverage = coverage[()]
     if isinstance(coverage, (bool, np.bool_)) or not isinstance(coverage, numbers.Real):

@@ -7,10 +7,10 @@ With left-out residuals :math:`r_j` of rows, left-out predictions :math:`h_j = y
 
 The cube root of a squared normal number is nearly normal ([Wilson1931]_), so that least squares loses little to the
 likelihood, and one wild residual does not decide. The kernel of g is the sum of two, each over the mean of its centred
-diagonal: that of the machine, by which the spread may change from place to place, and
+diagonal: the kernel of the machine, by which the spread may change from place to place, and
 :math:`\exp(-(h - h')^2 / 2)` of predictions in units of their deviation, by which it follows the level, whatever the
-number of inputs. The weight of its penalty is that of some with the smallest left-out error of the :math:`t_j`, by one
-decomposition (:mod:`substrate.least_squares.spectrum`); the largest of them is a constant spread.
+number of inputs. The weight of its penalty is chosen from a few for the smallest left-out error of the :math:`t_j`, by
+one decomposition (:mod:`substrate.least_squares.spectrum`); the largest of them gives a constant spread.
 
 Left-out errors over the spread at their rows, which are left out there too, are nonconformity scores.
 """
@@ -52,7 +52,8 @@ class Spread(Record):
     scores
         The absolute left-out residuals over the spread at their rows, which is left out there too.
     sizes
-        By what the kernel of the machine and that of predictions are divided; infinite for one that is constant.
+        The numbers by which the kernel of the machine and the kernel of predictions are divided; infinite for a
+        constant one.
     """
 
     levels: Array
