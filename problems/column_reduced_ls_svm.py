@@ -8,8 +8,9 @@ r"""The column-reduced LS-SVM classifier: the second stage of LS2-SVM, Ada-Pinv 
 
 Symbols: Y labels -1, +1; :math:`\Omega = Y Y^T \circ K` label-signed kernel matrix; :math:`\gamma` weight of the
 errors; b bias; :math:`\alpha_S` support values of the kept patterns S, all others are zero; :math:`A_S` the first
-column of A, that of the bias, and those of S. All rows are kept: the first requires :math:`Y^T \alpha = 0`, here in the
-sense of least squares only, the others for :math:`y_i f(x_i) = 1 - \alpha_i/\gamma`.
+column of A, which belongs to the bias, and the columns of S. All rows are kept: the first requires
+:math:`Y^T \alpha = 0`, here in the sense of least squares only, the others for
+:math:`y_i f(x_i) = 1 - \alpha_i/\gamma`.
 
 The classifier is the sign of :math:`f(x) = \sum_{i \in S} \alpha_i y_i k(x_i, x) + b`. With all columns the residual is
 zero and this is the LS-SVM. The problem is declared in orthonormal coordinates of the range of :math:`A_S`.

@@ -133,5 +133,5 @@ def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, 
 
 
 def prove(solution: Mapping[str, Array], K: Any, y: Any, gamma: float, weights: Any = None) -> Proof:
-    """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum."""
+    """Prove in ball arithmetic a bound on the distance of the fitted values from the exact optimum."""
     return prove_saddle(np.sum(component_matrices(K), axis=0), y, gamma, weights, solution)

@@ -13,7 +13,7 @@ r"""Least-squares support vector regression with a given noise, or with a given 
 with :math:`y_i = w^T \varphi(x_i) + b + e_i` in both.
 
 Symbols: :math:`\varsigma` standard deviation of the noise, the parameter ``noise``; :math:`\pi` norm of w, the
-parameter ``norm``; all others are those of :mod:`problems.ls_svm_regression`.
+parameter ``norm``; all others are as in :mod:`problems.ls_svm_regression`.
 
 Where the constraint is active its multiplier :math:`\nu` gives the weight gamma of the LS-SVM with the same solution:
 :math:`\gamma = \nu / (\sum_i v_i e_i^2)^{1/2}` in Morozov's problem and :math:`\gamma = \|w\| / \nu` in Ivanov's. The

@@ -11,7 +11,7 @@ The optimality conditions of :math:`\tfrac12 \|e\|^2 + \zeta \|\alpha\|_1`, writ
     \xi^-_i (t_i + \alpha_i) = 0, \qquad \xi^+_i (t_i - \alpha_i) = 0,
     \end{cases}
 
-and the fused problems are those of :mod:`problems.fused_maximal_variation`:
+and the fused problems are as in :mod:`problems.fused_maximal_variation`:
 
 .. math::
 

@@ -7,12 +7,12 @@ r"""The LS-SVM with Huber's loss: squared errors near the fit, absolute ones far
     h_\delta(e) = \begin{cases} \tfrac12 e^2 & |e| \le \delta \\ \delta |e| - \tfrac12 \delta^2 & |e| > \delta
     \end{cases}
 
-Symbols: :math:`\delta` the error, in the units of y, from which the loss is linear; everything else is
-that of :mod:`problems.ls_svm_regression`.
+Symbols: :math:`\delta` the error, in the units of y, from which the loss is linear; everything else is as in
+:mod:`problems.ls_svm_regression`.
 
 The multipliers of the equalities are the support values, :math:`\alpha_i = \gamma v_i \, \mathrm{clip}(e_i, -\delta,
 \delta)`, with :math:`w = \sum_i \alpha_i \varphi(x_i)` and :math:`1^T \alpha = 0`: an outlier pulls with
-:math:`\gamma v_i \delta`, however far away it is. The dual is that of the LS-SVM with bounds,
+:math:`\gamma v_i \delta`, however far away it is. The dual is the dual of the LS-SVM with bounds,
 
 .. math:: \max_\alpha \; y^T \alpha - \tfrac12 \alpha^T K \alpha - \tfrac{1}{2\gamma} \sum_i \alpha_i^2 / v_i
           \quad \text{s.t.} \quad 1^T \alpha = 0, \quad |\alpha_i| \le \gamma v_i \delta ,

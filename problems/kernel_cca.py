@@ -9,8 +9,8 @@ r"""Kernel canonical correlation analysis of two views as an LS-SVM.
 
 Symbols: x and z two views of the same rows; w and v directions in their feature spaces; e and r scores; :math:`\gamma`
 weight of their covariance; :math:`\nu_1, \nu_2` weights of their variances, which regularise: the larger they are
-beside one, the nearer the scores are to those of largest correlation, and at zero they are those of largest covariance
-(:mod:`problems.kernel_pls`).
+compared with one, the nearer the scores are to the scores of largest correlation, and at zero their covariance is the
+largest (:mod:`problems.kernel_pls`).
 
 The multipliers of the equalities are :math:`\alpha` and :math:`\beta`. The conditions of optimality are
 :math:`w = \sum_i \alpha_i (\varphi_1(x_i) - \bar\varphi_1)`, :math:`\alpha_i = \gamma r_i - \nu_1 e_i`, and the same
@@ -24,7 +24,7 @@ with the views exchanged. With centred kernel matrices and :math:`\sigma = 1/\ga
 
 It is not convex, and not checked by a convex solver. Its closed form, :func:`substrate.spectral.find_pairs`,
 is checked by the conditions above, and by a bound on all singular values at once, which leaves none out. Their sum is
-that of the leading eigenvalues of the symmetric matrix with the blocks 0, T, :math:`T^T` and 0, which is declared by
+the sum of the leading eigenvalues of the symmetric matrix with the blocks 0, T, :math:`T^T` and 0, which is declared by
 the relaxation of Ky Fan. [Suykens2002b]_ chapter 8.
 """
 

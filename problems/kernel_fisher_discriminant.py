@@ -5,8 +5,8 @@ r"""The kernel Fisher discriminant of several classes as kernel CCA with the cla
     \max_{w, v, e, r} \; \gamma \sum_{i=1}^N e_i r_i - \tfrac{\nu}{2} \sum_i e_i^2 - \tfrac12 w^T w - \tfrac12 v^T v
     \quad \text{s.t.} \quad e_i = w^T (\varphi(x_i) - \bar\varphi), \; r_i = v^T (z_i - \bar z)
 
-Symbols: those of :mod:`problems.kernel_cca`; :math:`z_i` the code of the class c of row i,
-:math:`N_c^{-1/2}` in its own place and zeros elsewhere, with :math:`N_c` rows in the class.
+Symbols: as in :mod:`problems.kernel_cca`; :math:`z_i` the code of the class c of row i, :math:`N_c^{-1/2}` at position
+c and zeros elsewhere, with :math:`N_c` rows in the class.
 
 The kernel matrix of these codes is the projection :math:`\Pi` on vectors that are constant over classes, and the
 conditions of optimality of :mod:`problems.kernel_cca` with :math:`\nu_2 = 0` become, with :math:`K_2 = \Pi - 1 1^T/N`,
@@ -15,7 +15,7 @@ conditions of optimality of :mod:`problems.kernel_cca` with :math:`\nu_2 = 0` be
 
 the variance of the class means of the scores, as a share of the variance of all scores with the norm of w as
 regularisation, is what the leading directions maximise; c classes have c - 1 of them. Checks, closed form and
-relaxation are those of :mod:`problems.kernel_cca`. [Mika1999b]_.
+relaxation are as in :mod:`problems.kernel_cca`. [Mika1999b]_.
 """
 
 from typing import Any

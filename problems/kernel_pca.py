@@ -22,7 +22,7 @@ an eigenproblem: the difference of two squares has a stationary point other than
 
 Such a problem is not checked by a convex solver. Its closed form is checked by the conditions above, and by a bound on
 all other eigenvalues (:func:`substrate.spectral.find_components`), which finds one that was missed or counted twice.
-What is convex is declared beside it: the sum of the k largest eigenvalues by the relaxation of Ky Fan, which is tight
+A convex problem is declared too: the sum of the k largest eigenvalues by the relaxation of Ky Fan, which is tight
 (:mod:`substrate.declarations.ky_fan`).
 
 [Suykens2003]_ section III; weights as in [Alzate2010]_ section 3.

@@ -6,7 +6,7 @@ r"""Kernel partial least squares of two views as an LS-SVM: directions whose sco
     \quad \text{s.t.} \quad e_i = w^T (\varphi_1(x_i) - \bar\varphi_1), \;
     r_i = v^T (\varphi_2(z_i) - \bar\varphi_2)
 
-Symbols: those of :mod:`problems.kernel_cca`, of which it is the case without weights of the variances,
+Symbols: as in :mod:`problems.kernel_cca`; this is its case without weights of the variances,
 :math:`\nu_1 = \nu_2 = 0`.
 
 The conditions of optimality are :math:`\alpha_i = \gamma r_i` and :math:`\beta_i = \gamma e_i`, and, with centred
@@ -14,8 +14,8 @@ kernel matrices and :math:`\sigma = 1/\gamma`,
 
 .. math:: K_2 \beta = \sigma \alpha, \qquad K_1 \alpha = \sigma \beta .
 
-All components are those of one decomposition; nothing is deflated between them. Checks, closed form and relaxation are
-those of :mod:`problems.kernel_cca`. [Suykens2002b]_ chapter 8.
+All components come from one decomposition; nothing is deflated between them. Checks, closed form and relaxation are as
+in :mod:`problems.kernel_cca`. [Suykens2002b]_ chapter 8.
 """
 
 from collections.abc import Mapping

@@ -16,9 +16,9 @@ The predictor is :math:`f(x) = \sum_i \alpha_i k(x_i, x) + b` over the rows with
 :math:`\zeta \ge \zeta_{max} = (\max_i c^0_i - \min_i c^0_i)/2` with :math:`c^0 = \Omega^T (y - \bar y)` all are zero,
 whatever the ridge.
 
-The ridge is not in the paper. It is the norm of the LS-SVM, not that of :math:`\alpha`: with :math:`\zeta \to 0` the
-machine is the LS-SVM of :math:`\gamma = 1/\tau`, with :math:`\tau = 0` the sparse substrate, and a pair of both is a
-machine with few support vectors and small weights. Stationarity is
+The ridge is not in the paper. It is the norm of the LS-SVM, not the norm of :math:`\alpha`: with :math:`\zeta \to 0`
+the machine is the LS-SVM of :math:`\gamma = 1/\tau`, with :math:`\tau = 0` the sparse substrate, and a pair of both is
+a machine with few support vectors and small weights. Stationarity is
 :math:`|\Omega (e - \tau \alpha) - \nu| \le \zeta`, with equality where :math:`\alpha_i \ne 0`.
 
 Fast path: :func:`substrate.fits.l1.solve_l1`, whose zeros are exact.

@@ -6,7 +6,7 @@ r"""The machines without each of several blocks of rows, and the residuals of wh
     \quad \text{s.t.} \quad y_i = w_S^T \varphi(x_i) + b_S + e_{S i}, \quad i \notin S, \text{ for every block } S
 
 Symbols: S sets of rows that are left out together, groups or a row with its ``reach`` neighbours on both sides
-(:mod:`substrate.least_squares.left_out_blocks`); all others, for every S anew, are those of
+(:mod:`substrate.least_squares.left_out_blocks`); all others, for every S anew, are as in
 :mod:`problems.ls_svm_regression`.
 
 The problem is as many LS-SVMs as there are blocks, refitted. The residuals are

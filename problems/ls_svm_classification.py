@@ -157,6 +157,6 @@ def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, 
 
 
 def prove(solution: Mapping[str, Array], K: Any, y: Any, gamma: float, weights: Any = None) -> Proof:
-    """Prove in ball arithmetic a bound on the distance of the outputs from those of the exact optimum."""
+    """Prove in ball arithmetic a bound on the distance of the outputs from the exact optimum."""
     labels = np.asarray(y, dtype=np.float64)
     return prove_saddle(K, labels, gamma, weights, solution, labels)

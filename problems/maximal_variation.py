@@ -9,7 +9,7 @@ r"""Structure detection by maximal variation: one expansion for all components, 
 Symbols: :math:`\alpha` support values, shared by the components; b bias (dropped with :math:`1^T\alpha = 0` by
 ``bias=False``, as in the paper from (24) on); e errors; :math:`t_l` maximal variation of component l;
 :math:`\Omega^l` its kernel matrix, a list of which is ``K``; :math:`\rho_l` weights. The multipliers of the lower and
-upper bounds are :math:`\xi^{-l}, \xi^{+l} \ge 0`, that of :math:`1^T \alpha = 0` is :math:`\nu`. With
+upper bounds are :math:`\xi^{-l}, \xi^{+l} \ge 0`; the multiplier of :math:`1^T \alpha = 0` is :math:`\nu`. With
 :math:`\Omega = \sum_l \Omega^l` the optimality conditions are
 
 .. math::
@@ -27,16 +27,16 @@ of the stacked :math:`\Omega^l \alpha` and leaves out those below ``cutoff``, a 
 
 *When zeros are exact.* If some :math:`\Omega^l` is positive definite, :math:`t_l = 0` forces :math:`\alpha = 0`: with
 RBF components none vanishes alone, and the zeros of the paper's figures are thresholds. Components of finite rank
-(linear, polynomial) vanish exactly; so do those of :mod:`problems.decoupled_maximal_variation`.
+(linear, polynomial) vanish exactly; so do the components of :mod:`problems.decoupled_maximal_variation`.
 
 Fast path: :func:`substrate.fits.variation.solve_maximal_variation`.
 
-The paper has one :math:`\rho` for all components; a number is read so. With one for each, those of a group of
-inputs are equal: inputs that are costly to measure, or less trusted, are given a larger one.
+The paper has one :math:`\rho` for all components; a number is read so. With one weight for each component, the weights
+within a group of inputs are equal: inputs that are costly to measure, or less trusted, are given a larger weight.
 
 [Pelckmans2005]_ eq. (13)-(14), (24)-(27), (30). Errata: (14) has :math:`\|e\|^2` without the half of (24), so its rho
-is twice ours; (27a) lacks :math:`\Omega^l` on the right; (27b) holds for each l; in (13)-(14) the map is that of
-component l.
+is twice ours; (27a) lacks :math:`\Omega^l` on the right; (27b) holds for each l; in (13)-(14) the map is the feature
+map of component l.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-r"""The optimality conditions of structure detection, corrected, as a problem of their own.
+r"""The optimality conditions of structure detection, corrected, as a separate problem.
 
 .. math::
 
@@ -22,8 +22,8 @@ solver returns.
     \min_{\alpha, b, t, \xi, \nu} \; \|P \Omega \alpha\|^2 - y^T P \Omega \alpha + \rho \sum_l t_l \quad \text{s.t.}
     \quad \text{(a), (b), (c), (d)}, \qquad P = I - 11^T/N,
 
-is a convex quadratic program whose optimum is zero, and its solutions are those of (25) with their multipliers. This
-is the problem of ``declare``. ``form``, ``bias`` and ``cutoff`` are as in :mod:`problems.maximal_variation`.
+is a convex quadratic program whose optimum is zero, and its solutions are the solutions of (25) with their multipliers.
+This is the problem of ``declare``. ``form``, ``bias`` and ``cutoff`` are as in :mod:`problems.maximal_variation`.
 
 Fast path: :func:`substrate.fits.variation.solve_maximal_variation`.
 

@@ -6,14 +6,14 @@ r"""Nonlinear autoregression with exogenous inputs by least-squares support vect
     y_t = w^T \varphi(y_{t-1}, \dots, y_{t-p}, u_{t-d_1}, \dots, u_{t-d_q}) + b + e_t, \quad t = m + 1, \dots, T
 
 Symbols: y output of a system and u its inputs at the times 1 to T; p lags of the output, d delays of the inputs, m the
-largest of them; K kernel matrix of the windows (:func:`substrate.windows.windowize`); all others are those of
+largest of them; K kernel matrix of the windows (:func:`substrate.windows.windowize`); all others are as in
 :mod:`problems.ls_svm_regression`.
 
 The support values are :math:`\alpha_t = \gamma v_t e_t`. The predictor is one step ahead,
 :math:`\hat y_t = \sum_s \alpha_s k(x_s, x_t) + b` with :math:`x_t` the window of time t; a free run puts its own
 predictions into the windows.
 
-Closed form: that of :mod:`problems.ls_svm_regression` on the windows; [Suykens2002b]_.
+Closed form: as in :mod:`problems.ls_svm_regression`, on the windows; [Suykens2002b]_.
 """
 
 from collections.abc import Mapping
@@ -63,5 +63,5 @@ def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, 
 
 
 def prove(solution: Mapping[str, Array], K: Any, y: Any, gamma: float, weights: Any = None) -> Proof:
-    """Prove in ball arithmetic how near the fitted values of a solution are to those of the exact optimum."""
+    """Prove in ball arithmetic a bound on the distance of the fitted values from the exact optimum."""
     return ls_svm_regression.prove(solution, K, y, gamma, weights)

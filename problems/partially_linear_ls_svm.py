@@ -6,7 +6,7 @@ r"""Least-squares support vector regression with a linear part that is not penal
     \quad \text{s.t.} \quad y_i = \beta^T z_i + w^T \varphi(x_i) + b + e_i, \quad i = 1, \dots, N
 
 Symbols: z the inputs whose effect is linear, the rows of ``Z``, x the other inputs; :math:`\beta` coefficients of the
-linear part, not penalised, as b; all others are those of :mod:`problems.ls_svm_regression`.
+linear part, not penalised, as b; all others are as in :mod:`problems.ls_svm_regression`.
 
 The multipliers of the equalities are the support values :math:`\alpha`, with :math:`\alpha_i = \gamma v_i e_i`,
 :math:`w = \sum_i \alpha_i \varphi(x_i)`, :math:`1^T \alpha = 0` and :math:`Z^T \alpha = 0`. The predictor is
@@ -46,7 +46,8 @@ __all__ = ["DEMONSTRATION", "closed_form", "declare", "prove"]
 
 
 def _build(kernel: Any, X: Any, y: Array) -> dict[str, Any]:
-    """Leave to the linear part the columns a kernel does not take; beside one on all, the first is linear."""
+    """Leave to the linear part the columns that the kernel does not take; if it takes all, the first one is linear
+    too."""
     dense = np.asarray(X.toarray() if hasattr(X, "toarray") else X)
     kernel_columns = kernel.columns if isinstance(kernel, Restricted) else range(1, dense.shape[1])
     return {"K": kernel(X), "Z": dense[:, [k for k in range(dense.shape[1]) if k not in kernel_columns]], "y": y}
@@ -78,7 +79,7 @@ def declare(K: Any, y: Any, gamma: float, weights: Any = None, *, Z: Any) -> Dec
 
 
 def _declare(data: RegressionData, border: Border) -> Declared:
-    """Declare the problem; solvers are given orthonormal columns that span those of Z, less their means."""
+    """Declare the problem; solvers are given orthonormal columns that span the centred columns of Z."""
     R, y = data.R, data.y
     w, b, e = cp.Variable(R.shape[1], name="w"), cp.Variable(name="b"), cp.Variable(y.size, name="e")
     theta = cp.Variable(border.slopes, name="theta")
@@ -111,7 +112,7 @@ def _declare(data: RegressionData, border: Border) -> Declared:
         return least_squares_accuracy(now.R, now.y, now.gamma, now.v, *solution, border=border, slopes=slopes)
 
     def sizes(now: RegressionData) -> dict[str, float]:
-        """Compare a coefficient in the unit at which its column alone would fit y."""
+        """Return the unit of every coefficient: the size at which its column alone would fit y."""
         return {"coefficients": float(np.abs(now.y).max()) * float(np.abs(border.turn[1:, 1:]).max())}
 
     title = "Partially linear LS-SVM"
@@ -137,7 +138,7 @@ def closed_form(K: Any, y: Any, gamma: float, weights: Any = None, *, Z: Any) ->
 
 
 def prove(solution: Mapping[str, Array], K: Any, y: Any, gamma: float, weights: Any = None, *, Z: Any) -> Proof:
-    """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum."""
+    """Prove in ball arithmetic a bound on the distance of the fitted values from the exact optimum."""
     border = _border(Z, row_weights(weights, np.shape(Z)[0]))
     return prove_saddle(K, y, gamma, weights, solution, border=border)
 

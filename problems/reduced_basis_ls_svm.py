@@ -168,7 +168,7 @@ def prove(
     basis: Any = None,
     weights: Any = None,
 ) -> Proof:
-    """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
+    """Prove in ball arithmetic a bound on the distance of the fitted values from the exact optimum.
 
     Of the solution, weights u and bias are used; the entries of the matrix are taken as exact.
     """

@@ -11,7 +11,7 @@ Symbols: S the basis; :math:`\beta^l` coefficients of component l, for which
 :math:`f^l(x) = \sum_{j \in S} \beta^l_j k^l(x, x_j)`; :math:`\Omega^l` kernel matrix of component l, a list of which is
 ``K``; b bias; e errors of all points; :math:`t_l` maximal variation of component l over all points; :math:`\rho`
 weight; :math:`\tau` weight of the norm (``ridge``), positive, without which components could exchange constants. The
-optimality conditions are those of :mod:`problems.maximal_variation`; components that are not needed vanish exactly.
+optimality conditions are as in :mod:`problems.maximal_variation`; components that are not needed vanish exactly.
 
 It is declared in the eigen-features of each :math:`\Omega^l_{SS}`, without directions below ``cutoff``. S is
 given, or chosen by the sum of the matrices.

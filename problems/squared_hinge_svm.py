@@ -5,12 +5,12 @@ r"""The machine with the squared hinge, the 2-norm SVM: an LS-SVM on the rows in
     \min_{w, b, e} \; \tfrac12 w^T w + \tfrac{\gamma}{2} \sum_{i=1}^N v_i \max(0, e_i)^2
     \quad \text{s.t.} \quad y_i \big( w^T \varphi(x_i) + b \big) = 1 - e_i, \quad y_i = \pm 1
 
-Symbols: :math:`e` the slacks of the margin, of which positive ones count; everything else is that of
+Symbols: :math:`e` the slacks of the margin, of which positive ones count; everything else is as in
 :mod:`problems.ls_svm_classification`.
 
 The multipliers of the equalities are the support values, :math:`\alpha_i = \gamma v_i \max(0, e_i) \ge 0`, with
 :math:`w = \sum_i y_i \alpha_i \varphi(x_i)` and :math:`y^T \alpha = 0`: a row beyond its margin has none, and could be
-left out without a change. The dual is that of the LS-SVM with :math:`\alpha \ge 0`,
+left out without a change. The dual is the dual of the LS-SVM with :math:`\alpha \ge 0`,
 
 .. math:: \max_{\alpha \ge 0} \; 1^T \alpha - \tfrac12 \alpha^T \Omega \alpha
           - \tfrac{1}{2\gamma} \sum_i \alpha_i^2 / v_i \quad \text{s.t.} \quad y^T \alpha = 0, \quad

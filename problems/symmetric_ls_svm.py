@@ -6,14 +6,14 @@ r"""Least-squares support vector regression with an even or odd function.
     y_i = w^T \varphi(x_i) + b + e_i, \quad w^T \varphi(x_i) = s\, w^T \varphi(-x_i), \quad i = 1, \dots, N
 
 Symbols: s = 1 for an even function, -1 for an odd one; b bias, not part of the symmetry; :math:`M_{ij} = k(-x_i, x_j)`
-the matrix ``K_mirrored``; all others are those of :mod:`problems.ls_svm_regression`.
+the matrix ``K_mirrored``; all others are as in :mod:`problems.ls_svm_regression`.
 
 The multipliers are the support values :math:`\alpha_i = \gamma v_i e_i` and :math:`\beta_i` of the symmetry, so that
 :math:`w = \sum_i \alpha_i \varphi(x_i) - \beta_i (\varphi(x_i) - s\, \varphi(-x_i))`; :math:`\beta = \alpha / 2` is
 optimal where :math:`k(-x, -z) = k(x, z)`. Then :math:`f(x) = \sum_i \alpha_i k_s(x_i, x) + b` with :math:`k_s(x, z) =
 \tfrac12 (k(x, z) + s\, k(-x, z))`, and f - b is even or odd everywhere, not only at the training points.
 
-Closed form: that of :mod:`problems.ls_svm_regression` with the kernel matrix :math:`(K + s M) / 2`; [Espinoza2005]_.
+Closed form: as in :mod:`problems.ls_svm_regression`, with the kernel matrix :math:`(K + s M) / 2`; [Espinoza2005]_.
 """
 
 from dataclasses import replace
@@ -99,7 +99,7 @@ def closed_form(K: Any, y: Any, gamma: float, weights: Any = None, *, K_mirrored
 
 
 def prove(solution: Any, K: Any, y: Any, gamma: float, weights: Any = None, *, K_mirrored: Any, symmetry: str) -> Proof:
-    """Prove in ball arithmetic how near the fitted values of a solution are to those of the exact optimum."""
+    """Prove in ball arithmetic a bound on the distance of the fitted values from the exact optimum."""
     K, M, s = _check_arguments(K, K_mirrored, symmetry)
     return ls_svm_regression.prove(solution, (K + s * M) / 2.0, y, gamma, weights)
 

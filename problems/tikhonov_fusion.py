@@ -17,9 +17,9 @@ The product :math:`\alpha / \gamma` of two unknowns makes (19) non-convex, and t
 regularization (:mod:`problems.fused_least_squares`) for that reason. For fixed gamma, however, it is convex: the LS-SVM
 of :mod:`problems.ls_svm_regression`, whose validation error is then a function of one variable. After one
 eigendecomposition that function and its bounds cost O(nN) per gamma, and branch and bound gives the global optimum over
-a range with a lower bound. So ``declare`` states the convex problem at the optimal gamma, which makes its solution that
-of (19), and the certificate has the gap; gamma stays a parameter, and at any other value of the range the validation
-error is no smaller than the lower bound.
+a range with a lower bound. So ``declare`` states the convex problem at the optimal gamma, where its solution solves
+(19), and the certificate has the gap; gamma stays a parameter, and at any other value of the range the validation error
+is no smaller than the lower bound.
 
 Closed form: :func:`substrate.search.gamma_search.search_gamma` and :mod:`substrate.least_squares.spectrum`.
 

@@ -7,7 +7,7 @@ r"""The weighted least-squares support vector machine, robust against outliers.
 
 Symbols: v weights of the errors, given or, by Algorithm 1, found in three steps: fit with all :math:`v_k = 1`; a robust
 scale :math:`\hat s` of the errors :math:`e_k = \alpha_k / \gamma` of that fit; a weight for each :math:`e_k / \hat s`,
-see :mod:`substrate.least_squares.robust_weights`. Everything else is that of :mod:`problems.ls_svm_regression`, whose
+see :mod:`substrate.least_squares.robust_weights`. Everything else is as in :mod:`problems.ls_svm_regression`, whose
 builders this page uses.
 
 The multipliers of the equalities are the support values, :math:`\alpha_k = \gamma v_k e_k`: an outlier has a small
@@ -23,7 +23,7 @@ Closed form: :func:`substrate.least_squares.saddle_system.solve_saddle_system`.
 
 [Suykens2002]_ eq. (10)-(15) and Algorithm 1. Errata: the ramp of (14) reaches zero, where (13) is infinite, so that
 weights are kept at :math:`10^{-4}` or above; the errors of the weighted fit are :math:`\alpha_k / (\gamma v_k)`, not
-:math:`\alpha_k / \gamma`; the MAD of page 8 is that of the errors.
+:math:`\alpha_k / \gamma`; the MAD of page 8 is the MAD of the errors.
 """
 
 from dataclasses import replace
@@ -65,7 +65,7 @@ def declare(
     weighting: str = "hampel",
     scale: str = "iqr",
 ) -> Declared:
-    """Declare (10) on a kernel matrix and a target, with the weights given or those of Algorithm 1.
+    """Declare (10) on a kernel matrix and a target, with the weights given or found by Algorithm 1.
 
     ``form="primal"`` has the parameter ``gamma``, ``form="dual"`` the parameter ``inverse_gamma``; the weights do not
     follow when it changes.

@@ -118,7 +118,7 @@ def answers(lines: Iterable[tuple[str, str, str, str]]) -> str:
 
 
 def figures(drawn: Iterable[str]) -> str:
-    """Return figures beside each other where there is room."""
+    """Return figures side by side where there is room."""
     return f'<div class="figures">{"".join(drawn)}</div>'
 
 

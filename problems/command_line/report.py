@@ -317,7 +317,7 @@ def _draw_importances(model: Any, importances: Any) -> str:
 
 
 def _draw_effect(model: Any, number: int) -> Iterator[str]:
-    """Yield the picture of what a number does on average over the training rows, the others as they are."""
+    """Yield the picture of the average effect of a number over the training rows, the other inputs unchanged."""
     from problems.displays.canvas import ACCENT
 
     judged, entry = model.judged_, model.preparation_.inputs[number]

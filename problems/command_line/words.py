@@ -1,4 +1,4 @@
-"""Messages in the words of the command line, which the package says in those of Python."""
+"""Messages of the package, in the words of the command line instead of Python's."""
 
 import ast
 import re

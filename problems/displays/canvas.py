@@ -81,9 +81,7 @@ def component_columns(estimator: Any) -> list[tuple[int, ...]]:
 
 
 def column_names(estimator: Any, names: Any = None) -> list[str]:
-    """Return names of the inputs: those given, those of the data frame in the fit, or x1 for the first column and so
-    on.
-    """
+    """Return names of the inputs: as given, from the data frame of the fit, or x1 for the first column and so on."""
     count = int(estimator.n_features_in_)
     given_names = getattr(estimator, "feature_names_in_", None) if names is None else names
     if given_names is None:
@@ -94,7 +92,8 @@ def column_names(estimator: Any, names: Any = None) -> list[str]:
 
 
 def one_of(values: Array, number: int, what: str, ndim: int, axis: int = 1) -> Array:
-    """Return the output or the machine of this number, ``what`` in messages; the only one has no axis of its own."""
+    """Return the output or the machine of this number, called ``what`` in messages; a single one has no separate
+    axis."""
     count = 1 if values.ndim == ndim else values.shape[axis]
     if not 0 <= number < count:
         raise DeclarationError(f"the model has {what}s 0 to {count - 1}; received {what}={number!r}")
@@ -114,7 +113,7 @@ def unit_of(name: str) -> str:
 
 
 def training_rows(estimator: Any, X: Any) -> None:
-    """Refuse rows other than those of the fit, to which ``support_`` refers."""
+    """Refuse rows other than the rows of the fit, to which ``support_`` refers."""
     support, count = estimator.support_, X.shape[0]
     if support.size and int(support.max()) >= count:
         raise DataError(f"the model has row {int(support.max())} in its support, X has {count} rows; pass those of fit")

@@ -112,7 +112,7 @@ class EvolutionDiagramDisplay:
         ).plot(ax)
 
     def at_best(self) -> Array:
-        """Return t at the chosen rho, between the two knots beside it."""
+        """Return t at the chosen rho, interpolated between the two neighbouring knots."""
         return np.array([np.interp(self.best_parameter, self.values, t) for t in self.maximal_variation.T])
 
     def values_to_draw(self) -> Array:

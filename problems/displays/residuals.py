@@ -60,7 +60,7 @@ class ResidualsDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: Any, *, ax: Any = None) -> Self:
-        """Draw the errors of a robust machine at the rows of X, those of fit or others."""
+        """Draw the errors of a robust machine at the rows of X, which may be the training rows or others."""
         demand(estimator, "history_", cls.__name__, "LSSVMRegressor with robust weights, robust='hampel'")
         if estimator.scale_ == 0.0:
             raise DataError("the robust scale of the errors is zero, so that they cannot be counted in units of it")

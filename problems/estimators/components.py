@@ -138,7 +138,7 @@ class KernelComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
         return int(self.support_values_.shape[1])
 
     def _stored_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shapes that fitted attributes beside the expansion must have."""
+        """Return the shapes that fitted attributes other than the expansion must have."""
         count = self._n_features_out
         return {"eigenvalues_": (count,), "explained_variance_ratio_": (count,)}
 
@@ -244,7 +244,7 @@ class LSSVMKernelPCA(KernelComponents):
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
         """Check the present coefficients on the rows of the fit, given again.
 
-        Everything is recomputed from ``X``, ``sample_weight`` (those of the fit) and what :meth:`transform` uses, and
+        Everything is recomputed from the ``X`` and ``sample_weight`` of the fit and what :meth:`transform` uses, and
         all eigenvalues are computed, so that the components are proved to be the leading ones. On a basis the rows are
         read once more.
         """
@@ -394,7 +394,7 @@ class KernelSpectralClustering(ClusterMixin, KernelComponents):
         return self
 
     def predict(self, X: Any) -> Array:
-        """Return the cluster of every row: that of the code nearest to the signs of its scores."""
+        """Return the cluster of every row, by the code nearest to the signs of its scores."""
         check_is_fitted(self)
         return CodeBook(self.code_book_).assign(self._expansion(X))
 

@@ -3,9 +3,10 @@ r"""Kernel machines with any loss of single rows, a bias, and columns that are n
 .. math:: \min_{w, b, \beta} \tfrac12 w^T w + \gamma \sum_i v_i\, \ell(y_i, f(x_i)), \qquad
           f(x) = w^T \varphi(x) + \beta^T z + b
 
-The losses are values of :mod:`substrate.losses`. With :class:`~substrate.losses.Huber` it is the machine of
-:mod:`problems.huber_ls_svm`, with :class:`~substrate.losses.SquaredHinge` that of :mod:`problems.squared_hinge_svm`;
-quantiles, expectiles, tubes, the hinge and the logistic loss are solved, bounded and proved by the same code.
+The losses are values of :mod:`substrate.losses`. :class:`~substrate.losses.Huber` gives the machine of
+:mod:`problems.huber_ls_svm`, and :class:`~substrate.losses.SquaredHinge` the machine of
+:mod:`problems.squared_hinge_svm`; quantiles, expectiles, tubes, the hinge and the logistic loss are solved, bounded and
+proved by the same code.
 """
 
 import math
@@ -130,7 +131,7 @@ class RowExpansion:
 class BasisExpansion:
     """Expansions over the vectors of a basis; of a given matrix the rows are ``points``, and the vectors numbers.
 
-    ``transform`` makes features of kernel values, and ``numbers`` are those of the vectors among the rows given.
+    ``transform`` makes features of kernel values, and ``numbers`` are the numbers of the vectors among the rows given.
     """
 
     kernel: Kernel
@@ -153,7 +154,7 @@ class BasisExpansion:
 
     @cached_property
     def _enclosed(self) -> tuple[Double, Double]:
-        """The kernel values of the rows with the vectors, and those of the vectors."""
+        """The kernel values of the rows with the vectors, and of the vectors with each other."""
         if self.kernel.pairwise:
             rows = Gram.of(self.kernel, self.points).matrix[:, self.vectors]
             return Double(rows), Double(rows[self.vectors])
@@ -169,7 +170,7 @@ class BasisExpansion:
         return FeatureRows(self._enclosed[0].midpoint @ self.transform, 1.0, Z)
 
     def solution(self, losses: RowLoss, point: RowPoint) -> tuple[Array, Array]:
-        """Return the coefficients of the vectors, from those of the features, and the slopes."""
+        """Return the slopes, and the coefficients of the vectors, computed from the coefficients of the features."""
         return np.asarray(self.transform @ point.u), losses.limit_slopes(point.g)
 
     def enclose(self, coefficients: Array) -> Point:
@@ -220,7 +221,7 @@ class _Fit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredRows:
-    """One machine as a model stores it, on its rows of positive weight; ``g`` are slopes near those of its optimum."""
+    """A machine as a model stores it, on its rows of positive weight; ``g`` are slopes near the optimal slopes."""
 
     expansion: Expansion
     y: Array
@@ -416,7 +417,7 @@ class RowLossModel(LeavesOut):
 
 
 class BasisLossModel(RowLossModel):
-    """The same over the vectors of a basis, which the model keeps; the losses are those of all rows."""
+    """Machines over the vectors of a basis, which the model keeps; the losses count all rows."""
 
     conditional = f"{CONDITIONAL}, loss and weights"
 
@@ -445,7 +446,7 @@ class BasisLossModel(RowLossModel):
         return BasisExpansion.of(kernel, rows.X, vectors, stored), stored
 
     def recall_slopes(self, expansion: Expansion, Y: Array, weights: Array, a: Array) -> Array:
-        """Return those of the machines solved again: a model keeps none."""
+        """Return the slopes of the machines solved again: a model keeps none."""
         loss = self.estimator.loss_
         return np.column_stack([fit.g for fit in self.fit_machines(expansion, Y, weights, loss)])
 
@@ -461,7 +462,7 @@ class _Rows(NamedTuple):
 
     @classmethod
     def of(cls, model: Any, checked: tuple[Any, Any, Array]) -> "_Rows":
-        """Return those of positive weight of the rows that were checked."""
+        """Return the rows of positive weight among the rows that were checked."""
         X, y, weights, numbers = model._weighted(*checked)
         return cls(X, y, weights, numbers, int(checked[0].shape[0]))
 
@@ -522,17 +523,18 @@ class KernelRegressor(Regressor):
     linear_columns : list of int or str, default=()
         Columns of X whose effect is linear and not penalised, by number or by name; the kernel sees the others.
     basis : Basis, int, str, array or None, default=None
-        As for :class:`~problems.LSSVMRegressor`: a few points span the machine and the losses are those of all rows,
-        which are in memory. Time is linear in their number.
+        As for :class:`~problems.LSSVMRegressor`: a few points span the machine and the losses count all rows, which are
+        in memory. Time is linear in their number.
 
     Attributes
     ----------
     loss_ : Loss
         The loss with numbers for what depends on the data.
     support_values_ : array of shape (n_support,)
-        The coefficients of the expansion: minus the slopes of the losses, or those of the vectors of a basis.
+        The coefficients of the expansion: minus the slopes of the losses, or the coefficients of the vectors of a
+        basis.
     support_ : array of shape (n_support,)
-        The rows that have a coefficient, or those of the basis; 0, 1, ... for a basis of given points.
+        The rows that have a coefficient, or the rows of the basis; 0, 1, ... for a basis of given points.
     coef_, linear_columns_, linear_center_, linear_bias_
         The linear part, as for :class:`~problems.LSSVMRegressor`.
     bias_, n_support_, support_vectors_, kernel_, certificate_
@@ -598,7 +600,7 @@ class KernelClassifier(Classifier):
     Attributes
     ----------
     support_ : array of shape (n_support,)
-        The rows that have a coefficient in some machine, or those of the basis.
+        The rows that have a coefficient in some machine, or the rows of the basis.
     support_values_, support_vectors_ : arrays
         Those rows only.
     classes_, code_book_, support_codes_

@@ -30,7 +30,7 @@ __all__ = ["NARXRegressor"]
 
 
 class NARXRegressor(RegressorMixin, BaseEstimator):
-    """A forecast of a series from its past values, and those of inputs, by a regressor of this package.
+    """A forecast of a series from its past values, and past values of inputs, by a regressor of this package.
 
     Outputs and inputs in other units need a kernel with one width per column, as ``RBF("each")``, or to be scaled.
     Lags are parameters like others: ``GridSearchCV`` with ``TimeSeriesSplit`` compares free runs, and the criterion of
@@ -47,12 +47,12 @@ class NARXRegressor(RegressorMixin, BaseEstimator):
         The delays of every column of X: a number q stands for 1 to q, zero for none. A list may have 0, the input of
         the time that is predicted.
     horizon : int, default=1
-        The number of steps that one evaluation predicts, each by an output of its own.
+        The number of steps that one evaluation predicts, each by a separate output.
 
     Attributes
     ----------
     regressor_ : estimator
-        The fitted regressor; its ``certificate_`` is also that of this estimator.
+        The fitted regressor; its ``certificate_`` is also the ``certificate_`` of this estimator.
     lags_, inputs_ : tuple of int
         The lags of the output and the delays of the inputs.
     history_ : array of shape (reach, 1 + m)
@@ -117,7 +117,7 @@ class NARXRegressor(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> Array:
-        """Forecast the rows of X, which follow those of the training in time, by a free run.
+        """Forecast the rows of X, which follow the training rows in time, by a free run.
 
         Without delays of inputs only the number of rows of X counts. This is what scikit-learn's ``TimeSeriesSplit``
         asks of an estimator.
@@ -189,7 +189,7 @@ class NARXRegressor(RegressorMixin, BaseEstimator):
         return clone(self.regressor)
 
     def _windows(self, X: Any, y: Any, horizon: int, groups: Any) -> tuple[Windows, int]:
-        """Return the windows of a series like that of the fit, and the number of its rows."""
+        """Return the windows of a series like the series of the fit, and the number of its rows."""
         check_is_fitted(self)
         values, outputs = read_series(X, y, self.inputs_)
         self._check_columns(values)

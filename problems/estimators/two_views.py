@@ -113,7 +113,7 @@ class TwoViews(KernelComponents):
         return self
 
     def transform(self, X: Any, y: Any = None) -> Any:
-        """Return the scores of rows of X; with ``y``, those of both views as a pair."""
+        """Return the scores of rows of X; with ``y``, the scores of both views as a pair."""
         scores = self._expansion(X)
         if y is None:
             return scores
@@ -257,7 +257,7 @@ class KernelCCA(TwoViews):
     kernel_y : Kernel, str or callable, default="rbf"
         The kernel of Y, the second view.
     nu : float or None, default=None
-        Weight of the variances of both scores beside the norms of the directions: the larger, the less is regularised.
+        Weight of the variances of both scores against the norms of the directions: the larger, the less is regularised.
         None: the one of eight with the largest correlation of rows left out, averaged over pairs and folds. Kernel PLS
         has none.
     cv : int, default=5
@@ -323,11 +323,11 @@ class KernelFisherDiscriminant(ClassifierMixin, TwoViews):
     kernel : Kernel, str or callable, default="rbf"
         A kernel of :mod:`substrate.kernels`, its name, or a function of two point sets.
     n_components : int or None, default=None
-        Number of directions; None is one less than there are classes, which is all there are.
+        Number of directions; None is the number of classes less one, the largest possible.
     tol : float, default=1e-6
         Distance of the singular values from exact ones, as a share of the largest, up to which the certificate holds.
     nu : float or None, default=None
-        Weight of the variance of all scores beside the norm of the direction: the larger, the less is regularised.
+        Weight of the variance of all scores against the norm of the direction: the larger, the less is regularised.
         None: the one of eight with the largest correlation of scores and codes of rows left out.
     cv : int, default=5
         Number of folds in which rows are left out, if ``nu`` is None.

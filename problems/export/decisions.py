@@ -36,7 +36,7 @@ def decide(scores: Sequence[Node]) -> Node:
 
 
 def express_probabilities(maps: Sequence[Any], scores: Sequence[Node], decided: Node) -> list[Node]:
-    """Return the probabilities of all classes, beside the decision and with the sum one."""
+    """Return the probabilities of all classes, which sum to one, in addition to the decision."""
     if len(scores) == 1:
         second = _mapped(maps[0], scores[0])
         values = [1.0 - second, second]

@@ -39,7 +39,7 @@ class Description:
     """The formula of a fitted model.
 
     ``machine`` are its outputs, before classes are decided; ``outputs`` are what a program returns; ``box`` is where
-    rounding is bounded, ``spread`` that of the outputs at the support vectors.
+    rounding is bounded, and ``spread`` is the spread of the outputs at the support vectors.
     """
 
     title: str
@@ -94,7 +94,7 @@ class ColumnUnits:
 
     @classmethod
     def of(cls, model: Any, preparation: Any) -> "ColumnUnits":
-        """Return the units of a model's columns: of the coded columns of a table, or as they are."""
+        """Return the units of a model's columns: of the coded columns of a table, or else unchanged."""
         if preparation is None:
             names = getattr(model, "feature_names_in_", [f"x{column}" for column in range(model.n_features_in_)])
             return cls(tuple(map(str, names)), np.zeros(len(names)), np.ones(len(names)))
@@ -104,7 +104,7 @@ class ColumnUnits:
 
 
 def _check_box(box: Any, model: Any, units: ColumnUnits) -> Array:
-    """Return a box that was given, or that of the support vectors in the units of the inputs."""
+    """Return a box that was given, or the box of the support vectors in the units of the inputs."""
     if box is None:
         points = model.support_vectors_
         if is_sparse(points):
@@ -124,8 +124,8 @@ def _check_box(box: Any, model: Any, units: ColumnUnits) -> Array:
 def describe(model: Any, *, probabilities: bool = True, box: Any = None) -> Description:
     """Return the formula of a fitted model, compared with what the model itself predicts.
 
-    ``probabilities`` asks for those of a classifier that has them; ``box`` is where rounding is bounded, None for that
-    of the support vectors.
+    ``probabilities`` adds the probabilities of a classifier that has them; ``box`` is where rounding is bounded, None
+    for the box of the support vectors.
     """
     preparation = None
     if type(model).__name__ in ("TabularRegressor", "TabularClassifier"):

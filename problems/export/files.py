@@ -34,9 +34,9 @@ class Export:
     content : bytes
         What was written.
     precision : str
-        ``"float32"`` or ``"float64"``: that of inputs and kernel values; sums are in double precision.
+        ``"float32"`` or ``"float64"``, for inputs and kernel values; sums are in double precision.
     bound : RoundingBound
-        How far the outputs of the machine may be from those of the exact formula, in ``bound.box``.
+        How far the outputs of the machine may be from the exact formula, in ``bound.box``.
     outputs : tuple of str
         The names of the outputs.
     """

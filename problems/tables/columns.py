@@ -90,7 +90,7 @@ class Input:
     ``fill`` replaces a missing cell, where there is one; ``origin`` is the first date of a column of dates, written as
     ``date_format`` says; ``written`` is the format of its numbers, None where it is unknown and new tables tell it;
     ``low`` and ``high`` are the least and the largest number of the training table, None where they are not known. With
-    ``by_kernel`` categories are one column of codes, from 0 on, for a kernel of their own; -1 is none of them.
+    ``by_kernel`` categories are one column of codes, from 0 on, for a separate kernel; -1 is none of them.
     """
 
     name: str
@@ -144,7 +144,7 @@ def treat(table: Table, options: Any, target: str, task: str = "auto") -> Treate
     options
         Whatever has the attributes ``categories``, ``dates``, ``id``, ``group``, ``time``, ``impute``, ``categorical``.
     target
-        The column that is predicted; empty: there is none.
+        The column that is predicted; empty for none.
     task
         "regression", "classification", or "auto" to decide by the target.
     """
@@ -480,7 +480,7 @@ def _classify_column(table: Table, name: str, options: Any) -> Input | str:
 
 
 def dates_of(cells: Sequence[str]) -> tuple[str, list[datetime]] | None:
-    """Return the format in which all cells are dates, and the dates; None where there is none, or more than one."""
+    """Return the format in which all cells are dates, and the dates; None unless exactly one format fits."""
     dates = []
     for name in DATE_FORMATS:
         parsed: list[datetime] = []
@@ -562,7 +562,7 @@ def _refuse_strange(where: str, table: Table, form: NumberFormat, cells: Sequenc
 
 
 def _refuse_another_reading(entry: Input, table: Table, form: NumberFormat) -> None:
-    """Refuse numbers of a new table that can be read in another way, by which they are like those of training.
+    """Refuse numbers of a new table if another way to read them makes them resemble the training table.
 
     The reading is the one of training. Where it leaves the range of the training table and the other one does not, or
     where the column has the look of separated thousands and both are in the range, the table may be written otherwise.
@@ -607,8 +607,8 @@ def _format(entry: Input, table: Table) -> NumberFormat:
 
 
 def fill_inputs(inputs: Sequence[Input], table: Table) -> tuple[Input, ...]:
-    """Return the inputs with what fills missing cells: the median of these rows; of categories one of its own where
-    these rows have missing cells, and otherwise the most frequent one.
+    """Return the inputs with the value that fills missing cells: for numbers the median of these rows; for categories a
+    separate one where these rows have missing cells, and otherwise the most frequent one.
     """
     filled_inputs = []
     for entry in inputs:

@@ -111,7 +111,7 @@ class Judged:
 
 @dataclass(eq=False, repr=False)
 class _Tabular(BaseEstimator):
-    """What regression and classification of tables share: parameters, fit, files; targets are those of the classes."""
+    """A base of the tabular estimators: parameters, fit, files; the subclasses decide what targets are."""
 
     _task: ClassVar[str]
 
@@ -414,7 +414,7 @@ class _Tabular(BaseEstimator):
 
 
 def around(machine: Any) -> "TabularRegressor | TabularClassifier":
-    """Return a tabular estimator around a fitted machine, whose inputs are columns of a table as they are."""
+    """Return a tabular estimator around a fitted machine whose inputs are columns of a table, unchanged."""
     names = getattr(machine, "feature_names_in_", [f"x{k}" for k in range(machine.n_features_in_)])
     model = TabularClassifier() if hasattr(machine, "classes_") else TabularRegressor()
     if isinstance(model, TabularClassifier):
@@ -442,7 +442,7 @@ class TabularRegressor(RegressorMixin, _Tabular):
     dates : list of str, default=()
         Columns of text that are dates, to use as days since the first one; columns of dates are.
     id : list of str, default=()
-        Columns that name the rows: no inputs, but written beside the predictions.
+        Columns that name the rows: no inputs, but written next to the predictions.
     drop : list of str, default=()
         Columns to leave out.
     group : str, default=None
@@ -451,12 +451,12 @@ class TabularRegressor(RegressorMixin, _Tabular):
         The column of dates or numbers that orders the rows, or True where they are in the order of time: then the last
         rows judge, and the search predicts later rows from earlier ones.
     impute : {"refuse", "median", "drop"}, default="refuse"
-        What is done about missing cells: refuse; fill in the median of the training rows, for categories a category of
-        their own; or leave their rows out of the fit.
+        What is done about missing cells: refuse; fill in the median of the training rows, for categories a separate
+        category; or leave their rows out of the fit.
     unknown : {"refuse", "ignore"}, default="refuse"
         What is done about categories that the fit did not see: refuse, or predict as of none of the known ones.
     categorical : {"one-hot", "kernel"}, default="one-hot"
-        Categories as 0-1 inputs; or by a kernel of their own, :class:`~substrate.kernels.Categorical`, which is
+        Categories as 0-1 inputs; or by a separate kernel, :class:`~substrate.kernels.Categorical`, which is
         multiplied with the kernel of the numbers and has a width for each column.
     standardize : bool, default=True
         Whether numbers are brought to mean 0 and standard deviation 1 over the training rows.
@@ -552,7 +552,7 @@ decimal, thousands, delimiter, encoding, max_evaluations, n_basis, validation, r
     class_weight: Mapping[str, float] | str | None = None
 
     def _keep_labels(self, labels: Sequence[Any], cells: Sequence[str]) -> None:
-        """Keep the labels as they were given, in the order of those of the machine."""
+        """Keep the labels as they were given, in the order of the machine's classes."""
         if self.__sklearn_is_fitted__():
             return
         given = dict(zip([cell for cell in cells if not is_missing(cell)], labels, strict=True))

@@ -9,8 +9,8 @@ sparse    ``LSSVM...CV(basis=...)``   gamma, kernel, leave-one-out
 ========  ==========================  =======================================
 
 ``auto`` is lssvm, or sparse where a kernel matrix of all rows is too large to decompose often. With a gamma the plain
-machine is fitted instead; a stack has none. Kernels are those of ``kernels="families"``, where the rows are few also
-along slopes from the best of them; a kernel that is named is tried at a few widths.
+machine is fitted instead; a stack has none. The kernels are ``kernels="families"``; where the rows are few, the best of
+them is refined by gradients; a kernel that is named is tried at a few widths.
 
 Rows of one patient, batch or site are alike, and so are neighbours in time. Where some of them train and others judge,
 a model that knows the group again looks better than it is to new groups. Groups are therefore held out whole, and in
@@ -60,8 +60,8 @@ CRITERION_WORDS = {
 class Search:
     """How a machine is chosen and fitted.
 
-    ``groups`` has the group of every row (None: there are none); ``in_time`` says that rows are in the order of time,
-    and ``time_column`` is the column of the time; ``category_columns`` have a kernel of their own.
+    ``groups`` has the group of every row (None: no groups); ``in_time`` says that rows are in the order of time, and
+    ``time_column`` is the column of the time; ``category_columns`` have a separate kernel.
     """
 
     task: str
@@ -220,7 +220,8 @@ class Search:
         return [found.cv_results_["param_kernel"][place] for place in order[:_SCREENED_KERNELS]]
 
     def _with_categories(self, kernel: Kernel, n_inputs: int) -> Kernel:
-        """Return the kernel of the numeric columns times that of the categories, which has a width for each of them."""
+        """Return the kernel of the numeric columns times the kernel of the categories, which has a width for each
+        column."""
         if not self.category_columns:
             return kernel
         categories = Categorical("each").on(*self.category_columns)

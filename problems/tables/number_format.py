@@ -260,7 +260,7 @@ def _is_trap(form: NumberFormat, cells: Sequence[str]) -> bool:
     """Return whether a stated decimal comma may be none.
 
     Either points would separate thousands in a column that is a column of plain numbers too; or some numbers have
-    exactly three decimals and the others none, as numbers with separated thousands do and those of no program with
+    exactly three decimals and the others none, as numbers with separated thousands do, and as no program writes
     decimals.
     """
     return form.thousands == "." or _find_unmarked(",", cells) is not None
@@ -301,7 +301,7 @@ def decides(form: NumberFormat, cells: Sequence[str]) -> bool:
 def two_readings(cells: Sequence[str], candidates: Sequence[tuple[NumberFormat, list[str]]]) -> str:
     """Return the half sentence that shows both readings of a column, and what decides between them.
 
-    Numbers with a mark beside others without one are numbers with separated thousands, unless somebody wrote exactly
+    Numbers with a mark among others without one are numbers with separated thousands, unless somebody wrote exactly
     three decimals or none: nothing is advised that would read them so.
     """
     (first_form, texts), (_, other_texts) = candidates[:2]

@@ -114,10 +114,10 @@ def predictions_csv(
     id: Sequence[str] | None = None,
     adaptive: bool = False,
 ) -> str:
-    """Return the text of a CSV: a column ``prediction``, and for classes the outputs of the machine beside it.
+    """Return the text of a CSV: a column ``prediction``, and for classes also the outputs of the machine.
 
-    Before them come the columns ``id`` of the table, by default those of the model, which name its rows. With a
-    ``coverage``, numbers have the ends of their intervals beside them, ``lower`` and ``upper``, which are wide where
+    Before them come the columns ``id`` of the table, by default the ``id`` of the model, which name its rows. With a
+    ``coverage``, numbers are followed by the ends of their intervals, ``lower`` and ``upper``, which are wide where
     errors are large if ``adaptive``, and classes a column ``set_CLASS`` each; with ``proba`` classes have a column
     ``probability_CLASS`` each. Two classes have one output, ``decision``, positive for the second class; more have one
     each, ``decision_CLASS``.
@@ -172,9 +172,7 @@ def _prediction_columns(
 
 
 def _rounded(values: Array, decimals: int | None) -> Array:
-    """Return numbers with one digit more behind the point than the targets have, where these are few; labels as they
-    are.
-    """
+    """Return numbers with one decimal more than the targets have, where these have few; leave labels unchanged."""
     if values.dtype.kind != "f" or decimals is None or decimals > _MOST_DECIMALS:
         return values
     return np.round(values, decimals + 1) + 0.0  # no minus zero

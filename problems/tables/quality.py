@@ -1,4 +1,4 @@
-r"""How good a model is, in the usual measures, beside a prediction that looks at no input.
+r"""How good a model is, in the usual measures, compared with a prediction that looks at no input.
 
 For numbers, with predictions :math:`f_i` and the mean :math:`\bar y` of the rows judged,
 
@@ -58,7 +58,7 @@ class Quality:
     """The measures, the rows they are of, what the baseline predicts, and a caveat where the rows also chose.
 
     ``worse_than`` says which simple prediction is better on rows held out: the mean, the last value, a straight line,
-    or the most frequent class; it is empty where there is none.
+    or the most frequent class; it is empty where none is better.
     """
 
     rows: str

@@ -1,6 +1,6 @@
 """Tables of text: a file, an embedded data set, a frame or an array, as named columns of cells.
 
-Nothing is guessed without a word: what was recognised is a remark of the table. Cells are kept as they are written; a
+Nothing is guessed without a word: what was recognised is a remark of the table. Cells are kept as written; a
 column is numeric when every cell of it is a finite number in one format (:mod:`problems.tables.number_format`); a
 missing cell is empty, or ``NA``, ``N/A``, ``NaN``, ``null``, ``None`` or ``?``.
 """

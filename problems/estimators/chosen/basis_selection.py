@@ -9,7 +9,7 @@ In every criterion rows are left out of the fit, not of the choice of the basis.
 
 With weights v of the rows, the mean of F is weighted, and a row is left out whole. Everything is computed with weights
 of mean one, :math:`v / \bar v`, and :math:`\gamma \bar v`, for which the mean is a plain one over the rows times
-:math:`(v / \bar v)^{1/2}`; gamma is then that of the given weights.
+:math:`(v / \bar v)^{1/2}`; gamma then refers to the given weights.
 """
 
 import time
@@ -146,7 +146,7 @@ def _sample(model: Any, data: FitData) -> Task:
 def _folds(model: Any, data: FitData, X: Any, y: Any) -> Any:
     """Return the folds of the rows: the same for rows in memory and for rows that are read in passes.
 
-    A splitter or a list of splits names rows of X and y as they were given, those of weight zero included.
+    A splitter or a list of splits names rows of X and y as they were given, including rows of weight zero.
     """
     source, classes, kept = data.source, data.classes, data.weighed.kept
     if kept is not None and (isinstance(model.cv, bool) or not isinstance(model.cv, Integral)):

@@ -79,7 +79,7 @@ def at_all_widths(kernels: Any, resolved: Iterable[Kernel]) -> list[Kernel]:
 
 
 def _widen(kernel: Kernel, factor: float) -> Kernel:
-    """Return a kernel with its width, or that of the kernel on its columns, times a factor; others as they are."""
+    """Return a kernel with its width, or the width of the kernel on its columns, times a factor; others unchanged."""
     if isinstance(kernel, Restricted):
         return replace(kernel, kernel=_widen(kernel.kernel, factor))
     if isinstance(kernel, (RBF, Laplacian, Matern, PowerExponential)):

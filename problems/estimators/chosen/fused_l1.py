@@ -14,8 +14,8 @@ Refitted, the machine is a sparse LS-SVM on the support S, which changes at knot
           \min_{\beta, b} \tfrac12 \beta^T K_{SS} \beta + \tfrac{\gamma}{2} \sum_{i=1}^N (y_i - f(x_i))^2 ,
 
 which counts **all** rows ([Cawley2004]_ (2)): the support is where the machine is expanded, not what it is fitted to.
-On a smooth kernel rounding decides between neighbours which rows support: the sets are those of the paths as double
-precision follows them, and the bound is over those.
+On a smooth kernel rounding decides between neighbours which rows support: the sets come from the paths as double
+precision follows them, and the bound is over these sets.
 """
 
 from collections.abc import Iterator, Sequence
@@ -297,7 +297,8 @@ class FusedL1SubstrateRegressor(ZetaChoice, Regressor):
         the support that all rows have selected.
     standard_errors : float, default=0.0
         With ``refit``, the fewest support vectors are taken whose error is within so many standard errors of the least
-        one ([Breiman1984]_: one), the mean of squared errors of the best having one. The bound is that of the least.
+        one ([Breiman1984]_: one), where the standard error is computed from the squared errors of the best. The bound
+        belongs to the least error.
 
     Attributes
     ----------

@@ -247,8 +247,8 @@ class FusedMaximalVariationRegressor(RhoChoice, Regressor):
         leaving out each row of the refitted machine in turn, conditional on the set that all rows have selected.
     standard_errors : float, default=0.0
         With ``refit``, the fewest inputs are taken whose error is within so many standard errors of the least one: one
-        is the rule of [Breiman1984]_, which leaves out inputs that lower the error by chance. ``criterion_`` is that of
-        the machine taken, the bound that of the least.
+        is the rule of [Breiman1984]_, which leaves out inputs that lower the error by chance. ``criterion_`` is the
+        error of the machine taken; the bound belongs to the least error.
 
     Attributes
     ----------

@@ -25,7 +25,8 @@ __all__ = ["judge_by_noise"]
 
 @dataclass(frozen=True, slots=True)
 class GammaOfNoise(GammaSearch):
-    """The gammas at which machines have a given noise, and the row of how far they may be from those of exact roots."""
+    """The gammas at which machines have a given noise, and the certificate row with their distance from the exact
+    roots."""
 
     row: Row | None = None
     reachable: Any = None

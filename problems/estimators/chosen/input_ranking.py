@@ -1,7 +1,7 @@
 r"""The inputs in the order in which a machine can do without them, by backward selection.
 
-From all inputs on, one is removed at a time: the one without which the criterion of the machine, each with a gamma of
-its own, is smallest,
+From all inputs on, one is removed at a time: the one without which the criterion of the machine, each with its own
+gamma, is smallest,
 
 .. math:: A_d = \{1, \dots, d\}, \qquad A_{k-1} = A_k \setminus \Big\{ \operatorname*{arg\,min}_{j \in A_k}
           \min_\gamma F(A_k \setminus \{j\}, \gamma) \Big\},
@@ -50,7 +50,7 @@ class InputRanking(Record):
         The inputs of the machine with the smallest criterion, ascending.
     is_proved : array of bool of shape (n_features,)
         Whether the set of k + 1 inputs is proved to be the best that the removal of one input from the set before
-        could give; True for that of all inputs.
+        could give; True for the set of all inputs.
     certificate : Certificate
         The largest gap between criterion and lower bound along the way.
     """
@@ -73,7 +73,7 @@ class _Fitted(NamedTuple):
 
 
 def rank_inputs(self: Any, X: Any, y: Any, sample_weight: Any = None, *, criterion: str = "evidence") -> InputRanking:
-    """Rank the inputs by backward selection; the model itself is left as it is.
+    """Rank the inputs by backward selection; the model itself does not change.
 
     Parameters
     ----------

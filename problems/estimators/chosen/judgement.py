@@ -5,7 +5,7 @@ lower bound by :func:`substrate.search.gamma_search.search_gamma`. For a machine
 their mean where that changes nothing else; the rounding of kernel values of rows that validate is bounded.
 
 With weights v of the rows, everything is computed with weights of mean one, :math:`v / \bar v`, and
-:math:`\gamma \bar v`, for which a criterion is a plain mean; gamma is then that of the given weights.
+:math:`\gamma \bar v`, for which a criterion is a plain mean; gamma then refers to the given weights.
 """
 
 import time
@@ -63,9 +63,9 @@ class Task:
     """The data by which candidates are judged: rows, targets (one column per output), rules.
 
     ``criterion`` is a word of ``cv``, "blocks" for both of rows that are left out together, which are then ``blocks``,
-    or "folds". ``pooled`` states that all outputs share one gamma. ``weights`` are those of the rows, in the fits and
-    in the criterion, of mean one and in units of ``unit``, None where all are one; ``gammas`` are a range of gamma for
-    weights in that unit. ``border`` holds the columns that are not penalised.
+    or "folds". ``pooled`` states that all outputs share one gamma. ``weights`` are the weights of the rows, in the fits
+    and in the criterion, of mean one and in units of ``unit``, None where all are one; ``gammas`` are a range of gamma
+    for weights in that unit. ``border`` holds the columns that are not penalised.
     """
 
     X: Any
@@ -86,7 +86,8 @@ class Task:
         return np.ones(self.Y.shape[0]) if self.weights is None else to_numpy(self.weights)
 
     def unit_targets(self) -> Array:
-        """Return the targets in one unit, or, where outputs choose gammas of their own, in their deviations."""
+        """Return the targets in one unit, or, where every output chooses its own gamma, in their standard
+        deviations."""
         Y = self.Y / target_unit(self.Y)
         if self.pooled or Y.shape[1] == 1:
             return np.asarray(Y)
@@ -210,12 +211,13 @@ class Candidates(NamedTuple):
 
     @property
     def lower_bound(self) -> Array:
-        """Return a number that no criterion of the ranges is below; of several gammas those of the best kernel."""
+        """Return a lower bound of the criterion over the ranges; with several gammas, one bound for each, of the best
+        kernel."""
         bounds = [one.search.lower_bound for one in (self.judged if self.is_single else (self.best,))]
         return np.asarray(np.min(bounds, axis=0))
 
     def _overall(self) -> GammaSearch:
-        """Return the search of the least criterion, its bound that of all candidates."""
+        """Return the search of the least criterion, with a bound over all candidates."""
         if not self.is_single:
             return self.best.search
         least = min((one.search for one in self.judged), key=lambda search: float(search.values[0]))

@@ -24,8 +24,9 @@ variances; a row that is absent from a machine of two classes counts as one betw
 that keeps the width of a column without effect finite. D shrinks the mean of the logarithms of several widths, so that
 a factor which all of them have in common costs a tenth. A search of one width for each of many inputs, chosen by the
 rows that they predict, is regularised more [Cawley2007]_: :math:`c = 1 / (N \tau^2)`, :math:`\tau^2 = \tfrac1{10}`, is
-what a normal prior of the logarithms, of deviation :math:`\tau` about those of the shared width, adds to the logarithm
-of a criterion of N rows. The evidence weighs all functions of a width ([Rasmussen2006]_ section 5.4), and needs
+what a normal prior of the logarithms, of deviation :math:`\tau` about the logarithm of the shared width, adds to the
+logarithm of a criterion of N rows. The evidence weighs all functions of a width ([Rasmussen2006]_ section 5.4), and
+needs
 :math:`\tau = 5` only. Machines are compared by F alone.
 
 **One width for all inputs, or one for each.** Widths of d inputs make a criterion smaller whether or not they predict
@@ -345,9 +346,7 @@ def predicts_better(each: End, shared: End, task: Task) -> tuple[bool, str]:
 
 
 def widen_to_inputs(kernel: Kernel, X: Any) -> Kernel | None:
-    """Return the kernel with one width per input, at the same multiple of what the data suggest; None where there is
-    none.
-    """
+    """Return the kernel with one width per input, at the same multiple of what the data suggest; None if it has none."""
     if X.shape[1] < 2 or not isinstance(kernel, Shared) or isinstance(kernel.sigma, tuple):
         return None
     shared: Any = kernel.sigma

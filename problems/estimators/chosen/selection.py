@@ -82,7 +82,7 @@ class GammaChoice:
 
         ``sample_weight`` weighs the errors, in every fit and in the criterion. ``groups`` has one label per row: rows
         of a group are left out together with ``cv="groups"``, a number of folds or a splitter of scikit-learn, and are
-        a series of their own with ``cv="blocks"``.
+        a separate series with ``cv="blocks"``.
 
         :place [Cawley2004]_ section 3: model selection by leave-one-out, over scales and gamma
         """
@@ -212,11 +212,11 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     basis
-        As for :class:`LSSVMRegressor`; every kernel has a basis of its own. ``search`` then goes by at most 1,000 of
+        As for :class:`LSSVMRegressor`; every kernel has its own basis. ``search`` then goes by at most 1,000 of
         the rows, and every kernel is judged by all of them.
     linear_columns
-        As for :class:`LSSVMRegressor`; kernels are those of the other columns, and ``search`` is
-        None. They must not depend on each other on the training rows of any fold.
+        As for :class:`LSSVMRegressor`; kernels see the other columns, and ``search`` is None. They must not depend on
+        each other on the training rows of any fold.
     robust, monotone, convex, bounds
         Robust weights or shapes, as for :class:`LSSVMRegressor`. Gamma is then chosen by folds of machines that have
         them, of one kernel, among two values per decade, from 1e-2 to 1e4 over the mean weight unless ``gamma_range``
@@ -284,8 +284,8 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):
         root is proved to be.
     criterion_lower_bound_ : float or array of shape (n_outputs,)
         No gamma of ``gamma_range_`` has a smaller criterion with the chosen kernel, nor, for one output, a candidate
-        with a gamma of its own range (``cv_results_["gamma_range"]``), than this, rounding of the kernel values and of
-        the decomposition included; minus infinity for a criterion without a bound.
+        with a gamma in its range (``cv_results_["gamma_range"]``), than this, rounding of the kernel values and of the
+        decomposition included; minus infinity for a criterion without a bound.
     reach_ : int
         The number of neighbours left out on each side, with ``cv="blocks"``.
     path_ : dict
@@ -321,7 +321,7 @@ class LSSVMClassifierCV(GammaChoice, LSSVMClassifier):
     Parameters
     ----------
     kernel, kernels, cv, random_state, gamma_range, gap
-        As for :class:`LSSVMRegressorCV`; errors are those of the labels -1 and +1, averaged over the machines.
+        As for :class:`LSSVMRegressorCV`; errors refer to the labels -1 and +1, averaged over the machines.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     basis
@@ -331,8 +331,8 @@ class LSSVMClassifierCV(GammaChoice, LSSVMClassifier):
     calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
         As for :class:`~problems.LSSVMClassifier`.
     class_weight : dict or "balanced", default=None
-        Weights of the classes, multiplied into those of the rows, in every fit and in the criterion, which is then a
-        weighted mean.
+        Weights of the classes, multiplied into the weights of the rows, in every fit and in the criterion, which is
+        then a weighted mean.
     linear_columns
         As for :class:`LSSVMRegressorCV`.
     search, max_evaluations, widths, n_jobs, verbose, reach

@@ -1,6 +1,6 @@
 r"""The simplest of several kernels whose left-out errors no data of this size tell apart.
 
-The smallest criterion of several families is that of the family that suits these rows, errors included: on
+The smallest criterion of several families belongs to the family that suits these rows, errors included: on
 a few hundred rows of a smooth function a rough kernel is ahead by chance now and then, with many more degrees of
 freedom. With the left-out errors :math:`e_i` of the best kernel and :math:`e_i(k)` of another one, and shares v of the
 rows that sum to one,
@@ -80,7 +80,7 @@ class LeftOutLosses:
         return cls(losses, weights / weights.sum(), float(ridge.size - ridge @ diagonal))
 
     def gain_over(self, other: "LeftOutLosses") -> tuple[float, float]:
-        """Return by how much the mean of these losses is smaller than that of others, and its standard error."""
+        """Return by how much the mean of these losses is smaller than the mean of others, and its standard error."""
         n, gains = self.losses.size, other.losses - self.losses
         mean = float(self.shares @ gains)
         return mean, float(np.sqrt(n / (n - 1.0) * np.sum(np.square(self.shares * (gains - mean)))))

@@ -50,7 +50,7 @@ class StackCalibration(Calibration):
     """Rows left out in folds, in which kernels are held, and weights and gammas are chosen anew."""
 
     def fold_machine(self, X: Any) -> Any:
-        """Return the stack of the same kernels, those of positive weight."""
+        """Return the stack of the same kernels, without kernels of weight zero."""
         used, _ = self.estimator._model.used()
         return super().fold_machine(X).set_params(kernels=list(dict.fromkeys(member.kernel_ for member in used)))
 
@@ -143,7 +143,7 @@ class StoredStack(NamedTuple):
     tolerance: Tolerance
 
     def certify(self) -> Added:
-        """Bound the distance of the answer from that of exact machines with the same weights."""
+        """Bound the distance of the answer from the exact machines with the same weights."""
         reports = [member.certify() for member in self.members]
         facts = tuple(dict.fromkeys(fact for _, more in reports for fact in more))
         answers = [row.value for rows, _ in reports for row in rows if isinstance(row, Accuracy)]
@@ -196,7 +196,8 @@ class StackIntervals(LSSVMIntervals):
 
 
 def average(values: Array, u: Array) -> Array:
-    """Return the weighted mean over the last axis: one column of u per output, that of the values before it.
+    """Return the weighted mean over the last axis: one column of u per output, which is the axis of the values before
+    it.
 
     It is the first member plus weighted differences from it: equal members have exactly their mean, and an offset costs
     no digits.
@@ -217,8 +218,8 @@ def left_out_errors(members: Sequence[LSSVMRegressor]) -> Array:
 
 
 def _parts(errors: Array, weights: Array, pooled: bool) -> list[tuple[Array, Array]]:
-    """Return the errors, one column per member, and the weights of what has weights of its own: each output, or all of
-    them together where they are ``pooled``.
+    """Return the errors, one column per member, and the weights, for each output, or for all outputs together where
+    they are ``pooled``.
     """
     n, n_outputs, M = errors.shape
     if pooled:

@@ -52,8 +52,8 @@ Members = tuple[int, ...]
 class Structure:
     """What is chosen: the weight, gamma of the refitted machine, what it is refitted to, and the search of gamma.
 
-    ``members`` are the numbers of its components, or of its support vectors; None where every fold had its own: those
-    of the final machine are then selected at the weight.
+    ``members`` are the numbers of its components, or of its support vectors; None where every fold had its own: the
+    members of the final machine are then selected at the weight.
     """
 
     value: float
@@ -97,7 +97,7 @@ class RefittedRows(NamedTuple):
 
 
 def check_refit(model: Any, several: str) -> None:
-    """Refuse a way of refitting that there is not, or that other parameters exclude: ``several`` weights for one."""
+    """Refuse an unknown way of refitting, or one that other parameters exclude, such as ``several`` weights."""
     errors = non_negative(model.standard_errors, "standard_errors", "since it counts standard errors")
     if model.refit is False and errors > 0.0:
         raise DeclarationError(
@@ -125,7 +125,7 @@ def choose_structure(
 ) -> Choice:
     """Return the weight whose selected set is refitted best, and the bound over all of them.
 
-    ``machines`` returns those of one round on some members that are judged.
+    ``machines`` returns the machines of one round on some members, which are judged.
 
     :place [Pelckmans2005]_ end of section 3.1: the final predictions by a classical model with the selected components
     """

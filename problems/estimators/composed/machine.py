@@ -42,7 +42,7 @@ class _MachineEstimator(BaseEstimator):
         self.time_limit = time_limit
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters; those of the function as ``parameters__name``."""
+        """Return the parameters; parameters of the function are named ``parameters__name``."""
         params: dict[str, Any] = super().get_params(deep=False)
         if deep:
             given = self.parameters if isinstance(self.parameters, Mapping) else {}
@@ -50,7 +50,7 @@ class _MachineEstimator(BaseEstimator):
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters; ``parameters__C=2.0`` sets one of those of the function."""
+        """Set parameters; ``parameters__C=2.0`` sets a parameter of the function."""
         nested = {name: value for name, value in params.items() if name.startswith("parameters__")}
         super().set_params(**{name: value for name, value in params.items() if name not in nested})
         if nested:
@@ -76,7 +76,7 @@ class _MachineEstimator(BaseEstimator):
 
     @property
     def certificate_(self) -> Certificate:
-        """The certificate of the machine; of several machines, that of the one that is nearest to failing."""
+        """The certificate of the machine; of several machines, the one nearest to failing."""
         check_is_fitted(self)
         certificates = [result.certificate for result in self.results_]
         shares = [max(row.relative / (row.tolerance or 1.0) for row in c.rows) for c in certificates]

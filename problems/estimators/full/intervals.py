@@ -6,7 +6,7 @@ Nested intervals repeat everything that was chosen on the rows. Leaving a row ou
 which the row helped to choose, and intervals after a search cover less than they state. Here the whole fit, search
 included, is repeated without each of K folds. With the error
 :math:`r_i` of row i in the machine :math:`f_{-k(i)}` without its fold, and :math:`k = \lceil c (n + 1) \rceil`, the
-interval is that of CV+ ([Barber2021]_ section 3),
+interval is the CV+ interval ([Barber2021]_ section 3),
 
 .. math:: \big[\, q_{n+1-k}\{ f_{-k(i)}(x) - |r_i| \},\; q_k\{ f_{-k(i)}(x) + |r_i| \} \,\big],
 
@@ -314,7 +314,7 @@ class LSSVMIntervals(Intervals):
         return curve_length(unit_lines, corners)
 
     def training_points(self, rows: Any) -> Any:
-        """Return the rows of the fit as new points; of a precomputed kernel those of the matrix given."""
+        """Return the rows of the fit as new points; for a precomputed kernel, the rows of the matrix given."""
         model = self.estimator
         if not model.kernel_.pairwise:
             return model.support_vectors_
@@ -415,7 +415,7 @@ def predict_left_out_interval(
         ``"conformal"``, or ``"jackknife+"`` for rows of unequal weight and precomputed kernels. From 1000 rows on, or
         50,000 numbers in them, no coverage is guaranteed after a search.
         ``"conformal"``: the exact full conformal set by studentised residuals, wider where rows are sparse.
-        ``"jackknife+"``: that of [Barber2021]_. Both hold kernel and gamma, and fit nothing again.
+        ``"jackknife+"``: the interval of [Barber2021]_. Both hold kernel and gamma, and fit nothing again.
         ``"nested"`` (not on a reduced basis): CV+ of [Barber2021]_, with ten folds that repeat the whole fit, search
         included. They are made at the first call, which takes about ten fits, and are kept in the model and its file.
         ``"adaptive"`` (not on a reduced basis): left-out errors in units of a fitted spread, so that intervals are

@@ -306,7 +306,7 @@ class LSSVMClassifier(Classifier):
     Notes
     -----
     Rows that are equal in inputs and class are left out together. With ``class_weight`` or ``sample_weight`` the
-    probabilities are those of the weighted rows.
+    probabilities refer to the weighted rows.
     """
 
     _model_type, _calibration_type = LSSVMModel, LeftOutCalibration

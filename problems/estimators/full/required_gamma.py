@@ -44,7 +44,7 @@ class RequiredGamma(Record):
 def gamma_for(
     self: Any, X: Any, y: Any, sample_weight: Any = None, *, noise: float | None = None, norm: float | None = None
 ) -> RequiredGamma:
-    """Find the gamma at which this machine has a stated noise or norm; the model itself is left as it is.
+    """Find the gamma at which this machine has a stated noise or norm; the model itself does not change.
 
     Both are roots of one equation on the spectrum of the kernel matrix, which has one solution where it has any
     (:mod:`substrate.search.secular_equation`). A bracket of it is proved by the machines at its two ends.

@@ -63,8 +63,8 @@ def fit_reweighted(
 ) -> SaddleFit:
     """Return the last of the weighted fits, with its weights, and the accuracy of the fits before on its certificate.
 
-    The robust weights multiply those of the rows; ``border_of`` makes the unpenalised columns, whose center depends on
-    the weights.
+    The robust weights multiply the weights of the rows; ``border_of`` makes the unpenalised columns, whose center
+    depends on the weights.
     """
     if Y.shape[1] > 1:
         raise DataError(f"robust weights are of one output, received {Y.shape[1]}; fit one estimator for each")
@@ -82,7 +82,7 @@ def fit_reweighted(
 
 
 def reweigh_rows(robust: Robust, refit: Callable[[Array], WeightedFit], weights: Array) -> Reweighted:
-    """Fit with robust weights beside the ``weights`` of the rows, each time from the errors of the fit before."""
+    """Fit with robust weights times the ``weights`` of the rows, each time from the errors of the fit before."""
     v, history, before, source = np.ones(weights.size), list[Reweighting](), list[Row](), np.zeros(0)
     while True:
         fitted = refit(v)

@@ -41,9 +41,9 @@ class SaddleFit(NamedTuple):
     """Support values in regression's sign (one column per output), biases, certificate rows and facts.
 
     ``reason`` states why an iteration did not converge, and what to do: a warning of it is issued where the certificate
-    does not hold. ``way`` names the solver. ``slopes`` are the coefficients of the columns of the ``border`` beside the
-    bias, in the units of these columns, and ``deviations`` the roots of the diagonal of (Z'(K + D)^-1 Z)^-1 that belong
-    to them, one column per output each; NaN where they are not known. ``further`` are fitted attributes beside these,
+    does not hold. ``way`` names the solver. ``slopes`` are the coefficients of the columns of the ``border`` other than
+    the bias, in the units of these columns, and ``deviations`` the roots of the diagonal of (Z'(K + D)^-1 Z)^-1 that
+    belong to them, one column per output each; NaN where they are not known. ``further`` are other fitted attributes,
     by name.
     """
 
@@ -95,9 +95,9 @@ def fit_saddle(
 ) -> SaddleFit:
     """Fit every column of Y; support values and biases are where Y is, which may be the host if X is on a device.
 
-    ``tol`` is the accuracy required, as a share of the spread of y. ``max_iter`` is that of conjugate gradients;
-    ``gram`` is the kernel matrix if available. ``border`` holds the columns that are not penalised. ``observed`` are
-    the targets of the user where Y is made of them: the accuracy is a share of their spread.
+    ``tol`` is the accuracy required, as a share of the spread of y. ``max_iter`` limits the iterations of conjugate
+    gradients; ``gram`` is the kernel matrix if available. ``border`` holds the columns that are not penalised.
+    ``observed`` are the targets of the user where Y is made of them: the accuracy is a share of their spread.
     """
     n, targets, v = int(X.shape[0]), to_numpy(Y), to_numpy(weights)
     tolerances = tolerances_of(targets if observed is None else to_numpy(observed), v, tol)

@@ -121,8 +121,8 @@ class LSSVMModel(LeavesOut):
     def fit(self, X: Any, y: Any, sample_weight: Any, choose: Callable[..., Chosen] | None = None) -> None:
         """Fit to numbers, one column per output, or to the codes of labels.
 
-        ``choose`` chooses kernel and gammas, where they are no parameters, from the rows as they are given, X, Y,
-        the weights of the rows and their numbers.
+        ``choose`` chooses kernel and gammas, where they are no parameters, from the rows as given, X, Y, the weights of
+        the rows and their numbers.
         """
         model, labels = self.estimator, bool(self.estimator._labels)
         model._check_coding()
@@ -191,7 +191,7 @@ class LSSVMModel(LeavesOut):
         refuse_closed_form(self.estimator, name, "shape_points_")
 
     def read_constants(self, n: int) -> Array | None:
-        """Return the constant c of every row, None where there is none."""
+        """Return the constant c of every row, or None."""
         given = getattr(self.estimator, "c", None)
         if given is None:
             return None
@@ -359,7 +359,7 @@ class LSSVMModel(LeavesOut):
         return np.asarray(chosen)
 
     def row_weights(self) -> Array:
-        """Return the weights of the rows of the fit, those of their classes included, up to a factor."""
+        """Return the weights of the rows of the fit, including the weights of their classes, up to a factor."""
         ridge = self.to_columns()[1][:, 0]
         unit = np.atleast_1d(getattr(self.estimator, "unit_ridge_", ridge.min()))
         return np.asarray(unit[0] / ridge)
@@ -446,7 +446,7 @@ def _refit(gram: Gram, ridge: Array, border: Border, Y: Array, residuals: Array,
 
 
 def has_same_rows(model: Any, X: Any) -> bool:
-    """Return whether a model's rows are those of X."""
+    """Return whether a model's rows are the rows of X."""
     rows, kept = model.support_, model.support_vectors_
     if is_device_array(X) or is_device_array(kept):
         X, kept = to_numpy(X), to_numpy(kept)

@@ -56,10 +56,10 @@ _INDEFINITE = ("accuracy", "unknown: the kernel matrix is not positive semi-defi
 
 @dataclass(frozen=True, slots=True)
 class L1Columns:
-    """The columns of all machines of a fit: kernel values of its rows with all of them, or with those of a basis.
+    """The columns of all machines of a fit: kernel values of its rows with all rows, or with the points of a basis.
 
     The ``energy`` is the kernel matrix of their points; where the kernel is a precomputed matrix, ``points`` are the
-    numbers of its columns. Where the columns are those of the ``whole`` of the rows, coefficients sum to zero.
+    numbers of its columns. Where the columns belong to the ``whole`` of the rows, coefficients sum to zero.
     ``negative`` is infinite for an indefinite matrix.
     """
 
@@ -150,7 +150,7 @@ class L1Machine:
         return self.ridge > 0.0 and np.isinf(self.columns.negative)
 
     def _how(self) -> dict[str, Any]:
-        """Return what solver and conditions know of the machine beside its columns."""
+        """Return what solver and conditions know of the machine in addition to its columns."""
         return {"weights": self._unequal(), "energy": self.columns.energy, "zero_sum": self.columns.whole}
 
     def _unequal(self) -> Array | None:
@@ -225,7 +225,7 @@ class L1Model(Model):
             yield L1Machine(columns, y, *own, coefficients[:, k], float(biases[k]), fitted[:, k], columns.facts)
 
     def fitted_values(self, given: WeightedRows) -> Array:
-        """Return what ``predict`` returns for the rows of the fit; of a given matrix, without those of weight zero."""
+        """Return what ``predict`` returns for the rows of the fit; for a given matrix, without rows of weight zero."""
         model = self.estimator
         if not model.kernel_.pairwise:
             return self.evaluate(given.X)

@@ -45,7 +45,7 @@ __all__ = ["MaximalVariationClassifier", "MaximalVariationRegressor"]
 class MaximalVariationModel(AdditiveModel):
     """The machines of maximal variation, or the LS-SVM on the components that they select.
 
-    Where every component has an expansion of its own, the last axis of the coefficients is that of the components.
+    Where every component has its own expansion, the last axis of the coefficients is the axis of the components.
     """
 
     def choices(self) -> Variation:
@@ -119,7 +119,7 @@ class MaximalVariationModel(AdditiveModel):
 
     @property
     def decoupled(self) -> bool:
-        """Whether every component has an expansion of its own; a refitted machine has one for all."""
+        """Return whether every component has its own expansion; a refitted machine has one for all."""
         return bool(self.estimator.expansion == "decoupled") and not self.estimator.refit
 
     def outputs(self) -> tuple[int, ...]:
@@ -238,7 +238,7 @@ class MaximalVariationRegressor(WithBasis, SelectorMixin, Regressor):
         otherwise.
     groups : sequence of sequences, dict or None, default=None
         A partition of the columns, by number or by name, for a weight each: lists of columns, or a mapping of names
-        to them. A component belongs to the group of its columns. Where rho is one number, it is that of all groups.
+        to them. A component belongs to the group of its columns. Where rho is one number, it applies to all groups.
     refit : bool, default=False
         Whether to predict by the componentwise LS-SVM on the relevant inputs, which is less biased; without ``basis``.
     gamma : float, default=1.0

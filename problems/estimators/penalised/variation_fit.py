@@ -68,7 +68,7 @@ class Variation:
     def fit(
         self, kernel: Componentwise, X: Any, points: Any, coordinates: ComponentCoordinates, y: Array, tolerance: float
     ) -> "FittedVariation":
-        """Fit one target by generated rows; ``tolerance`` is that of a point whose active rows settle."""
+        """Fit one target by generated rows; ``tolerance`` applies to a point whose active rows settle."""
         size = float(np.abs(y).max())
         unit = 1.0 if 1e-100 < size < 1e100 else power_of_two(size)
         solved = solve_maximal_variation(coordinates, y / unit, self.rho / unit)
@@ -111,7 +111,7 @@ class Variation:
         weights: Array | None = None,
         points: Any = None,
     ) -> list["FittedVariation"]:
-        """Fit the machine of every column in the same coordinates; ``points`` are those of a basis."""
+        """Fit the machine of every column in the same coordinates; ``points`` are the points of a basis."""
         matrices, energies = kernel_matrices(kernel, X if points is None else points), None
         if points is not None:
             check_memory(
@@ -188,7 +188,7 @@ class FittedVariation:
         return row if self._keeps_all() else with_cutoff(row)
 
     def certify(self) -> Added:
-        """Bound the answer, beside the rows of the optimum."""
+        """Bound the answer, in addition to the rows of the optimum."""
         row = self.bound()
         return (row, *self.checks), self.facts if row.passes else (*self.facts, _UNKNOWN)
 
@@ -224,7 +224,7 @@ class FittedVariation:
         """Return how far rounding of kernel values turns the directions of a component, for the one that it turns most.
 
         It is first order: radii of the centred values over the smallest eigenvalue that is kept, with room for four.
-        On a basis the directions are those of the features as they were computed, and none is turned.
+        On a basis the directions belong to the features as computed, and none is turned.
         """
         if self.points is not None:
             return 0.0

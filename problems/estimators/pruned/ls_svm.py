@@ -348,9 +348,9 @@ class PrunedLSSVMRegressor(PrunedEstimator, Regressor):
     cv : {"training", "loo"} or None, default="training"
         How a machine is judged, by the mean squared error over all training rows: fitted, or with each kept row left
         out, in closed form; None is validation rows, ``X_val`` and ``y_val`` in :meth:`fit`. Pruned rows are left out
-        already, and predicted as they are.
+        already, and predicted unchanged.
     growth : float, default=0.1
-        Share by which the index may exceed that of the machine on all rows.
+        Share by which the index may exceed the index of the machine on all rows.
     retune : bool, default=False
         Whether gamma and the kernel's widths are searched nearby where the index degrades, before pruning stops.
     robust : {"hampel", "huber", "logistic", "myriad", "density"} or Robust, default=None
@@ -401,7 +401,7 @@ class PrunedLSSVMClassifier(PrunedEstimator, Classifier):
     kernel, gamma, tol, step, n_support, cv, retune
         As for :class:`PrunedLSSVMRegressor`. The last row of a class is always kept.
     growth : float, default=0.01
-        Amount by which the share of misclassified rows may exceed that of the machine on all rows.
+        Amount by which the share of misclassified rows may exceed the share of the machine on all rows.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, all on the same rows; a row's size is then the norm of its
         support values. To prune each pair of classes separately, use scikit-learn's ``OneVsOneClassifier``.

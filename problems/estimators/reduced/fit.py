@@ -34,7 +34,7 @@ __all__ = ["CONDITIONAL", "FitData", "PreparedRows", "ReducedFit", "fit_at", "pr
 class FitData:
     """Rows and targets, one column per output; a summary of the targets, if known; the classes.
 
-    ``survey`` is that of rows that are read in passes; None where they are in memory. ``weighed`` states which of the
+    ``survey`` summarises rows that are read in passes; None where they are in memory. ``weighed`` states which of the
     rows given there are, and the unit of their weights, which come with the source.
     """
 
@@ -229,7 +229,8 @@ def fit_at(
 ) -> ReducedFit:
     """Solve at one gamma, refine, certify, and keep the factor for leave-one-out.
 
-    ``tolerance`` is the accuracy required, as a share of the spread of y; ``spectrum`` that of all rows, if known.
+    ``tolerance`` is the accuracy required, as a share of the spread of y; ``spectrum`` is the spectrum of all rows, if
+    known.
     """
     lam, rows = 1.0 / gamma, prepared.rows
     with blas_threads(rows.n_basis):  # once: to set the number and restore it takes as long as a small product

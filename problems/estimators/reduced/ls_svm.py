@@ -11,8 +11,8 @@ r"""The LS-SVM on a reduced basis: few vectors in the expansion, the errors of a
 linear in the number of rows, memory does not depend on it, and rows need not be in memory: ``fit`` takes arrays, mapped
 ones too, Dask arrays and dataframes, or an iterable of blocks ``(X, y)`` that can be iterated again; see
 :mod:`substrate.streaming`. With ``sample_weight`` the squared error of row i counts :math:`v_i` times; the basis is
-chosen without a look at the weights, but rows of weight zero are absent. Robust weights
-([Suykens2002]_ Algorithm 1) multiply those of the rows.
+chosen without a look at the weights, but rows of weight zero are absent. Robust weights ([Suykens2002]_ Algorithm 1)
+multiply the weights of the rows.
 
 Leave-one-out takes one more pass, and keeps one number per row and output.
 """
@@ -199,7 +199,7 @@ class BasisModel(LeavesOut):
         return X, y, Weighed.of(weights, kept, n_given, mean_one=mean_one)
 
     def weigh(self, rows: Source, sample_weight: Any, mean_one: bool = False) -> Weighed:
-        """Return the weights of rows that are read in passes; those of classes need labels in memory."""
+        """Return the weights of rows that are read in passes; weights of classes need labels in memory."""
         class_weight = getattr(self.estimator, "class_weight", None)
         if class_weight is not None:
             raise DeclarationError(
@@ -223,9 +223,7 @@ class BasisModel(LeavesOut):
         return SlicedSource.of_arrays(X, y)
 
     def data_kernel(self, data: FitData, kernel: Kernel | None = None) -> Kernel:
-        """Return the kernel, or that of the machine, with its width; warned about where columns are on different
-        scales.
-        """
+        """Return the kernel, by default of the machine, with its width; warn where columns are on different scales."""
         model = self.estimator
         kernel, survey, block = kernel or self.own_kernel(), data.survey, data.source.block_in_memory
         if block is not None:
@@ -312,7 +310,7 @@ class BasisModel(LeavesOut):
         return KernelValues(model.kernel_, model.support_vectors_, linear)
 
     def columns(self) -> tuple[Array, Array]:
-        """Return coefficients, those of the linear part last, and biases at its center, one column per output."""
+        """Return coefficients, with the linear part last, and biases at its center, one column per output."""
         alpha = self.estimator.support_values_
         alpha = alpha[:, None] if alpha.ndim == 1 else alpha
         slopes, bias = self.linear_slopes(), on_device_of(alpha, np.atleast_1d(to_numpy(self.bias())))
@@ -516,8 +514,8 @@ class BasisModel(LeavesOut):
         """Return p(x) of new points, one column, of the process whose mean is this machine of one output: no row is
         needed.
 
-        To that of the features z(x) is added k(x, x) - ||z(x)||^2, what the basis does not span: without it the error
-        bars would vanish far from the basis ([Rasmussen2006]_ section 8.3.3).
+        To the spread of the features z(x), k(x, x) - ||z(x)||^2 is added, which the basis does not span: without it the
+        error bars would vanish far from the basis ([Rasmussen2006]_ section 8.3.3).
         """
         model = self.estimator
         values, xp, gamma = self.values().matrix(points), namespace_of(diagonal), self.unit_gamma()

@@ -57,7 +57,7 @@ class Weighed:
         return rows if rows is None or self.kept is None else self.kept[rows]
 
     def own_numbers(self, rows: Any) -> Any:
-        """Return numbers of the rows given as numbers of rows of the fit; those of weight zero have none."""
+        """Return numbers of the rows given as numbers of rows of the fit; rows of weight zero have none."""
         if self.kept is None or min(rows, default=0) < 0 or max(rows, default=0) >= self.n_given:
             return rows  # which the choice of a basis refuses by their number
         places = np.searchsorted(self.kept, rows).clip(max=self.kept.size - 1)
@@ -70,7 +70,7 @@ class Weighed:
         return places
 
     def renumber(self, choice: Basis) -> Basis:
-        """Return the choice of a basis with the rows that it names numbered as those of the fit."""
+        """Return the choice of a basis with the rows that it names numbered as in the fit."""
         rule = to_numpy(choice.rule) if is_device_array(choice.rule) else choice.rule
         if self.kept is None or isinstance(rule, str) or hasattr(rule, "tocsr"):
             return choice

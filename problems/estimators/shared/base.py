@@ -128,7 +128,8 @@ class KernelEstimator(BaseEstimator):
 
     @classmethod
     def _get_param_names(cls) -> list[str]:
-        """The names of the parameters, found once for a class: to read a signature takes longer than a small check."""
+        """Return the names of the parameters, found once for a class: reading a signature takes longer than a small
+        check."""
         if cls not in _PARAMETERS:
             _PARAMETERS[cls] = list(super()._get_param_names())
         return _PARAMETERS[cls]
@@ -173,7 +174,7 @@ class KernelEstimator(BaseEstimator):
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
         """Check the present coefficients of this model on the training data, given again.
 
-        Everything is recomputed from ``X``, ``y``, ``sample_weight`` (those of the fit) and what :meth:`predict` uses;
+        Everything is recomputed from the ``X``, ``y`` and ``sample_weight`` of the fit and what :meth:`predict` uses;
         a coefficient changed since the fit makes the certificate fail. Where the bound needs multipliers that a model
         does not keep, as for maximal variation, the optimum is computed again, which takes as long as a fit.
         ``sample_weight`` is for estimators whose ``fit`` takes it; ``y`` may be omitted where the rows have their own
@@ -183,11 +184,11 @@ class KernelEstimator(BaseEstimator):
         return certify_stored(self._title, self._model.recall_fit(X, y, sample_weight))
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> "Proof":
-        """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
+        """Prove in ball arithmetic a bound on the distance of the fitted values from the exact optimum.
 
-        ``X``, ``y`` and ``sample_weight`` are those of the fit, in memory; for a classifier its codes are fitted. Only
-        the stored numbers of the fit are used, and multipliers where the bound needs some: it does not depend on how
-        they were found. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
+        ``X``, ``y`` and ``sample_weight`` are the same as in the fit, in memory; for a classifier its codes are fitted.
+        Only the stored numbers of the fit are used, and multipliers where the bound needs some: it does not depend on
+        how they were found. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
         """
         self._check_given_again(X, y, sample_weight)
         stored: StoredFit = self._model.recall_fit(X, y, sample_weight)
@@ -209,8 +210,8 @@ class KernelEstimator(BaseEstimator):
         """The relevance of every input, which sum to one: inverse widths in units of the inputs' spreads.
 
         The spread is the standard deviation over ``support_vectors_``. It says how fast the kernel lets the function
-        vary along an input, not how much it does; ``left_out_importance`` measures that. An AttributeError says why
-        there is none: one width for all inputs, or a kernel made of several, does not tell them apart.
+        vary along an input, not how much it does; ``left_out_importance`` measures that. An AttributeError says why it
+        does not exist: one width for all inputs, or a kernel made of several, does not tell the inputs apart.
         """
         check_is_fitted(self)
         kernel = getattr(self, "kernel_", None)
@@ -319,7 +320,8 @@ class KernelEstimator(BaseEstimator):
     def _validation(
         self, X_val: Any, y_val: Any, *, numeric: bool = True, outputs: tuple[int, ...] = ()
     ) -> tuple[Any, Any]:
-        """Return validation rows and their targets or labels, checked like those of training, with their own names."""
+        """Return validation rows and their targets or labels, checked like training rows, with their own names in
+        messages."""
         refuse_disguised(X_val, "X_val")
         refuse_disguised(y_val, "y_val", text=not numeric)
         targets = real_array(y_val, "y_val", ndim=1 + len(outputs)) if numeric else np.asarray(y_val)
@@ -346,7 +348,7 @@ class KernelEstimator(BaseEstimator):
         return self._validated(X_val), targets
 
     def _weighted(self, X: Any, y: Any, weights: Array) -> WeightedRows:
-        """Return the rows of positive weight with their weights, times those of their classes where there are some."""
+        """Return the rows of positive weight with their weights, times the weights of their classes, if any."""
         (rows,) = np.nonzero(to_numpy(weights))
         if rows.size < 2:
             raise DataError(
@@ -419,7 +421,7 @@ class KernelEstimator(BaseEstimator):
         return X
 
     def _validated(self, X: Any) -> Any:
-        """Return rows beside those of the fit, with scikit-learn's checks."""
+        """Return rows other than the training rows, after scikit-learn's checks."""
         return validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
 
     def _fitted_values(self, X: Any) -> Array:

@@ -1,7 +1,7 @@
 """The scores by which a classifier is calibrated: decision values of rows in machines that have not seen them.
 
-They are left-out decision values of the training rows where a machine has exact leave-one-out, those of folds where it
-has not, or those of rows given to ``calibrate``. The probabilities and the label sets of
+They are decision values of the training rows left out, exactly where a machine has leave-one-out in closed form and
+otherwise in folds, or decision values of rows given to ``calibrate``. The probabilities and the label sets of
 :mod:`substrate.uncertainty.calibration` follow from them.
 """
 
@@ -78,16 +78,14 @@ class CalibrationScores(Record):
 
 
 def _of_classes(scores: CalibrationScores) -> list[tuple[Array, Any, Array]]:
-    """Return margins, whether a row is of the class, and weights, for each class; for two classes those of the
-    second.
-    """
+    """Return margins, whether a row is of the class, and weights, for each class; for two classes, for the second only."""
     ahead = margins(scores.scores)
     wanted = [1] if scores.scores.ndim == 1 else range(scores.n_classes)
     return [(ahead[:, number], scores.classes == number, scores.weights) for number in wanted]
 
 
 def probability_maps(scores: CalibrationScores, calibration: str) -> list[Map]:
-    """Return the map of each class; for two classes that of the second."""
+    """Return the map of each class; for two classes, of the second only."""
     fit = fit_sigmoid if calibration == "sigmoid" else fit_isotonic
     return [fit(*arguments) for arguments in _of_classes(scores)]
 
@@ -121,7 +119,7 @@ def equal_rows(X: Any, classes: Any) -> Any:
 
 
 def leave_groups_out(errors: Array, residuals: Array, groups: Any) -> Array:
-    r"""Return the residuals of rows whose equals are left out with them, from those of single rows.
+    r"""Return the residuals of rows left out together with equal rows, from the residuals of single rows.
 
     With the errors :math:`e` of the fit, :math:`1 - h_i = e_i / r_i` is the spare leverage of a row; equal rows have
     equal errors, and without all of them the residual is :math:`e / (1 - \sum_i h_i)`. A row of weight two is so the
@@ -157,7 +155,7 @@ def fold_numbers(groups: Any, classes: Any, n_folds: int) -> Any:
 def fold_scores(machine: Any, X: Any, labels: Any, numbers: Any, weights: Any, pairwise: bool) -> CalibrationScores:
     """Return the decision values of the rows of each fold in the machine fitted to the other rows.
 
-    ``numbers`` are those of the classes of ``labels``; X is a kernel matrix where ``pairwise``. Rows of weight zero are
+    ``numbers`` are the class numbers of ``labels``; X is a kernel matrix where ``pairwise``. Rows of weight zero are
     absent; equal rows are in one fold, and folds do not depend on the order of the rows, but for a kernel matrix.
     """
     if weights is not None and not (weights > 0.0).all():

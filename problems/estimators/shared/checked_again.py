@@ -1,12 +1,12 @@
 r"""The present state of a model checked, or proved, on its training data: one body of each for all estimators.
 
 ``certify`` and ``prove`` go through the machines that a model stores (:class:`StoredMachine`), one for each output or
-pair of classes, or one for all of them where a pass over the rows checks all at once. What a model adds stands beside
-them in a :class:`StoredFit`: facts, and rows of its own.
+pair of classes, or one for all of them where a pass over the rows checks all at once. What a model adds is in a
+:class:`StoredFit`: facts, and further rows.
 
 The training data are given again, and no result of the fit is trusted: kernel values, fitted values and residuals are
-recomputed. For the dense kernel least-squares machines (:class:`StoredSaddle`) the bound is that of
-:mod:`substrate.least_squares.answer`, and in a proof the same in ball arithmetic:
+recomputed. For the dense kernel least-squares machines (:class:`StoredSaddle`) the bound comes from
+:mod:`substrate.least_squares.answer`, and in a proof the same bound is computed in ball arithmetic:
 
 .. math:: \|f - f^\star\|_v \le \|y - f - \alpha / (\gamma v)\|_v .
 """
@@ -51,7 +51,7 @@ class StoredMachine(Protocol):
     """A machine as a model stores it, on its training rows."""
 
     def certify(self) -> Added:
-        """Return the rows of its certificate, that of the answer first, and facts."""
+        """Return the rows of its certificate, first the row of the answer, and facts."""
 
     def prove(self) -> "Proof":
         """Return the proof of its answer."""
@@ -146,11 +146,12 @@ class StoredSaddle(NamedTuple):
     y, gamma, weights, border
         Targets, gamma, weights of the rows, and the columns that are not penalised.
     a, b, slopes
-        Support values, bias, and coefficients of the border beside the constant.
+        Support values, bias, and coefficients of the border other than the constant.
     fitted
         What ``predict`` returns for the points.
     tolerance, equations
-        The accuracy required, as a share of the spread of y, and that of the equations of the support values.
+        The accuracy required of the fitted values, as a share of the spread of y, and of the equations of the support
+        values.
     observed
         The targets of the user where y is made of them.
     """

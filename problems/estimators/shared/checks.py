@@ -1,4 +1,5 @@
-"""Checks beside those of scikit-learn: arrays on a device, scales far apart, and the state of a model from a file."""
+"""Checks that scikit-learn does not make: arrays on a device, scales far apart, and the state of a model from a
+file."""
 
 import warnings
 from collections.abc import Callable, Iterator

@@ -175,7 +175,7 @@ class Classifier(ClassifierMixin, KernelEstimator):
         return super()._weighted(X, y, weights)
 
     def _encode(self, labels: Any) -> Classes:
-        """How labels become columns: the codes of their classes."""
+        """Return the coding of the labels: the codes of their classes."""
         return Classes.of(labels, self.coding)
 
     def _codes_again(self, labels: Any) -> Any:
@@ -192,7 +192,7 @@ class Classifier(ClassifierMixin, KernelEstimator):
         return Classes(classes, self.code_book_).codes(labels)
 
     def _keep_classes(self, classes: Classes, codes: Any = None) -> None:
-        """Set the attributes for decoding; ``codes`` are those of the support, one column per machine."""
+        """Set the attributes for decoding; ``codes`` are the codes of the support, one column per machine."""
         self.classes_, self.code_book_ = classes.names, classes.book
         if not self._regressed:
             self.support_codes_ = own_copy(codes[:, 0] if codes.shape[1] == 1 else codes)

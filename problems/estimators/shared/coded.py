@@ -76,13 +76,13 @@ class Classes(NamedTuple):
         return take_rows(on_device_of(labels, self.book), self.numbers(labels))
 
     def known_codes(self, labels: Any) -> Any:
-        """The codes of the labels of validation rows, all of which the training rows have."""
+        """Return the codes of the labels of validation rows, all of which the training rows have."""
         if (strange := np.setdiff1d(labels, self.names)).size:
             raise DataError(f"y_val has classes {strange[:5]} that y lacks")
         return self.codes(labels)
 
     def sign(self, Y: Array, support_values: Array) -> Array:
-        """The multipliers of y f = 1 - e, from those of y = f + e."""
+        """Return the multipliers of y f = 1 - e, from the multipliers of y = f + e."""
         return Y * support_values
 
 
@@ -90,15 +90,15 @@ class Numbers(NamedTuple):
     """The targets of a regression, one column per output."""
 
     def codes(self, y: Any) -> Any:
-        """The targets, one column per output."""
+        """Return the targets, one column per output."""
         return y[:, None] if y.ndim == 1 else y
 
     def known_codes(self, y: Any) -> Any:
-        """The targets of validation rows."""
+        """Return the targets of validation rows."""
         return self.codes(y)
 
     def sign(self, Y: Array, support_values: Array) -> Array:
-        """The multipliers of y = f + e."""
+        """Return the multipliers of y = f + e, unchanged."""
         return support_values
 
 

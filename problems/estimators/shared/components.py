@@ -1,6 +1,6 @@
 """The components of machines whose kernel is a sum over the inputs, without scikit-learn's slow selection of features.
 
-A machine is additive by its kernel: ``kernel=Componentwise(RBF(1.0))``, also beside linear columns.
+A machine is additive by its kernel: ``kernel=Componentwise(RBF(1.0))``, also together with linear columns.
 """
 
 from typing import Any
@@ -73,13 +73,14 @@ def _values_at_rows(model: Any) -> tuple[Any, Array]:
 
 
 def _maximal_variation(self: Any) -> Array:
-    """The largest size of every component at the rows of the expansion, max_i abs(f^l(x_i)), when it is asked for."""
+    """Return the largest size of every component at the rows of the expansion, max_i abs(f^l(x_i)), when it is asked
+    for."""
     _, values = _values_at_rows(self)
     return np.ascontiguousarray(np.abs(values).max(axis=0).T)
 
 
 def _component_norms(self: Any) -> Array:
-    """The norms of w_l, one per component, by w_l'w_l = alpha' f^l at the rows of the machine."""
+    """Return the norms of w_l, one per component, by w_l'w_l = alpha' f^l at the rows of the machine."""
     model, values = _values_at_rows(self)
     alpha = model._coefficients()
     squares = np.einsum("nlm,nm->ml", values, alpha) if alpha.ndim == 2 else values.T @ alpha

@@ -44,7 +44,7 @@ class PruningStep(Record):
 
     ``rows`` are the training rows left, with their support values (in the sign of regression, one column per machine
     where there are several); ``score`` is the performance index of this machine, the smaller the better; ``gamma`` and
-    ``kernel`` are those of its fit; ``retuned`` states that they were chosen again at this step.
+    ``kernel`` were used in its fit; ``retuned`` states that they were chosen again at this step.
     """
 
     rows: NDArray[np.intp]

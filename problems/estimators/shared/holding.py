@@ -1,6 +1,6 @@
 """Estimators that hold the machine that they found: an estimator with what was chosen, on the rows that it kept.
 
-Predictions, certificates, probabilities and files are those of that machine.
+Predictions, certificates, probabilities and files come from that machine.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ class OfMachine:
 class HoldsMachine(KernelEstimator):
     """Estimators whose fitted machine, ``machine_``, is an estimator on the rows ``training_rows_``.
 
-    Its coefficients are those of that machine; ``support_`` are numbers of the rows that were given.
+    Its coefficients are the coefficients of that machine; ``support_`` are numbers of the rows that were given.
     """
 
     training_rows_: Any
@@ -130,7 +130,7 @@ class HeldModel(Model):
         return values
 
     def check_loaded(self) -> None:
-        """Refuse a machine of another kind, or rows that are not those of its fit."""
+        """Refuse a machine of another kind, or rows that it was not fitted to."""
         model, rows = self.estimator, self.estimator.training_rows_
         if not isinstance(model.machine_, model._machine_types()):
             raise DataError(f"the machine of a {type(model).__name__} cannot be a {type(model.machine_).__name__}")

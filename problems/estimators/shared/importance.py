@@ -3,7 +3,7 @@ r"""Which inputs matter: what a model loses, on rows left out, when the values o
 .. math:: I_c = \frac1N \sum_i \ell\big(y_i, f^{(-i)}(\tilde x_i^{(c)})\big)
                 - \frac1N \sum_i \ell\big(y_i, f^{(-i)}(x_i)\big)
 
-with :math:`\tilde x_i^{(c)}` the row i whose input c is that of another row, by a random permutation ([Breiman2001]_
+with :math:`\tilde x_i^{(c)}` the row i with input c taken from another row, by a random permutation ([Breiman2001]_
 section 10), :math:`\ell` the square error in regression and 0 or 1 in classification, and :math:`f^{(-i)}` the machine
 fitted without row i. No row is predicted by a machine that has seen it, and nothing is fitted again: of all machines
 without a row each is needed at copies of its own row only (:mod:`substrate.uncertainty.influence`).
@@ -54,9 +54,9 @@ class LeftOutImportance(Record):
     score : str
         ``"mean square error"`` or ``"accuracy"``.
     left_out_score : float
-        That of the rows left out, with all inputs as they are.
+        The score of the rows left out, with all inputs unchanged.
     certificate : Certificate
-        The left-out outputs of unchanged rows by the formula for changed ones, compared with those of leave-one-out.
+        The left-out outputs of unchanged rows by the formula for changed ones, compared with leave-one-out.
     """
 
     importances_mean: Array
@@ -71,7 +71,8 @@ class LeftOutImportance(Record):
 class Losses:
     """The loss of every row from outputs, one column per machine, in numpy.
 
-    ``decode`` maps outputs to numbers of classes, None in regression; ``weights`` are those of the rows in the mean.
+    ``decode`` maps outputs to numbers of classes, None in regression; ``weights`` are the weights of the rows in the
+    mean.
     """
 
     targets: Array
@@ -96,7 +97,7 @@ class Losses:
         return "mean square error" if self.decode is None else "accuracy"
 
     def of(self, outputs: Array, rows: Any) -> Array:
-        """Return the losses of some rows: square errors in units of their own, or 0 and 1."""
+        """Return the losses of some rows: square errors in the units of each output, or 0 and 1."""
         if self.decode is not None:
             return np.asarray(self.decode(outputs) != self.decode(self.targets[rows]), dtype=np.float64)
         errors = (self.targets[rows] - outputs) / self._units()
@@ -130,7 +131,8 @@ def importance_of(
     groups: Any,
     rests_on: tuple[Row, ...] = (),
 ) -> LeftOutImportance:
-    """Permute every input ``n_repeats`` times; ``outputs`` are those of the rows X left out, one column per machine.
+    """Permute every input ``n_repeats`` times; ``outputs`` has the outputs of the rows X left out, one column per
+    machine.
 
     ``evaluate`` computes the predictions of the machines with all rows. ``groups`` lists the columns of every input,
     None for one column each; ``rests_on`` are rows of the certificate about the machines.

@@ -29,7 +29,7 @@ class Intervals:
     methods: ClassVar[tuple[str, ...]] = ("auto", "split")
 
     def resolve(self, method: str) -> str:
-        """Return the method that "auto" stands for, others as they are."""
+        """Return the method that "auto" stands for, and any other method unchanged."""
         return self.left_out_method() if method == "auto" else method
 
     def left_out_method(self) -> str:

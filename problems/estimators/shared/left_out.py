@@ -149,7 +149,8 @@ class LeavesOut(Model):
         """
 
     def left_out_machines(self, rows: Any) -> Sequence[LeftOutMachines]:
-        """Return all machines without one row, for every output; ``rows`` are those of the fit, if not kept."""
+        """Return all machines without one row, for every output; ``rows`` are the training rows, if the model does not
+        keep them."""
         raise NotImplementedError
 
     def leave_one_out(self, X: Any, y: Any, sample_weight: Any) -> LeftOut:
@@ -207,7 +208,7 @@ class LeavesOut(Model):
         return importance_of(machines, self.evaluate, left_out.X, outputs, losses, *how, self.rests_on())
 
     def importance_weights(self, left_out: RowsLeftOut, sample_weight: Any) -> Array | None:
-        """Return the weights of the rows in a mean: those of the fit."""
+        """Return the weights of the rows in a mean, as in the fit."""
         return left_out.weights
 
     def keep_units(self, gammas: Sequence[float], noise: Array | None, one_output: bool) -> None:
@@ -229,13 +230,13 @@ class LeavesOut(Model):
 def leave_one_out(self: Any, X: Any = None, y: Any = None, sample_weight: Any = None) -> LeftOut:
     """Return outputs, residuals and criteria of every row with that row left out, exactly and without refitting.
 
-    Only the fitted state is needed, in the order of ``support_``, neither rows nor targets; ``X``, where given, has
-    to be that of the fit. With a precomputed kernel it is needed, the matrix of all training rows. A row is left
-    out with its whole weight. Kernel, gamma and scaling are unchanged although the left-out row contributed to
-    their choice, which the certificate states.
+    Only the fitted state is needed, in the order of ``support_``, neither rows nor targets; ``X``, where given, has to
+    be the ``X`` of the fit. With a precomputed kernel it is needed, the matrix of all training rows. A row is left out
+    with its whole weight. Kernel, gamma and scaling are unchanged although the left-out row contributed to their
+    choice, which the certificate states.
 
     A model with a basis keeps no rows: they are given again, with their targets, and their weights if the fit had any.
-    The basis stays as it is, too. So are they for losses other than the squared one, where a row is left out in closed
+    The basis is unchanged, too. So are they for losses other than the squared one, where a row is left out in closed
     form if no other row changes the piece of its loss, and by a fit if one does; the certificate states how many there
     are of each, and there are no degrees of freedom, NaN.
     """
@@ -255,7 +256,7 @@ def left_out_importance(
 ) -> "LeftOutImportance":
     """Return what every input is worth: the loss of left-out predictions when its values are permuted, without a refit.
 
-    Each row is predicted by the machine fitted without it, once as it is and once with the input of another row.
+    Each row is predicted by the machine fitted without it, once unchanged and once with the input of another row.
     Of N rows every input and repetition costs two kernel matrices, after one inverse for all of them.
 
     Parameters

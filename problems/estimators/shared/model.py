@@ -3,7 +3,7 @@
 An estimator is a task, ``Regressor`` or ``Classifier``, which its class derives from, with parts: a model, which its
 parameters choose; where parameters are chosen, a selector; the intervals of a regressor or the calibration of a
 classifier. A part is made for an estimator when it is asked for, and holds nothing else:
-parameters and fitted attributes are those of the estimator, so that a copy, a clone or a file of an estimator needs no
+parameters and fitted attributes belong to the estimator, so that a copy, a clone or a file of an estimator needs no
 part.
 """
 
@@ -67,7 +67,7 @@ class Model:
         return Restricted(kernel, tuple(k for k in range(model.n_features_in_) if k not in linear))
 
     def linear_numbers(self) -> list[int]:
-        """Return the numbers of the columns of the linear part, those of the fit where there is one."""
+        """Return the numbers of the columns of the linear part, as fitted where there is a fit."""
         model = self.estimator
         if hasattr(model, "linear_columns_"):
             return [int(column) for column in model.linear_columns_]
@@ -242,7 +242,7 @@ class Model:
         return tuple(part.columns for part in components_of(model.kernel_, model.n_features_in_))
 
     def coefficients_of(self, component: int) -> Array:
-        """Return the coefficients of a component: those of the one expansion of all."""
+        """Return the coefficients of a component: all components share one expansion."""
         coefficients: Array = self.estimator._coefficients()
         return coefficients
 

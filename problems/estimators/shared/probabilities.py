@@ -56,7 +56,7 @@ class Calibration:
     """The rows that a machine has not seen, by which a classifier is calibrated: left out in folds.
 
     What is found is held in one object of the estimator, ``_kept_calibration``. Machines that leave rows out without a
-    refit, and those whose folds keep what was chosen on all rows, have kinds of their own.
+    refit, and machines whose folds keep what was chosen on all rows, have separate kinds.
     """
 
     estimator: Any
@@ -82,7 +82,7 @@ class Calibration:
         return fold_scores(self.fold_machine(X), X, labels, numbers, weights, pairwise)
 
     def fold_machine(self, X: Any) -> Any:
-        """Return the estimator that is fitted without a fold; what was chosen on all rows stays as it is."""
+        """Return the estimator that is fitted without a fold; what was chosen on all rows is kept."""
         return clone(self.estimator).set_params(calibration=None)
 
     def less_strange(self, X: Any, rows: Any) -> tuple[Any, int]:
@@ -133,7 +133,7 @@ class Calibration:
         return state.keep(self.score_left_out(self.rows(rows)))
 
     def rows(self, rows: Any) -> tuple[Any, Any, Any]:
-        """Return training rows, labels and weights: those given, or those of the fit."""
+        """Return training rows, labels and weights, as given or as kept from the fit."""
         data = self.state().rows if rows is None else rows
         if data is None and self.keeps_rows():
             raise DataError(

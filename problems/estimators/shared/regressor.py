@@ -86,14 +86,14 @@ class Regressor(RegressorMixin, KernelEstimator):
         return guarantee
 
     def _encode(self, y: Any) -> Numbers:
-        """How targets become columns: as they are."""
+        """Return the coding of the targets: numbers, unchanged."""
         return Numbers()
 
     def _keep_classes(self, classes: Any, codes: Any = None) -> None:
         """Do nothing: there are no classes."""
 
     def _check_coding(self) -> None:
-        """Do nothing: there is none to check."""
+        """Do nothing: a regressor has no coding."""
 
     def _check_loaded(self) -> None:
         super()._check_loaded()
