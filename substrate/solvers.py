@@ -49,7 +49,7 @@ class _Solver:
     tolerance: float = 1e-6
     #: Its own option for a time limit in seconds, which may return a point; PIQP and ECOS end by their iterations.
     clock: str | None = None
-    #: Whether it solves problems with second-order or exponential cones, beside linear and quadratic programs.
+    #: Whether it solves problems with second-order or exponential cones besides linear and quadratic programs.
     has_cones: bool = False
 
 
@@ -189,8 +189,8 @@ class Units:
     r"""Units of the variables and of the objective in which a problem is solved.
 
     With x = u x' and an objective in units of v, the problem of :math:`\tfrac12 x^T P x + q^T x` under
-    :math:`A x + b \in \mathcal{K}` becomes that of :math:`u^2 P / v`, :math:`u q / v`, A and :math:`b / u`: its point
-    times u, and its multipliers times v/u, are those of the first. Tolerances of solvers are absolute in part.
+    :math:`A x + b \in \mathcal{K}` becomes the problem of :math:`u^2 P / v`, :math:`u q / v`, A and :math:`b / u`: its
+    point times u and its multipliers times v/u solve the first problem. Tolerances of solvers are absolute in part.
     """
 
     variables: float = 1.0
@@ -266,7 +266,7 @@ def is_made_for(name: str, problem: Any) -> bool:
 
 
 def capable_solvers(problem: Any) -> tuple[str, ...]:
-    """Return the installed solvers for a cvxpy problem: with cones beside those of a quadratic program, not all.
+    """Return the installed solvers for a cvxpy problem: not all take cones beyond a quadratic program.
 
     HiGHS has corrupted memory on quadratic programs with tiny weights; for these it is called by name only.
     """
@@ -352,13 +352,12 @@ def solve_problem(
     report
         Called with the answer of every solver.
     time_limit
-        Seconds for all solvers together: each has what is left of them as its own limit, and none is called after
-        that. PIQP and ECOS have no limit of their own, and end by their number of iterations. A call that reaches the
-        limit counts as a rejected attempt, unless the solver returns a point that our rows accept. ``None``: no limit;
-        but a solver that is tried behind others, which could not solve the problem, has some times the seconds that
-        these took.
+        Seconds for all solvers together: each has the remaining time as its limit, and none is called after that. PIQP
+        and ECOS have no time limit, and end by their number of iterations. A call that reaches the limit counts as a
+        rejected attempt, unless the solver returns a point that our rows accept. ``None``: no limit; but a solver that
+        is tried behind others, which could not solve the problem, has some times the seconds that these took.
     warn
-        Whether to warn where no point is accepted; an estimator has a certificate of its own, and warns by that.
+        Whether to warn if no point is accepted; an estimator has its own certificate, and warns by that.
     options
         Passed to a named solver instead of our accurate defaults; unknown ones are refused.
     """

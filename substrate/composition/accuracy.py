@@ -1,4 +1,4 @@
-r"""How far the fitted values of a machine can be from those of the exact optimum, over all w.
+r"""How far the fitted values of a machine can be from the exact optimum, over all w.
 
 A machine is, with the values :math:`v_j` that it reads, the bias and all other variables in y,
 
@@ -83,7 +83,7 @@ _LARGEST = 2000
 _MARGIN, _ROUNDS = 1.1, 4
 #: Least number of terms that are added up at once, and entries of a column whose sum is formed exactly.
 _BLOCK, _LONG = 16, 50
-#: Inner products of components lose so many times what those of the whole lose.
+#: Inner products of components lose so many times what inner products of the whole lose.
 _COMPONENTS = 16.0
 
 
@@ -94,7 +94,7 @@ _COMPONENTS = 16.0
 class _Representers:
     """The matrix of inner products of what a substrate reads; the first ``values`` are centred where ``balanced``.
 
-    ``lengths`` are those of the representers, ``relative`` is the rounding of an entry in units of two of them.
+    ``lengths`` are the lengths of the representers, ``relative`` is the rounding of an entry in units of two of them.
     """
 
     matrix: Array
@@ -126,7 +126,7 @@ class _Representers:
         return cls(G, np.maximum(lengths, np.concatenate(terms)), relative, span.values, span.balanced)
 
     def balance(self, pull: Array) -> Array:
-        """Return coefficients; those of values of f sum to zero where they are centred."""
+        """Return coefficients; the coefficients of values of f sum to zero if they are centred."""
         if not self.balanced:
             return pull
         pull = pull.copy()
@@ -134,7 +134,7 @@ class _Representers:
         return pull
 
     def readings(self, a: Array) -> tuple[Array, Array]:
-        """Return the readings of a function, and how far those of the exact kernel can be."""
+        """Return the readings of a function, and how far the readings by the exact kernel can be."""
         length, m = max(_BLOCK, math.isqrt(a.size)), self.values
         blocks = [slice(start, start + length) for start in range(0, a.size, length)]
         values = np.sum([self.matrix[:, rows] @ a[rows] for rows in blocks], axis=0)
@@ -182,7 +182,7 @@ class _Function:
         return frame.training if frame.representers is None else frame.representers
 
     def coefficients(self, x: Array, z: Array) -> tuple[Array, Array]:
-        r"""Return those of the function, and of its residual :math:`c w - \sum u_j r_j`."""
+        r"""Return the coefficients of the function, and of its residual :math:`c w - \sum u_j r_j`."""
         u = -self.pivots * z[self.rows]
         rho = self.weight * x[self.z] - self.coordinates[self.places].T @ u
         pull, change = np.zeros(self.representers.lengths.size), self.compiled.frame.expand(rho)
@@ -203,7 +203,7 @@ class _Function:
         return self.representers.norm(change) + rounding
 
     def fitted(self, point: FeasiblePoint, z: Array) -> tuple[Array, Array]:
-        """Return the fitted values, and how far those of the feasible point may be."""
+        """Return the fitted values, and how far the fitted values of the feasible point may be."""
         n = self.compiled.substrate.n
         values, radius = (side[:n] for side in self.representers.readings(self.coefficients(point.x, z)[0]))
         moved = 2.0 * float(np.linalg.norm(point.radius[self.z])) * self.representers.lengths[:n]
@@ -226,7 +226,7 @@ class _Function:
 def _functions(
     form: StandardForm, program: Program, compiled: Sequence[CompiledSubstrate], known: dict[int, _Representers]
 ) -> list[_Function] | None:
-    """Return every w that coordinates do not know as it is; None where one enters by more than readings and w'w."""
+    """Return every w that coordinates do not know exactly; None if one enters by more than readings and w'w."""
     defined = [(each, holder, variable) for each in compiled for holder, variable in each.defined]
     starts = program.equal.size - np.cumsum([variable.size for *_, variable in reversed(defined)])[::-1]
     P, found = program.alone(program.P[0]), list[_Function]()
@@ -368,7 +368,7 @@ class _Bound:
 
     @property
     def about(self) -> str:
-        """What is bounded."""
+        """Return what is bounded."""
         return f"{self.output.about} about their mean" if self.centred else self.output.about
 
     def distance(self, near: float) -> float:
@@ -404,7 +404,7 @@ class OptimalValue:
     bounds: tuple[_Bound, ...]
 
     def accuracy(self, excess: float, tolerance: float) -> Accuracy:
-        r"""The row of a feasible point whose value is at most ``excess`` above the optimal one.
+        r"""Return the row of a feasible point whose value is at most ``excess`` above the optimal one.
 
         The objective less :math:`\tfrac12 \|x\|^2` is convex, so that :math:`\|x - x^\star\|^2` is at most twice the
         excess, and squares determine the fitted values as elsewhere.
@@ -429,7 +429,7 @@ class AnswerCheck:
         self._kept: OptimalValue | str = ""
 
     def row(self, problem: Any, witness: Witness | None) -> tuple[Row | None, Facts]:
-        """Return the row and the facts beside it; the reason where there is no bound."""
+        """Return the row and further facts; no row but the reason if there is no bound."""
         known = self.optimal_value(problem, witness)
         if isinstance(known, str):
             return None, ((NO_BOUND, known),)
@@ -549,7 +549,7 @@ def _distance(program: Program, functions: list[_Function], point: FeasiblePoint
         square += (each.residual(point.x, z) + moved + float(own @ lengths)) ** 2 / each.weight
         sizes[each.shift] += own.sum()
         sizes[each.columns] = sizes[each.z] = 0.0
-        # the norm of w is that of the function
+        # w has the norm of the function
         norm = each.representers.norm(each.coefficients(point.x, z)[0], -1.0)
         lost += 0.5 * each.weight * max(float(np.square(point.x[each.z]).sum()) - norm**2, 0.0)
     alone = program.alone(program.P[0])
@@ -563,7 +563,7 @@ def _distance(program: Program, functions: list[_Function], point: FeasiblePoint
 
 
 def _add_exactly(program: Program, z: Array, r: Array, error: Array) -> None:
-    """Change the residual in long columns of powers of two, such as that of a bias, to sums without rounding."""
+    """Change the residual in long columns of powers of two, such as the column of a bias, to sums without rounding."""
     columns, weak = sp.csc_array(program.A), np.diff(sp.csr_array(program.P[0]).indptr) == 0
     for j in np.flatnonzero((np.diff(columns.indptr) > _LONG) & weak):
         at = slice(columns.indptr[j], columns.indptr[j + 1])

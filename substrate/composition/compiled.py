@@ -49,7 +49,8 @@ class CompiledSubstrate:
 
     @property
     def complete(self) -> bool:
-        """Whether the coordinates describe the machine as it is: the coefficients, or all fitted values and no others.
+        """Return whether the coordinates describe the machine exactly: the coefficients, or all fitted values and no
+        others.
 
         Features do not: directions are cut, and they have the rounding of the kernel.
         """
@@ -63,7 +64,7 @@ class CompiledSubstrate:
 
     @property
     def unit(self) -> float:
-        """The size of the targets; without any, that of the present fitted values."""
+        """The size of the targets; without targets, the size of the present fitted values."""
         if self.substrate.y is None:
             values = None if self._a.value is None or self.shift.value is None else self.fitted_values()
             size = 0.0 if values is None else float(np.abs(values).max())
@@ -72,7 +73,7 @@ class CompiledSubstrate:
 
     @property
     def has_zero_targets(self) -> bool:
-        """Whether there are targets, and all of them are zero."""
+        """Return whether there are targets, and all of them are zero."""
         return self.substrate.y is not None and not np.any(self.substrate.y)
 
     @property
@@ -82,7 +83,7 @@ class CompiledSubstrate:
 
     @property
     def spread(self) -> float:
-        """The size of the targets about their mean; without targets, that of the present fitted values."""
+        """The size of the targets about their mean; without targets, the size of the present fitted values."""
         if self.substrate.y is None:
             return self.unit
         deviation = float(np.abs(self.substrate.y - self.mean).max())
@@ -130,7 +131,7 @@ class CompiledSubstrate:
         return cp.norm(self._a if factor is None else factor @ self._a, "fro" if self.substrate.columns else 2)
 
     def coefficients(self) -> Array:
-        """Return a at the current values, those of further representers after those of the training rows."""
+        """Return a at the current values: first for the training rows, then for further representers."""
         z = np.asarray(self._a.value, dtype=np.float64)
         if self._expanded is None or not np.array_equal(self._expanded[0], z):  # asked for many times at one solution
             self._expanded = z.copy(), self.frame.expand(z)

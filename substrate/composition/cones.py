@@ -47,7 +47,7 @@ __all__ = [
 SEMIDEFINITE = "SvecPSD"
 #: The cones that are understood, by cvxpy's names.
 KINDS = frozenset({"Zero", "NonNeg", "SOC", "ExpCone", SEMIDEFINITE})
-#: Rounded operations per row that an eigenvalue decomposition is taken to need, with room for those of the entries.
+#: Rounded operations per row that an eigenvalue decomposition is assumed to need, with room for rounding of the entries.
 _DECOMPOSITION = 32.0
 #: Largest exponent at which a point of an exponential cone is looked at.
 _STEEPEST = 300.0
@@ -233,7 +233,7 @@ def _vector_of(S: Array) -> Array:
 
 
 def _least_eigenvalue(s: Array, radius: Array | float = 0.0) -> tuple[float, float]:
-    """Return the least eigenvalue, and how far it may be from that of a vector within ``radius``."""
+    """Return the least eigenvalue, and how far it may be from the least eigenvalue of a vector within ``radius``."""
     values = np.linalg.eigvalsh(_matrix_of(s))
     wide = float(np.linalg.norm(np.broadcast_to(radius, s.shape)))
     rounding = relative_rounding(_DECOMPOSITION * max(values.size, 1)) * float(np.linalg.norm(s))

@@ -41,7 +41,7 @@ class StandardForm:
         # cvxpy changes the sign of the rows of equalities for a conic solver
         self.sign = 1.0 if program.formatted else -1.0
         kinds = {type(constraint).__name__ for constraint in program.constraints}
-        # SCS has an order of its own for the entries of a matrix
+        # SCS has a different order for the entries of a matrix
         other = SEMIDEFINITE if solver == "SCS" else None
         # some solvers receive bounds of variables apart from the rows, whose multipliers cvxpy does not return
         bounds = [getattr(program, name, None) for name in ("lower_bounds", "upper_bounds")]
@@ -96,7 +96,7 @@ class Witness:
     def rows(self, problem: Any, cost: float, tolerance: float, natural: float) -> tuple[Row, ...]:
         """Return the conditions at the present values of a problem; where they cannot be read, one that fails.
 
-        ``cost`` is the size of the objective, ``natural`` that of the targets.
+        ``cost`` is the size of the objective, ``natural`` the size of the targets.
         """
         form, z = self.form, self.form.multipliers(self.duals)
         if z is None:

@@ -138,14 +138,14 @@ def bound_derivative(kernel: Kernel, orders: Orders, lower: Array, upper: Array)
 
 @cache
 def _constant(kernel: KernelOfDistance, orders: tuple[tuple[int, int], ...], n_features: int) -> float:
-    """The norm for a kernel of the difference, the same at every point."""
+    """Return the norm for a kernel of the difference, which is the same at every point."""
     origin = np.zeros((1, n_features))
     square = kernel.derivative(origin, origin, dict(orders), dict(orders)) if orders else kernel(origin, origin)
     return at_most(math.sqrt(max(float(square[0, 0]), 0.0)))
 
 
 def _at_corners(kernel: Kernel, orders: Orders, corners: Array) -> Array:
-    """The norms at the corners that are farthest from zero, where derivatives of monomials are largest."""
+    """Return the norms at the corners that are farthest from zero, where derivatives of monomials are largest."""
     values = np.empty(corners.shape[0])
     distinct, which = np.unique(corners, axis=0, return_inverse=True)
     squares = np.empty(distinct.shape[0])

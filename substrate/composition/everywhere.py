@@ -100,7 +100,7 @@ class ShapeTerm:
 
     @property
     def has_bias(self) -> bool:
-        """Whether the bias of the substrate is in it."""
+        """Return whether the expression includes the bias of the substrate."""
         return self.part is None and not self.orders and bool(self.substrate.bias)
 
     @property

@@ -64,7 +64,7 @@ class ExpandedFunction:
         return cls(s, (first, *further), float(np.asarray(expansion.b)))
 
     def squared_norm(self) -> float:
-        """Return w'w, rounded up: of functions with terms of components, the sum of those of the components."""
+        """Return w'w, rounded up; for functions with terms of components, the sum over the components."""
         s, total = self.substrate, 0.0
         whole = all(term.part is None for term in self.terms)
         for part, kernel in [(None, s.kernel)] if whole else enumerate(s.components):
@@ -91,13 +91,13 @@ def bound_sizes(kernel: Kernel, terms: Sequence[Further]) -> tuple[float, float,
 
 
 def square_rounding(kernel: Kernel, terms: Sequence[Further]) -> float:
-    """What rounding may change in a'Ka of an expansion."""
+    """Bound what rounding may change in a'Ka of an expansion."""
     sizes, loss, count = bound_sizes(kernel, terms)
     return at_most((loss + relative_rounding(2.0 * count + 16.0)) * sizes) * sizes
 
 
 def inner_product_sum(kernel: Kernel, terms: Sequence[Further]) -> float:
-    """Return a'Ka of an expansion, as it is computed."""
+    """Return the computed a'Ka of an expansion."""
     square = 0.0
     for i, left in enumerate(terms):
         for j, right in enumerate(terms[: i + 1]):

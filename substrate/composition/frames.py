@@ -10,23 +10,23 @@ with :math:`\bar k` the mean of the rows of K, or zero. Which it is follows from
   a constraint.
 - *features*, where the norm of w is: with :math:`P = I - 11^T/N` and :math:`P K P = U S U^T`, :math:`A = U S^{-1/2}`,
   so that :math:`1^T a = 0` is built in and the norm is :math:`\|z\|`. Further representers may join the training rows
-  (:mod:`substrate.composition.span`); only the coefficients of values of f take part in the sum to zero, the centring
-  P is that of these, and the identity for the others. For many rows from a factor with pivots in place of
-  eigenvectors.
-- *fitted values* or *stacked components*: the singular value decomposition :math:`[\Omega^1; \dots; \Omega^d] P = Q
-  \Sigma V^T`, or that of K alone, centred, and :math:`A = V \Sigma^{-1}`: the values are orthonormal in z.
+  (:mod:`substrate.composition.span`); only the coefficients of values of f take part in the sum to zero, so P centres
+  these and is the identity for the others. For many rows A comes from a factor with pivots in place of eigenvectors.
+- *fitted values* or *stacked components*: the singular value decomposition
+  :math:`[\Omega^1; \dots; \Omega^d] P = Q \Sigma V^T`, or of K alone, centred, and :math:`A = V \Sigma^{-1}`: the
+  values are orthonormal in z.
 
-On a basis the same choices are those of an expansion on n vectors, from their own n x n matrix and the N x n kernel
-values of the training rows; its coefficients need not sum to zero.
+On a basis the same choices hold for an expansion on n vectors, from their n x n matrix and the N x n kernel values of
+the training rows; its coefficients need not sum to zero.
 
 Features leave out what rounding hides, and the certificate counts it. Where w is not penalised, fitted values at N
 distinct points can be anything for a strictly positive definite kernel: all directions are kept if they can be
 represented, that is above :data:`REPRESENTED` times the largest, and then the machine is exact in its fitted values.
-Elsewhere :data:`DEFAULT_CUTOFF` is part of the model: ``missing`` counts the directions that the kernel may have beside
-those kept, and the certificate says so in its first line.
+Elsewhere :data:`DEFAULT_CUTOFF` is part of the model: ``missing`` counts the directions that the kernel may have
+besides the ones kept, and the certificate says so in its first line.
 
 *Pivots.* With :math:`K \approx L L^T` (centred where there is a bias), f = L z has :math:`w^T w = \|z\|^2`, as with
-eigenvectors, at a tenth of their price for many rows. The coefficients of the expansion are those of least norm,
+eigenvectors, at a tenth of their price for many rows. The coefficients of the expansion have least norm,
 
 .. math:: a = Q R^{-T} z, \qquad L = Q R ,
 
@@ -74,7 +74,7 @@ class Frame:
     norm_factor: Array | None = None
     #: The values of all representers in z, centred as f is; None where they are the training rows alone.
     representers: Array | None = None
-    #: How many directions the kernel may have beside those kept.
+    #: How many directions the kernel may have besides the ones kept.
     missing: int = 0
 
     def expand(self, z: Array) -> Array:

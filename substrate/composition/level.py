@@ -68,8 +68,8 @@ class Substrate(Term):
         ``"regression"`` or ``"classification"``.
     bias
         Whether there is an unpenalised b (and with it 1'a = 0). Substrates that are summands of one output share one
-        bias: two would not be determined, so give all but one ``bias=False``. Substrates that are outputs of their
-        own have a bias each.
+        bias: two would not be determined, so give all but one ``bias=False``. Substrates that are separate outputs have
+        a bias each.
     basis
         For many rows: the expansion is on a few vectors instead of all training points, f(x) = sum_j a_j k(b_j, x) + b,
         and no N x N matrix is made. An array of points, a number of vectors, the numbers of rows, the name of a rule or
@@ -83,8 +83,8 @@ class Substrate(Term):
         column, a :class:`~substrate.LinearOperator`, ``"integral"`` with boxes of shape (m, d, 2) or measures in the
         place of X, ``"average"`` with a list of arrays of points; or a list of kinds, with X and y then lists of the
         same length: ``Substrate(kernel, [X, Z], [y, slopes], observed=["value", {0: 1}])``. ``s.e`` has all errors in
-        this order; the training points, ``s.X`` of ``s.f()``, are those of the values, or where fewer than two values
-        were observed, those of all observations (of boxes their middles).
+        this order; the training points, ``s.X`` of ``s.f()``, are the points of the values or, if fewer than two values
+        were observed, of all observations (of boxes, their middles).
 
     Examples
     --------
@@ -218,7 +218,7 @@ class Substrate(Term):
         """The errors: y - f, or 1 - y∘f in classification; of observations, y less what f has for them."""
         if self.observed is not None:
             if self._errors is None:
-                # one expression that a sum keeps as it is, so that the losses of the errors can be read
+                # one expression that a sum keeps unchanged, so that the losses of the errors can be read
                 self._errors = -(self.observed.read(self) - cp.Constant(self.observed.targets, name="y"))
             return self._errors
         if self.y is None:
@@ -280,7 +280,7 @@ class Substrate(Term):
         1: 1}``.
 
         Columns are numbers, or the names of the columns of a data frame X. ``s.derivative(grid, {0: 2}) >= 0`` makes f
-        convex in its first input on a grid. The kernel must have the derivative: Matern(nu) those of orders below nu.
+        convex in its first input on a grid. The kernel must have the derivative: Matern(nu) has the orders below nu.
         """
         return self.apply(LinearOperator.derivative(orders), points)
 
@@ -291,9 +291,9 @@ class Substrate(Term):
     def apply(self, operator: LinearOperator | KernelAction, points: Any = None) -> Any:
         """Return what a linear operator makes of f at points (None: the training points), affine in the variables.
 
-        ``s.apply(heat, grid) == 0`` asks for a differential equation on a grid, see
-        :class:`~substrate.LinearOperator`; other operators are given by what they make of the kernel,
-        :class:`~substrate.KernelAction`. Values at points join the expansion as those of f do.
+        ``s.apply(heat, grid) == 0`` asks for a differential equation on a grid, see :class:`~substrate.LinearOperator`;
+        other operators are given by what they make of the kernel, :class:`~substrate.KernelAction`. Values at points
+        join the expansion as values of f do.
         """
         resolved = self.resolve_operator(operator)
         if isinstance(resolved, KernelAction):
@@ -311,7 +311,7 @@ class Substrate(Term):
         return self._add_bias(values, resolved.apply_to_constant(self.X if points is None else real_points(points)))
 
     def hessian(self, everywhere: Everywhere, columns: Any = None) -> ShapeExpression:
-        """The matrix of second derivatives of f in some columns (None: all), everywhere in a box.
+        """Return the matrix of second derivatives of f in some columns (None: all), everywhere in a box.
 
         ``s.hessian(everywhere) >= 0`` makes f convex in them jointly: no eigenvalue is below zero anywhere. Up to three
         columns, unless the kernel is additive.
@@ -401,7 +401,7 @@ class Substrate(Term):
         return checked_column(self._column_number(column), self.X.shape[1])
 
     def _column_number(self, column: Any) -> Any:
-        """Return the number of a named column; a number as it is."""
+        """Return the number of a named column, and a number unchanged."""
         if not isinstance(column, str):
             return column
         if column not in self.column_names:
@@ -431,7 +431,7 @@ class Substrate(Term):
 
     @property
     def norm(self) -> Any:
-        r"""The norm of w, :math:`\sqrt{a^T K a}`, that of Frobenius where y has several columns.
+        r"""The norm of w, :math:`\sqrt{a^T K a}`, or the Frobenius norm if y has several columns.
 
         The sum of norms over several substrates, :math:`\sum_k \|w_k\|`, is the penalty of multiple kernel learning
         [Bach2004]_: it sets whole functions to zero.
@@ -439,7 +439,7 @@ class Substrate(Term):
         return self._holder("norm", (), nonneg=True)
 
     def kernel_rows(self, points: Any, part: int | None = None) -> Array:
-        """Return kernel values of points (None: training) against those of the expansion, of one component if asked."""
+        """Return kernel values of points (None: training) against the expansion's points, of one component if asked."""
         kernel = self.kernel if part is None else self.components[part]
         if self.basis is not None:
             return self._basis_rows(points, kernel)
@@ -489,7 +489,9 @@ class Substrate(Term):
 
 
 def basis_vectors(basis: Any, kernel: Kernel, X: Any, y: Array) -> tuple[Any, str]:
-    """Return the points that a basis stands for, and how they came about; the rules are those of the estimators."""
+    """Return the points that a basis stands for, and how they were chosen; the rules are the same as for the
+    estimators.
+    """
     if kernel.pairwise:
         raise DeclarationError("a precomputed matrix has no points that could be a basis; pass X and the kernel itself")
     choice = Basis.of(np.asarray(basis) if isinstance(basis, (list, tuple)) else basis)
@@ -500,6 +502,6 @@ def basis_vectors(basis: Any, kernel: Kernel, X: Any, y: Array) -> tuple[Any, st
             "basis.rule='pruned' ranks rows by a least-squares fit at one gamma, which a machine need not have; take "
             "another rule, or pass the points of a fitted LSSVMRegressor(basis=...)"
         )
-    # the ridge is that of the rule above alone
+    # only the rule above has a ridge
     chosen = chosen_basis(choice, kernel, ArraySource(X, y.reshape(y.shape[0], -1)), 1.0)
     return chosen.points, chosen.description

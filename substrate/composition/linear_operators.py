@@ -41,7 +41,7 @@ __all__ = [
     "sum_operators",
 ]
 
-#: Inner products of derivatives lose so many times what those of values lose, and twice that for every order.
+#: Inner products of derivatives lose so many times what inner products of values lose, and twice that for every order.
 _DERIVATIVES = 8.0
 
 #: The most terms of integrals that are read together.

@@ -195,11 +195,11 @@ class Machine:
         return Machine(*self.substrates, minimize=minimize, subject_to=constraints, predict=predict, task=self.task)
 
     def optimal_value(self) -> "OptimalValue | str":
-        """What is known of the optimal value at the latest solution, or why nothing is."""
+        """Return what is known of the optimal value at the latest solution, or why nothing is."""
         return self._answer.optimal_value(self.problem, self._trials.witness)
 
     def own_variables(self) -> list[Any]:
-        """The variables of the user's own in objective and constraints."""
+        """Return the user's own variables in objective and constraints."""
         leaves = [v for part in (self._objective, *self._given) for v in part.variables()]
         return [v for v in dict.fromkeys(leaves) if not isinstance(v, Standing)]
 
@@ -270,9 +270,9 @@ class Machine:
         """Set parameters by name, solve, and return the solution.
 
         ``time_limit`` is in seconds for all solvers together, as in :func:`~substrate.solvers.solve_problem`.
-        ``options`` are those of the solver that is named, instead of our accurate ones; its point is judged by the
-        same rows. ``certify=False`` leaves the bound on the answer out where the compiled problem is solved; the rows
-        of its optimality stay. Several threads may call it: they wait for each other.
+        ``options`` are passed to the named solver instead of our accurate ones; its point is judged by the same rows.
+        ``certify=False`` leaves out the bound on the answer if the compiled problem is solved; the rows of its
+        optimality stay. Several threads may call it: they wait for each other.
         """
         with self.lock:
             self._bounded = bool(certify)
@@ -289,7 +289,9 @@ class Machine:
             return self._shaped
 
     def solve_program(self, **parameters: Any) -> Result:
-        """Solve the compiled problem, never row by row: where several biases are optimal, that of its multipliers."""
+        """Solve the compiled problem, never row by row; if several biases are optimal, its multipliers give the
+        bias.
+        """
         with self.lock:
             self._compiled_only = True
             try:
@@ -403,7 +405,7 @@ class Machine:
         )
 
     def _explain(self, error: _UnsolvableError) -> SolverError:
-        """The same error with the constraints that contradict each other by name, where that can be told."""
+        """Return the same error with the names of the constraints that contradict each other, if they can be found."""
         if error.word != "infeasible":
             return SolverError(str(error))
         structure = [c for compiled in self._compiled for c in (*compiled.constraints, *compiled.definitions())]
@@ -428,7 +430,7 @@ class Machine:
         )
 
     def _constraint_names(self) -> list[str]:
-        """What certificates and errors call the constraints: their labels, or their numbers."""
+        """Return the names of the constraints in certificates and errors: their labels, or their numbers."""
         return [constraint.label or f"constraint {k}" for k, constraint in enumerate(self._given, start=1)]
 
     def _solve_by_rows(self, verbose: bool, time_limit: float | None) -> Attempt | None:
@@ -476,7 +478,7 @@ class Machine:
         )
 
     def _row_certificate(self, solution: RowSolution) -> Certificate:
-        """The report on a solution by rows; a parameter may have been changed since."""
+        """Return the report on a solution by rows; a parameter may have been changed since."""
         if self._row_method is not None:
             solution = self._row_method.at_present_parameters(solution)
         facts = [(f"parameter {p.name()}", f"{p.value}") for p in self._parameters()]
@@ -545,7 +547,7 @@ class Machine:
             )
 
     def _parameters(self) -> list[Any]:
-        """The parameters, whether or not the machine is compiled."""
+        """Return the parameters, whether or not the machine is compiled."""
         return list((self.problem if self._row_method is None else self._objective).parameters())
 
     def _set(self, values: Mapping[str, Any]) -> None:
@@ -603,7 +605,7 @@ class Machine:
             return self._trials.weigh(rows)
 
     def _bound(self) -> tuple[Row | None, tuple[tuple[str, str], ...]]:
-        """Return the bound on the answer and the facts beside it, unless it was to be left out."""
+        """Return the bound on the answer and further facts; no bound if ``certify=False`` left it out."""
         if not self._bounded:
             return None, ((NO_BOUND, "certify=False leaves it out"),)
         return self._answer.row(self.problem, self._trials.witness)

@@ -71,7 +71,7 @@ class Measure:
 
     @classmethod
     def product(cls, *measures: "Measure") -> "Measure":
-        """Return the product of measures on different columns: those of the first come first."""
+        """Return the product of measures on different columns; the columns of the first come first."""
         if not measures or not all(isinstance(measure, Measure) for measure in measures):
             raise DeclarationError(f"a product is made of measures, at least one; received {measures!r}")
         boxes, weights = measures[0].boxes, measures[0].weights
@@ -88,7 +88,7 @@ class Measure:
 
     @property
     def is_discrete(self) -> bool:
-        """Whether it is on points alone."""
+        """Return whether the measure is on points alone."""
         return bool((self.boxes[..., 0] == self.boxes[..., 1]).all())
 
     @property

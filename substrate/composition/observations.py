@@ -70,7 +70,7 @@ class ObservedBlock:
 
     @property
     def has_values(self) -> bool:
-        """Whether f itself was observed."""
+        """Return whether f itself was observed."""
         return isinstance(self.kind, str) and self.kind == "value"
 
     def locate(self) -> Array:
@@ -140,7 +140,7 @@ class Observations:
 
     @property
     def are_values(self) -> Any:
-        """Whether each observation is a value of f, as an array."""
+        """Return whether each observation is a value of f, as an array."""
         return np.concatenate([np.full(block.count, block.has_values) for block in self.blocks])
 
     def read(self, substrate: Any) -> Any:
@@ -189,9 +189,9 @@ def _check_targets(y: Any, counts: list[int], several: bool) -> Array:
 
 
 def without_single_column(targets: Array, name: str = "y") -> Array:
-    """Return targets of shape (n, 1) as a vector, with scikit-learn's warning; others as they are.
+    """Return targets of shape (n, 1) as a vector, with scikit-learn's warning, and others unchanged.
 
-    A column beside a vector of values is broadcast: ``y - s.f()`` would be an n x n matrix.
+    A column combined with a vector of values is broadcast: ``y - s.f()`` would be an n x n matrix.
     """
     if targets.ndim != 2 or targets.shape[1] != 1:
         return targets

@@ -1,7 +1,7 @@
 """What ``predict`` of a machine returns: one output, or several by name, each a sum of terms.
 
-Several substrates may be summands of one function or functions of their own, and only the user knows which: a machine
-of several is told, or its substrates are named.
+Several substrates may be summands of one function or separate functions, and only the user knows which: ``predict`` of
+the machine says so, or the names of its substrates.
 """
 
 from collections.abc import Mapping

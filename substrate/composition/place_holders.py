@@ -83,7 +83,7 @@ class PlaceHolder:
 def give_new_identities(expressions: Iterable[Any]) -> None:
     """Give the variables, parameters and constraints in some expressions numbers that nothing else has here.
 
-    cvxpy counts from one in every process, so that numbers of another process are those of other variables in this one.
+    cvxpy counts from one in every process, so that numbers of another process belong to other variables in this one.
     """
     copies: dict[int, Any] = {}
     nodes = list(expressions)

@@ -6,8 +6,9 @@ r"""A convex problem as a conic program that is affine in parameters: its optimu
     \qquad P(\theta) = P_0 + \sum_i \theta_i P_i , \quad q, b \text{ alike.}
 
 The coefficients are columns of cvxpy's own tensors, so that the dependence on the parameters is exact; Clarabel is
-given new numbers for other values and keeps its ordering. Programs are stacked, as those of folds, and others are added
-to them, as a validation error; squared validation errors :math:`\|M x - v\|^2` enter the quadratic term.
+given new numbers for other values and keeps its ordering. Programs are stacked (the folds, for example), and others are
+added to them (a validation error, for example); squared validation errors :math:`\|M x - v\|^2` enter the quadratic
+term.
 
 A solver's point is not trusted. For every w, every :math:`z \in \mathcal{K}^*` and :math:`r = P w + q - A^T z`, every
 feasible x has, with :math:`\delta = x - w`,
@@ -62,7 +63,7 @@ _USABLE = ("Solved", "AlmostSolved", "InsufficientProgress", "MaxIterations")
 _CORRECTIONS, _SMALLEST, _SETTLED = 3, 1e-9, 1e-11
 #: Shares of the way to an interior point by which a point is moved, in turn.
 _SHARES = tuple(1e-15 * 4.0**k for k in range(20))
-#: Rounded operations besides those of a row that are allowed for.
+#: Rounded operations that are allowed for in addition to the operations of a row.
 _OPERATIONS = 16
 #: Diagonal that makes the conditions of optimality regular, and the refinements that remove its effect.
 _REGULAR, _REFINEMENTS = 1e-9, 8
@@ -284,7 +285,7 @@ class Program:
         return _Repair.of(sp.csr_array(self.A[self.equal]))
 
     def tolerates(self, distance: float) -> bool:
-        """Return whether equalities within a distance of those of the program, as matrices, are mended like these."""
+        """Return whether equalities within a distance of the program's, as matrices, are mended like these."""
         return self._repair.inverse * distance <= 0.2 * _INEXACT
 
     def slack(self, x: Array, b: Array) -> tuple[Array, Array]:
@@ -324,7 +325,7 @@ class Program:
         return FeasiblePoint(x, radius) if inside else None
 
     def _interior(self, x: Array, b: Array) -> Array | None:
-        """Return a point near x with room in every cone; None where there is none."""
+        """Return a point near x with room in every cone; None if there is no such point."""
         import clarabel
 
         n, room = x.size, inward(self.cones, b.size)
@@ -341,7 +342,7 @@ class Program:
     # --- bounds -------------------------------------------------------------------------------------------------------
 
     def terms(self, x: Array, radius: Array) -> tuple[Array, Array]:
-        """Return the parts of the objective at x, and how far they may be from those of a point within a radius."""
+        """Return the parts of the objective at x, and how far they may be from the parts at a point within a radius."""
         values, errors = np.zeros(len(self.q)), np.zeros(len(self.q))
         for i, (P, q) in enumerate(zip(self.P, self.q, strict=True)):
             Px, sizes = P @ x, abs(P) @ np.abs(x)
@@ -507,10 +508,10 @@ class Program:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Repair:
-    """Equalities, by rows that have a variable of their own, and the others as a dense matrix.
+    """Equalities, by rows with a variable that no other row has, and the others as a dense matrix.
 
-    A variable belongs to a row where no other row has it but those of earlier levels; so the last level is mended
-    first, and then those before it.
+    A variable belongs to a row if only rows of earlier levels have it too; so the last level is mended first, and then
+    the levels before it.
     """
 
     rows: Any
@@ -582,7 +583,7 @@ class Conditions:
         return solution
 
     def represent(self, c: Array) -> tuple[Array, Array]:
-        """Return the norm dual to that of P, rounded up, and the sizes of E, of each column of c."""
+        """Return, for each column of c, its norm dual to the norm of P, rounded up, and the sizes of E."""
         n = self._P.shape[0]
         solution = self.solve(np.concatenate([c, np.zeros((self._A.shape[0], *c.shape[1:]))]))
         X, Y = solution[:n], solution[n:]
@@ -619,7 +620,7 @@ def stack(programs: Sequence[Program]) -> Program:
 def read_problem(
     problem: Any, parameters: Sequence[Any], unit: float = np.inf
 ) -> tuple[Program, Callable[[Array], None]]:
-    """Read the part of a cvxpy problem without these parameters, and that of each of them, from cvxpy's tensors.
+    """Read the part of a cvxpy problem without these parameters, and the part of each of them, from cvxpy's tensors.
 
     Return the program, and the function that gives the problem's variables the values of a point.
     """

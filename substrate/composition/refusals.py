@@ -34,9 +34,9 @@ def refuse_non_convex(objective: Any, total: Any, constraints: list[Any], replac
 
 
 def refuse_broadcast(expressions: Sequence[Any]) -> None:
-    """Refuse a vector of values of a substrate beside a column of numbers: cvxpy makes a matrix of all pairs of them.
+    """Refuse a vector of values of a substrate with a column of numbers: cvxpy makes a matrix of all pairs of them.
 
-    Pairs of two expressions, such as those of all differences of f, are left alone.
+    Pairs of two expressions, such as all differences of f, are left alone.
     """
     for expression in expressions:
         sides = [arg.args[0] if type(arg).__name__ == "broadcast_to" else arg for arg in expression.args]
@@ -54,7 +54,7 @@ def refuse_broadcast(expressions: Sequence[Any]) -> None:
 
 
 def refuse_incomplete(problem: Any, substrates: list[CompiledSubstrate]) -> None:
-    """Refuse a problem that uses foreign substrates, or does not determine all of its own."""
+    """Refuse a problem that uses foreign substrates, or does not determine all its own substrates."""
     variables = problem.variables()
     if any(isinstance(variable, Standing) for variable in variables):
         raise DeclarationError("a term uses a substrate that the machine was not given; name all its substrates")

@@ -27,7 +27,7 @@ __all__ = ["Further", "KernelExpansion", "Result"]
 
 @dataclass(frozen=True, slots=True)
 class Further:
-    """Coefficients beside those of the training rows: of f at points, of its component ``part``, or of an operator.
+    """Coefficients in addition to the training rows': of f at points, of its component ``part``, or of an operator.
 
     Both are None for f itself.
     """
@@ -44,7 +44,7 @@ class Further:
 
     @property
     def reading(self) -> Reading:
-        """What the coefficients belong to."""
+        """Return the reading that the coefficients belong to."""
         return Reading(self.points, self.part, self.operator)
 
 
@@ -74,7 +74,7 @@ class KernelExpansion:
 
     @property
     def coefficients(self) -> Array:
-        """a: alpha, or y∘alpha in classification."""
+        """Return a: alpha, or y∘alpha in classification."""
         return self.substrate.signs * self.alpha
 
     @property
@@ -112,7 +112,7 @@ class KernelExpansion:
         return np.asarray(values + (np.multiply.outer(constant, self.b) if constant.any() else 0.0))
 
     def value_of(self, holder: PlaceHolder) -> Any:
-        """What a place-holder of the substrate stands for here."""
+        """Return what a place-holder of the substrate stands for here."""
         if holder.role == "alpha":
             return self.alpha
         if holder.role == "b":
@@ -148,8 +148,8 @@ class Result:
     """A machine's solution.
 
     With one substrate its quantities are attributes here: ``alpha, b, c, e, f, norm, squared_norm, maximal_variation``
-    and ``further``; with several, ``result[s]``, or ``result["name"]`` of a substrate with a name, has those of s.
-    It can be pickled, and saved to a file that executes nothing.
+    and ``further``; with several, ``result[s]``, or ``result["name"]`` of a substrate with a name, has the quantities
+    of s. It can be pickled, and saved to a file that executes nothing.
     """
 
     objective: float
@@ -160,11 +160,11 @@ class Result:
     outputs: InitVar[Outputs]
     #: ``"classification"`` where labels are predicted.
     task: str | None = None
-    #: The objective as it was declared and the number of constraints; None of a result from elsewhere.
+    #: The objective as declared and the number of constraints; None of a result from elsewhere.
     declared: tuple[Any, int] | None = field(default=None, repr=False, compare=False)
     #: The machine as one with a loss for every row, which is proved in ball arithmetic; None of other machines.
     rows: Any = field(default=None, repr=False, compare=False)
-    #: The fitted terms of each output by its name; None is that of the only one.
+    #: The fitted terms of each output by its name; None names the only one.
     fitted: Mapping[str | None, tuple[KernelExpansion | FittedPart | FittedTerm | One, ...]] = field(init=False)
 
     def __post_init__(self, outputs: Outputs) -> None:
@@ -240,8 +240,8 @@ class Result:
     def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "conformal") -> Array:
         """Return lower and upper ends for new values at the rows of X, of a machine of least squares, without a refit.
 
-        ``method`` is ``"conformal"`` or ``"jackknife+"``. The guarantees are those of :mod:`substrate.uncertainty`, for
-        exchangeable values of equal weight; observations of another kind are taken as fixed.
+        ``method`` is ``"conformal"`` or ``"jackknife+"``. The guarantees are stated in :mod:`substrate.uncertainty`,
+        for exchangeable values of equal weight; observations of another kind are taken as fixed.
         """
         return self._squared_rows("predict_interval").predict_interval(self.predict(X), X, coverage, method)
 

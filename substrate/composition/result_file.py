@@ -223,7 +223,7 @@ class StoredResult:
         return result
 
     def _find(self, part: Any) -> Any:
-        """Return the expansion of a number, and other parts of outputs as they are."""
+        """Return the expansion of a number, and other parts of outputs unchanged."""
         if type(part) is int and 0 <= part < len(self.expansions):
             return self.expansions[part]
         if not isinstance(part, (FittedPart, One)):

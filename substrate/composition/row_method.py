@@ -217,7 +217,9 @@ def is_known(substrate: Substrate) -> bool:
 
 
 def _mentioned(objective: Any, substrate: Substrate) -> dict[str, Any]:
-    """Return the leaves of the substrate in the objective by role; a role of its own for what this method lacks."""
+    """Return the leaves of the substrate in the objective by role; leaves that this method lacks have a separate
+    role.
+    """
     present = {id(variable) for variable in objective.variables()}
     leaves = {}
     for holder in substrate.holders():

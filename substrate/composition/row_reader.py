@@ -55,7 +55,7 @@ class _Entries:
 
     @property
     def is_affine(self) -> bool:
-        """Return whether there is nothing but a constant and a slope."""
+        """Return whether the term is a constant and a slope only."""
         return not self.losses and not self.smooth
 
     def of_losses(
@@ -322,7 +322,7 @@ def _sum_of_entries(term: Any, leaf: Any) -> _Entries | None:
 def read_row_losses(objective: Any, leaf: Any, norm: Any) -> "ReadLosses | None":
     """Return the weight of w'w and the losses of the rows; None where the objective has anything else in it.
 
-    ``leaf`` is the variable of the fitted values, ``norm`` that of w'w.
+    ``leaf`` is the variable of the fitted values, ``norm`` the variable of w'w.
     """
     total = _Sum()
     with np.errstate(all="ignore"):
@@ -336,7 +336,7 @@ def read_row_losses(objective: Any, leaf: Any, norm: Any) -> "ReadLosses | None"
 
 
 class ReadLosses(NamedTuple):
-    """The weight of w'w, the losses of the rows, and what the objective has beside them."""
+    """The weight of w'w, the losses of the rows, and the constant of the objective."""
 
     norm: float
     losses: RowLoss
@@ -365,7 +365,7 @@ def _total_loss(n: int, terms: list[_Entries]) -> RowLoss | None:
 
 
 def _spread(n: int, rows: NDArray[np.intp], loss: PieceLoss) -> PieceLoss:
-    """Return the losses of some rows as those of all, zero elsewhere."""
+    """Return the losses of some rows as losses of all rows, zero elsewhere."""
     whole = _pieces(
         [np.zeros(n)] * loss.places.shape[1], [(0.0, 0.0)] * loss.places.shape[1], [0.0] * loss.curvature.shape[1]
     )

@@ -7,12 +7,12 @@ f, or a sum of some,
           \le \|w\| \sum_{|a| = q} \frac{h^a}{a!} \sup_x \|D^a \psi(x)\| ,
 
 since every derivative that the kernel has is a bounded functional of w (:mod:`substrate.composition.derivative_bounds`;
-RBF(sigma) with F a slope of one input and q = 2 has :math:`\sqrt{120}/\sigma^3`). The norm of w is that of the returned
-function, :math:`\sqrt{a^T K a}` rounded up, and the values at m are known up to the rounding of the kernel. The
-polynomial is bounded from below in parts of the cell. A Hessian counts by its smallest eigenvalue, a concave function
-of its entries, so that over a part the smallest value for the linear polynomial is at a vertex; a shape that is a
-number is a matrix of one entry. Terms of higher degree count by their sizes, and the remainder is added in the norm of
-Frobenius.
+RBF(sigma) with F a slope of one input and q = 2 has :math:`\sqrt{120}/\sigma^3`). The norm of w is the norm of the
+returned function, :math:`\sqrt{a^T K a}` rounded up, and the values at m are known up to the rounding of the kernel.
+The polynomial is bounded from below in parts of the cell. A Hessian counts by its smallest eigenvalue, a concave
+function of its entries, so that over a part the smallest value for the linear polynomial is at a vertex; a shape that
+is a number is a matrix of one entry. Terms of higher degree count by their sizes, and the remainder is added in the
+norm of Frobenius.
 
 A kernel that is a sum makes F a sum of functions of fewer columns, each with its own norm; the smallest value of the
 sum is the sum of their smallest values. So an additive machine is proved column by column, whatever their number. Cells
@@ -109,7 +109,7 @@ class ShapePlan:
 
     @classmethod
     def of(cls, constraint: ShapeConstraint) -> "ShapePlan":
-        """The plan of a constraint."""
+        """Return the plan of a constraint."""
         box = constraint.everywhere.limits(constraint.substrates)
         groups = _find_groups(constraint, box)
         plan = cls(constraint, box, tuple(groups))
@@ -232,7 +232,7 @@ class BoundShape:
             self.constant_radius = relative_rounding(4.0) * math.fsum(map(abs, biases))
 
     def target(self, number: int) -> "_Target":
-        """The function of one group of columns."""
+        """Return the function of one group of columns."""
         return _Target(self.plan, self.plan.groups[number], self.groups[number])
 
     def proof(self, gap: float, level: float | None = None, time_limit: float = math.inf) -> LowestValue:
@@ -294,12 +294,12 @@ class BoundShape:
         """Return the spread of its values on a coarse grid, by which violations are measured."""
         c, targets = self.plan.constraint, [self.target(k) for k in range(len(self.groups))]
         values = [target.values(target.grid(9)) for target in targets]
-        # the level of a value says nothing about its size, that of a slope does
+        # the level of a value says nothing about its size, the level of a slope does
         level = [np.zeros(0 if any(term.has_bias for term in c.terms) and values else 1)]
         return max(float(np.ptp(np.concatenate([*level, *values]))), 1e-9 * abs(c.bound)) or 1.0
 
     def values(self, points: Array) -> Array:
-        """The shape at points, without a bound on its rounding."""
+        """Return the shape at points, without a bound on its rounding."""
         if self.plan.constraint.hessian:
             return np.asarray(np.min([self.target(k).values(points) for k in range(len(self.groups))], axis=0))
         total = np.full(points.shape[0], self.constant)
@@ -337,7 +337,7 @@ class _Target:
         self.entries: list[tuple[int, int, dict[int, int]]] = entries or [(0, 0, {})]
 
     def whole_points(self, moving: Array) -> Array:
-        """Points of all columns from those of the moving ones."""
+        """Return points of all columns from the moving columns."""
         points = np.repeat(self.plan.box.mean(axis=1)[None, :], moving.shape[0], axis=0)
         fixed = [c for c in range(points.shape[1]) if self.plan.box[c, 0] == self.plan.box[c, 1]]
         points[:, fixed] = self.plan.box[fixed, 0]
@@ -357,7 +357,9 @@ class _Target:
             piece.prepare(points, [dict(each) for each in sorted(orders)])
 
     def matrices(self, points: Array, more: dict[int, int]) -> tuple[Array, Array]:
-        """The derivative ``more`` of the matrices at points, and a bound on the rounding in the norm of Frobenius."""
+        """Return the derivative ``more`` of the matrices at points, and a bound on the rounding in the Frobenius
+        norm.
+        """
         k = max(len(self.inner), 1)
         H, square = np.empty((points.shape[0], k, k)), np.zeros(points.shape[0])
         for i, j, entry in self.entries:
@@ -367,7 +369,7 @@ class _Target:
         return H, np.asarray(at_most(1.0) * np.sqrt(square))
 
     def values(self, points: Array) -> Array:
-        """The function at points of all columns."""
+        """Return the function at points of all columns."""
         self.prepare_matrices(points, [{}])
         return _smallest_eigenvalue(self.matrices(points, {})[0])
 
@@ -396,16 +398,16 @@ class _Target:
         return least - at_most(1.0) * loss - remainder - rounding, value + loss + rounding
 
     def _polynomial_orders(self) -> list[dict[int, int]]:
-        """The orders of the polynomial's terms, the constant first and then those of the first degree."""
+        """Return the orders of the polynomial's terms, the constant first and then the first degree."""
         moving = self.group.moving
         degrees = range(self.group.order) if moving else range(1)
         return [more for degree in degrees for more in multi_indices(moving, degree)]
 
     def _least_of_parts(self, terms: Array) -> Array:
-        r"""The smallest value, or eigenvalue, of polynomials in :math:`[-1, 1]^d`, from below, rounding aside.
+        r"""Return the smallest value, or eigenvalue, of polynomials in :math:`[-1, 1]^d`, from below, rounding aside.
 
-        Each part of the cube has the polynomial about its centre: the eigenvalue is concave, so that of the linear part
-        it is smallest at a vertex, and terms of higher degree count by their norms.
+        Each part of the cube has the polynomial about its centre: the eigenvalue is concave, so the linear part has its
+        smallest eigenvalue at a vertex, and terms of higher degree count by their norms.
         """
         moving = self.group.moving
         orders = [tuple(more.get(c, 0) for c in moving) for more in self._polynomial_orders()]
@@ -429,7 +431,7 @@ class _Target:
         return least
 
     def remainder(self, low: Array, high: Array, half: Array) -> Array:
-        """How far the matrices can be from their Taylor polynomials in cells, in the norm of Frobenius."""
+        """Bound the distance of the matrices from their Taylor polynomials in cells, in the Frobenius norm."""
         moving, square = self.group.moving, np.zeros(half.shape[0])
         if not moving:
             return square
@@ -443,7 +445,7 @@ class _Target:
         return np.asarray(at_most(1.0) * np.sqrt(square))
 
     def grid(self, counts: int) -> Array:
-        """A grid of the moving columns, ends included, as points of all columns."""
+        """Return a grid of the moving columns, ends included, as points of all columns."""
         sides = [np.linspace(float(self.plan.box[c, 0]), float(self.plan.box[c, 1]), counts) for c in self.group.moving]
         mesh = np.meshgrid(*sides, indexing="ij") if sides else []
         return self.whole_points(np.stack([m.ravel() for m in mesh], axis=1) if sides else np.zeros((1, 0)))
@@ -491,7 +493,7 @@ class _Target:
 
 
 def _smallest_eigenvalue(matrices: Array) -> Array:
-    """The smallest eigenvalues of symmetric matrices, those of two columns by their formula."""
+    """Return the smallest eigenvalues of symmetric matrices, by a formula for two columns."""
     if matrices.shape[-1] == 1:
         return np.asarray(matrices[..., 0, 0])
     if matrices.shape[-1] == 2:
@@ -558,12 +560,12 @@ class _Cells:
         self.limits = Limits(_BUDGET if self.shape.group.order > 1 else _ROUGH_BUDGET, self.time_limit)
 
     def target(self) -> float:
-        """The smallest value found less the gap; where that is above the level, the level is enough."""
+        """Return the smallest value found less the gap, or the level if that is lower."""
         known = self.best - self.gap
         return known if self.level is None else min(known, self.level)
 
     def cover(self) -> Sequence[_Batch]:
-        """A grid of cells."""
+        """Return a grid of cells."""
         box = self.shape.plan.box[list(self.shape.group.moving)]
         count = _COVER[len(box)]
         edges = [np.linspace(low, high, count + 1) for low, high in box]
@@ -575,11 +577,11 @@ class _Cells:
         return [self._batch(lower, upper)]
 
     def priority(self, cell: _Batch) -> float:
-        """The lowest bound first."""
+        """Return the bound: the lowest comes first."""
         return cell.bound
 
     def refine(self, cell: _Batch, target: float) -> Sequence[_Batch]:
-        """The cells that are settled as they are, and the halves of the others."""
+        """Return the settled cells unchanged, and the halves of the others."""
         settled = cell.bounds >= target
         lower, upper = cell.lower[~settled], cell.upper[~settled]
         box = self.shape.plan.box[list(self.shape.group.moving)]

@@ -5,7 +5,7 @@ r"""The least-squares machine with shapes, from its stored numbers: how far it i
 
 under :math:`\sigma_j D_j f \ge d_j` everywhere in a box. Every :math:`\lambda_j` of the right sign and every
 :math:`\alpha` with :math:`1^T \alpha + \sum_{D_j = 1} \lambda_j = 0` are a point of the dual of the infinite problem,
-whose value is below that of f by
+whose value is below J(f) by
 
 .. math:: J(f) - D(\alpha, \lambda) = \tfrac12 \|w - w_{\alpha, \lambda}\|^2
           + \sum_i \tfrac{\gamma v_i}{2} \Big( e_i - \frac{\alpha_i}{\gamma v_i} \Big)^2
@@ -64,7 +64,7 @@ class ShapeParameters:
     names: tuple[str, ...] = ()
 
     def constraints(self, s: Substrate, box: Array) -> list[ShapeConstraint]:
-        """The constraints on a substrate."""
+        """Return the constraints on a substrate."""
         everywhere = Everywhere(box)
         s.column_names = self.names
         found: list[Any] = []
@@ -85,7 +85,7 @@ class ShapeParameters:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShapedExpansion:
-    """The coefficients beside those of the rows: points, the orders of a derivative in every column, and numbers."""
+    """The coefficients in addition to the rows': points, the orders of a derivative in every column, and numbers."""
 
     points: Array
     orders: Array
@@ -162,7 +162,7 @@ def _table(
 def fit_shaped(
     kernel: Kernel, X: Array, y: Array, gamma: float, weights: Array, shapes: ShapeParameters, box: Array
 ) -> tuple[ShapedResult, ShapedExpansion]:
-    """Solve the machine; return the result, which has the facts of the solution, and the expansion beside the rows."""
+    """Solve the machine; return the result, which has the facts of the solution, and the expansion besides the rows."""
     s = Substrate(kernel, X, y)
     loss = cp.sum_squares(cp.multiply(np.sqrt(0.5 * gamma * weights), s.e))
     constraints = shapes.constraints(s, box)
@@ -219,7 +219,7 @@ class ShapedLeastSquares:
         return rows, ()
 
     def prove(self, bits: int = _BITS) -> Proof:
-        """Prove the distance of the fitted values from those of the infinite problem, and every shape.
+        """Prove the distance of the fitted values from the optimum of the infinite problem, and every shape.
 
         Where a shape is not proved, the proof has the reason and no bound.
         """
@@ -263,7 +263,7 @@ class ShapedLeastSquares:
         return multiply
 
     def _bracket(self, numbers: Any, product: Any) -> tuple[Any, Any, float]:
-        """Return J less a dual value, the values of f at the rows, and the value of J as it is computed."""
+        """Return J less a dual value, the values of f at the rows, and the computed value of J."""
         n, plain = self.y.size, ~self.further.orders.any(axis=1)
         kept, levels = self._multipliers()
         v = numbers.exact(self.weights) * self.gamma

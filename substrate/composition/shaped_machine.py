@@ -90,8 +90,8 @@ class ShapedResult(Result):
     """The solution of a machine whose shape holds everywhere.
 
     ``objective`` is the value v of the returned machine, and ``lower_bound`` is at most the optimal value of the
-    problem with all points of the box. ``shapes`` says what was proved of each shape; ``points`` are those at which
-    the constraints were imposed, and ``multipliers`` those of the shapes there.
+    problem with all points of the box. ``shapes`` says what was proved of each shape; the constraints were imposed at
+    ``points``, and ``multipliers`` are the multipliers of the shapes there.
     """
 
     lower_bound: float = -math.inf
@@ -101,7 +101,7 @@ class ShapedResult(Result):
     _told: list[bool] = field(default_factory=list, compare=False, repr=False)
 
     def predict(self, X: Any) -> Any:
-        """The machine's values at the rows of X; a warning where a row is outside the box, once."""
+        """Return the machine's values at the rows of X; warn once if a row is outside the box."""
         warn_outside([shape.box for shape in self.shapes], X, self._told)
         return super().predict(X)
 
@@ -202,7 +202,7 @@ class _Answer:
 
     @property
     def holds(self) -> bool:
-        """Whether every shape holds everywhere."""
+        """Return whether every shape holds everywhere."""
         return all(report.slack >= 0.0 for report in self.reports)
 
     @property
@@ -212,7 +212,7 @@ class _Answer:
 
     @property
     def excess(self) -> float:
-        """A bound on how far its value is above the optimal one, with rounding."""
+        """Return a bound on how far its value is above the optimal one, with rounding."""
         return max(self.value - self.lower, 0.0) + relative_rounding(1e4) * abs(self.value)
 
     @property
@@ -232,7 +232,7 @@ def solve_shaped(
     try:
         return _Loop(base, plans, solver, verbose, end).run()
     finally:
-        for s, before in holders:  # those of the points are of no use to others
+        for s, before in holders:  # place-holders of the points are of no use to others
             s._holders[:] = before
 
 
@@ -261,7 +261,7 @@ class _Loop:
                 best = latest
             cells = max(proof.cells for proof in proofs)
             accepted = 0.5 * BRACKET if cells > _CHEAP else _ENOUGH
-            # a value that is large beside the spread of f has a narrow bracket before f is known
+            # a value that is large against the spread of f has a narrow bracket before f is known
             is_near = best.width <= accepted and (best.accuracy is None or best.accuracy.passes)
             if is_near or inside[0] is solved or self.left <= 0.0 or any(proof.stop for proof in proofs):
                 break
@@ -332,7 +332,7 @@ class _Loop:
                 cuts.keep(np.flatnonzero(keep))
 
     def _prove(self, k: int, shape: BoundShape, gap: float) -> LowestValue:
-        """A bound within ``gap`` of the smallest value, or within more where that takes too many cells."""
+        """Return a bound within ``gap`` of the smallest value, or within more where that takes too many cells."""
         level, wide, cells = self.plans[k].constraint.bound, max(gap, _FIRST_GAP * self.scales[k]), 0
         while True:
             proof = shape.proof(wide, level, self.left)
@@ -342,7 +342,7 @@ class _Loop:
             wide = max(gap, 0.1 * wide)
 
     def _solve_inside(self, solved: _Solved, proofs: list[LowestValue]) -> tuple[_Solved, list[LowestValue], str]:
-        """Return a machine with margins that make up for the violations, proved; the given one where there is none."""
+        """Return a machine with margins that make up for the violations, proved; the given one if no margins do."""
         margins, last, reason = [0.0] * len(proofs), proofs, "; ".join(sorted({p.stop for p in proofs if p.stop}))
         for _ in range(_MARGINS):
             violations = [self._violation(k, proof.lower) for k, proof in enumerate(last)]

@@ -1,19 +1,18 @@
 r"""What the expansion of a substrate is built on: the training rows, and the points that a machine mentions elsewhere.
 
 A machine reads w by inner products :math:`\langle w, r_j \rangle`: :math:`r = \varphi(p)` for the value of f at p,
-:math:`\varphi^l(p)` for that of component l, and :math:`L \varphi(p)` for that of :math:`L f`, L a derivative or
-another linear operator (:mod:`substrate.composition.linear_operators`). Where it penalises the norm of w, the part of w
-that is orthogonal to all :math:`r_j` changes no reading and only adds to the norm, so that the optimum over all w is an
+:math:`\varphi^l(p)` for component l, and :math:`L \varphi(p)` for :math:`L f`, L a derivative or another linear
+operator (:mod:`substrate.composition.linear_operators`). Where it penalises the norm of w, the part of w that is
+orthogonal to all :math:`r_j` changes no reading and only adds to the norm, so that the optimum over all w is an
 expansion
 
 .. math:: w = \sum_i a_i \varphi(x_i) + \sum_j a'_j r_j
 
 on every point mentioned ([Scholkopf2001]_ theorem 1, the representer theorem). Points that occur twice join once. A
-component that is mentioned has coefficients of its own, at the training rows too: with
-:math:`w = (w^1, \dots, w^d)` and :math:`\varphi = (\varphi^1, \dots, \varphi^d)` the optimum has
-:math:`w^l = \sum_i (a_i + a^l_i) \varphi^l(x_i)`, where :math:`a^l` belongs to the terms in component l. (In
-[Pelckmans2005]_ eq. (8) all components share :math:`a`; that is the machine where w is not penalised, where alpha is
-mentioned.)
+component that is mentioned has separate coefficients, at the training rows too: with :math:`w = (w^1, \dots, w^d)` and
+:math:`\varphi = (\varphi^1, \dots, \varphi^d)` the optimum has :math:`w^l = \sum_i (a_i + a^l_i) \varphi^l(x_i)`, where
+:math:`a^l` belongs to the terms in component l. (In [Pelckmans2005]_ eq. (8) all components share :math:`a`; that is
+the machine where w is not penalised, where alpha is mentioned.)
 
 *The bias.* Values of f contain b, other readings do not. A change u of w that adds one number to all values of f, and
 nothing to the other readings, is made up for by b. The optimum has no such part: the coefficients of values of f sum to
@@ -102,8 +101,8 @@ READ = ("f", "component", "operator")
 class FurtherPoints:
     """The points of some mentions that are not training rows, each once, by what is read there.
 
-    ``separate`` says whether one of several components that is read at a training row has a representer of its own
-    there, or the coefficient that all components share.
+    ``separate`` says whether one of several components that is read at a training row has its own representer there, or
+    the coefficient that all components share.
     """
 
     def __init__(self, substrate: Substrate, holders: list[PlaceHolder], separate: bool) -> None:
@@ -126,7 +125,7 @@ class FurtherPoints:
             self._add(holder, substrate.X if holder.points is None else holder.points, training_numbers)
 
     def _has_own(self, holder: PlaceHolder) -> bool:
-        """Return whether a mention has representers of its own at training rows too."""
+        """Return whether a mention has its own representers at training rows too."""
         return holder.role == "operator" or (holder.role == "component" and self._separate)
 
     def _add(self, holder: PlaceHolder, points: Any, training_numbers: dict[bytes, int]) -> None:
@@ -144,18 +143,16 @@ class FurtherPoints:
         if fresh:
             self._points.setdefault(kind, []).append(points[fresh])
         places = np.array(at, dtype=np.intp)
-        if holder.role != "component" or (places >= 0).all():  # otherwise it has none of its own at a training row
+        if holder.role != "component" or (places >= 0).all():  # otherwise it has no separate one at a training row
             self._at[id(holder.leaf)] = (kind, places)
 
     @property
     def size(self) -> int:
-        """How many representers."""
+        """The number of representers."""
         return sum(len(numbers) for numbers in self._known.values())
 
     def _kinds(self) -> list[tuple[str, Any]]:
-        """Return the kinds, those of further values of f first, then those of components; operators as they were
-        mentioned.
-        """
+        """Return the kinds: further values of f first, then components, then operators in the order of their mention."""
         return sorted(self._points, key=lambda kind: (READ.index(kind[0]), kind[1] if kind[0] == "component" else 0))
 
     def readings(self) -> tuple[list[Reading], int]:
@@ -291,9 +288,7 @@ class SubstrateSpan:
         return free if finite is None else min(free, finite)
 
     def rows(self, reading: Reading) -> Array:
-        """Return the inner products of the representers of a reading with those of the span, one column per
-        coefficient.
-        """
+        """Return the inner products of the representers of a reading with the span's, one column per coefficient."""
         if len(self.readings) == 1:
             return inner_products(self.substrate, reading, self.readings[0])
         return np.hstack([inner_products(self.substrate, reading, own_reading) for own_reading in self.readings])

@@ -8,7 +8,7 @@ with bounded functionals :math:`\ell_i` (values, derivatives, integrals) is, ove
 .. math:: K_{ij} = \langle \ell_i \varphi, \ell_j \varphi \rangle, \qquad D_{ii} = \frac{p}{q_i}, \qquad Z_i = \ell_i 1,
 
 so that the residual of observation i without it is :math:`\alpha_i / B_{ii}`, and predictions without it, jackknife and
-conformal intervals follow as they do for values (:mod:`substrate.uncertainty.influence`).
+conformal intervals follow as for values (:mod:`substrate.uncertainty.influence`).
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ __all__ = ["METHODS", "SquaredRows"]
 
 #: The methods of intervals.
 METHODS = ("conformal", "jackknife+")
-#: Share of the size of the targets by which those of the squares may differ from them: rounding of factors.
+#: Share of the size of the targets by which the targets of the squares may differ from them: rounding of factors.
 _SAME = 1e-12
 _ADVICE = (
     "; leaving out in closed form is for machines that minimise s.squared_norm and squares of s.e, with weights, and "

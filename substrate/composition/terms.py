@@ -301,7 +301,7 @@ class FittedTerm:
     fitted: Any
 
     def predict(self, X: Any) -> Array:
-        """The values at the rows of X."""
+        """Return the values at the rows of X."""
         rows = real_points(X)
         return np.asarray((self.term.weights(rows) * self.fitted.predict(self.term.take(rows)).T).T)
 

@@ -51,8 +51,8 @@ class Declared:
         A unit of y in which a trivial point costs about 1, in which the problem is solved where a solver fails in that
         of the data: their tolerances are absolute in part.
     accuracy
-        The row that bounds how far the fitted values of the current point are from those of the exact optimum, by the
-        strong convexity of the objective; or the reason why there is no bound.
+        The row that bounds how far the fitted values of the current point are from the exact optimum, by the strong
+        convexity of the objective; or the reason why there is no bound.
     """
 
     title: str

@@ -69,7 +69,7 @@ def in_paper_signs(
 ) -> dict[str, Callable[[], Any]]:
     """Return readings of alpha, b, e and c = e - alpha; for classes alpha = y∘a and e = 1 - y∘f = y∘(y - f).
 
-    With ``y_val`` the errors of the validation rows follow those of the training rows in ``e``.
+    With ``y_val`` the errors of the validation rows follow the errors of the training rows in ``e``.
     """
     signs, n = signs_of(y, task), y.size
     values = {

@@ -27,7 +27,7 @@ The fit is least squares with a weighted sum of maxima, the training problem of 
 
 Structure detection has :math:`F = \sum_l C^l` with :math:`C^l = \Omega^l` in the coordinates v; the sparse substrate
 has :math:`F = \Omega`, :math:`v = \alpha`, and for every atom a part of one row, :math:`C^l = e_l^T`, so that the sum
-of maxima is :math:`\|\alpha\|_1`. Their optimality conditions are those of [Pelckmans2005]_ eq. (27),
+of maxima is :math:`\|\alpha\|_1`. Their optimality conditions are [Pelckmans2005]_ eq. (27),
 
 .. math::
 
@@ -304,7 +304,7 @@ class FusedConditions:
         return variation_unit(self.level.fit.target) * float(np.sqrt(self.level.fit.target.size))
 
     def declare(self, title: str, task: str, record: tuple[tuple[str, str], ...]) -> Declared:
-        """Return the declared problem; its multipliers are those of the conditions, not of (25)."""
+        """Return the declared problem; its multipliers belong to the conditions, not to (25)."""
         fit, level = self.level.fit, self.level
         signs = signs_of(fit.target, task)
         values = {
@@ -348,8 +348,8 @@ class FusedConditions:
 def _condition_rows(problem: Any, cost: float, unit: float, tolerance: float) -> tuple[Row, ...]:
     """Return feasibility, signs and slackness of affine constraints, and the slope of the Lagrangian.
 
-    ``cost`` is the size of the objective, ``unit`` that of the targets. A multiplier, and an entry of the slope, are
-    measured by what they add to the objective.
+    ``cost`` is the size of the objective, ``unit`` the size of the targets. A multiplier, and an entry of the slope,
+    are measured by what they add to the objective.
     """
     rows = []
     slopes, sizes = _slopes(problem.objective.expr, np.ones(1))

@@ -60,8 +60,8 @@ def least_squares_accuracy(
 ) -> Accuracy:
     """Bound the answer for K = R R' and coefficients a in regression's sign; ``fitted`` are the values of the solution.
 
-    ``slopes`` are the coefficients of the columns of the border beside the constant, ``b`` is the bias at their center.
-    ``permitted`` is the absolute error that the user's y allows; by y itself unless given.
+    ``slopes`` are the coefficients of the columns of the border besides the constant, ``b`` is the bias at their
+    center. ``permitted`` is the absolute error that the user's y allows; by y itself unless given.
     """
     machine, factor = Expansion(y=y, gamma=gamma, weights=v, a=a, b=b, border=border, slopes=slopes), Double.exact(R)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # what is not finite is no bound
@@ -75,8 +75,8 @@ def optimality_rows(
 ) -> tuple[Row, ...]:
     """Return the equalities, stationarity in e, w and b, and the duality gap of an LS-SVM in its primal form.
 
-    ``multipliers`` belong to further equalities D w = 0, whose rows follow those of the features in the factor of the
-    norm. In classification y∘alpha are the support values of the regression on the labels.
+    ``multipliers`` belong to further equalities D w = 0, whose rows follow the rows of the features in the factor of
+    the norm. In classification y∘alpha are the support values of the regression on the labels.
     """
     is_signed = isinstance(fit, ClassificationFit)
     y, alpha = fit.y, fit.multiplier
@@ -160,7 +160,7 @@ class RegressionData:
         return {"support_values": float(np.abs(self.pulls).max()), "bias": largest, "errors": largest}
 
     def accuracy(self, values: _Values) -> Accuracy:
-        """Return how far the fitted values y - e are from those of the exact optimum."""
+        """Return how far the fitted values y - e are from the exact optimum."""
         alpha, b, e = (values[name]() for name in ("support_values", "bias", "errors"))
         return least_squares_accuracy(self.R, self.y, self.gamma, self.v, alpha, float(b), self.y - e)
 

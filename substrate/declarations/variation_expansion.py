@@ -185,7 +185,7 @@ class VariationExpansion:
 def given_coordinates(
     K: Any, make: Callable[[list[Array]], ComponentCoordinates]
 ) -> tuple[ComponentCoordinates, tuple[Gram, ...]]:
-    """Return coordinates that are at hand, or those of component matrices, refused where one is indefinite."""
+    """Return given coordinates, or compute them from component matrices, refused if one is indefinite."""
     if isinstance(K, ComponentCoordinates):
         return K, ()
     grams = component_grams(K)

@@ -23,7 +23,7 @@ for :math:`\bar\rho \ge \max \rho` and any :math:`\omega > 0`: one quadratic for
 .. math:: \|e(x^\star)\| \ge \sum_i t_i u^T e_i - \sigma \big( \sqrt{t^T F t} + a \big) , \qquad
           \sigma = \|M^T u\|_{P^{-1}} .
 
-The direction u is that of the smallest error among the combinations of the :math:`e_i`. The right-hand side is at
+The direction u points along the smallest error among the combinations of the :math:`e_i`. The right-hand side is at
 least :math:`\beta` if :math:`(a_i - \beta)(a_j - \beta) \ge \sigma^2 \frac{n-1}{n} F_{ij}` for all i, j of the n
 vertices, since a symmetric matrix with ones on its diagonal and no entry below :math:`-1/(n - 1)` has a form that is
 not negative for t >= 0; the diagonal of F, of rounding size, is subtracted. For an interval this is exact.
@@ -65,7 +65,7 @@ class ChordKnot:
     """A solved vertex: a feasible point, multipliers, the slacks of the point and what they may be off by.
 
     ``residual`` is a bound on the sizes of the residual of stationarity, ``errors`` the validation errors and
-    ``radius`` how far they may be from those of the exactly feasible point.
+    ``radius`` how far they may be from the errors of the exactly feasible point.
     """
 
     weights: Array

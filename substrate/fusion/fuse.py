@@ -8,7 +8,7 @@ r"""Fusion of training and validation: parameters of a machine or of any convex 
 [Pelckmans2005]_ eq. (28): the machine's optimality conditions are constraints of a problem in its parameters as well.
 The paper turns it into (29) and calls that convex; it is not, see :mod:`problems.fused_maximal_variation`. Here (28)
 itself is solved: one search over simplices of the parameters (:mod:`substrate.fusion.search`) with a bound on each
-states how far from the global optimum the answer can be. The bound is that of chords between solved points
+states how far from the global optimum the answer can be. The bound comes from chords between solved points
 (:mod:`substrate.fusion.chord`) where the squares of a program determine its predictions and validation errors are
 squared, and the universal bound elsewhere (:mod:`substrate.fusion.universal`).
 """
@@ -36,7 +36,7 @@ __all__ = ["fuse"]
 _BUDGETS = (500, 2000)
 #: Solves that chords have at least; a quarter of the budget is more as a rule.
 _FEW = 100
-#: Relative excess of the error of a machine over that of its vertex at which the two count as the same machine.
+#: Relative excess of the error of a machine over the error of its vertex at which the two count as the same machine.
 _AGREES = 1e-6
 #: How far the objective at the chosen point may be above its smallest value, relative.
 _OPTIMAL = 1e-6
@@ -114,11 +114,11 @@ def fuse(
     Returns
     -------
     Fusion
-        Its ``validation_error`` is that of what its ``predict`` returns for the validation rows; with ``cv`` it is that
-        of the machines of the folds, which are its ``folds``. The certificate holds where the gap is proved, relative
-        to the validation error or to a millionth of the variance of the targets where that is more. An interrupt or a
-        spent budget ends the search with the best machine so far; ``stop`` says so, and the certificate does not hold.
-        Of a cvxpy problem it has no ``result``: parameters and variables are left at the best values.
+        Its ``validation_error`` is the error of what its ``predict`` returns for the validation rows; with ``cv`` it is
+        the error of the machines of the folds, which are its ``folds``. The certificate holds where the gap is proved,
+        relative to the validation error or to a millionth of the variance of the targets where that is more. An
+        interrupt or a spent budget ends the search with the best machine so far; ``stop`` says so, and the certificate
+        does not hold. Of a cvxpy problem it has no ``result``: parameters and variables are left at the best values.
 
     Examples
     --------
@@ -183,7 +183,9 @@ def _choose_progress(progress: Progress | bool) -> Progress:
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """The machine that is returned, those of the folds, the sum of their errors, and whether an interrupt ended it."""
+    """The machine that is returned, the machines of the folds, the sum of their errors, and whether an interrupt ended
+    it.
+    """
 
     total: float
     result: Any = None
@@ -303,7 +305,7 @@ def _validated(task: Task, values: dict[str, Any], points: list[tuple[Array, Arr
 
 
 def _optimality(task: Task, family: Any, theta: Theta) -> Row:
-    """Compare the objectives of the problems, as they are left, with the dual bound at the chosen values."""
+    """Compare the final objectives of the problems with the dual bound at the chosen values."""
     weights = np.append(1.0, theta)
     knot = family.knots[theta]
     point = knot.point if isinstance(family, Chord) else knot.dual

@@ -83,7 +83,7 @@ def check_proof(
 ) -> CheckedProof:
     """Bound again from the points and cells of a file, for a machine or problem that is declared anew.
 
-    The arguments are those of :func:`~substrate.fuse`. A file that does not fit them is refused; a changed one proves
+    The arguments are as in :func:`~substrate.fuse`. A file that does not fit them is refused; a changed one proves
     less, never more.
     """
     try:

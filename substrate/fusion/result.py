@@ -56,9 +56,9 @@ class FusedPath:
 class Fusion:
     """Training and validation fused: the values of the parameters whose optimum validates best, over ``proved_on``.
 
-    What :func:`~substrate.fuse` returns. Of a cvxpy problem it has no ``result``: the optimum is left in the variables
+    :func:`~substrate.fuse` returns it. For a cvxpy problem it has no ``result``: the optimum is left in the variables
     of the problem. Every parameter's value is an attribute under its own name (``fusion.rho``); the quantities of the
-    machine there (``alpha``, ``b``, ``maximal_variation``, ...) are those of ``result``.
+    machine there (``alpha``, ``b``, ``maximal_variation``, ...) are in ``result``.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ class Task:
     weight: float = 1.0
     least: float = 0.0
     floor: float = -np.inf
-    #: The machines of the folds with their rows, and that of all rows; or the problem, and what gives it a point.
+    #: The machines of the folds with their rows, and of all rows; or the problem, and what gives it a point.
     machines: tuple[Machine, ...] = ()
     sets: tuple[ValidationSet, ...] = ()
     final: Machine | None = None

@@ -44,7 +44,7 @@ _NOTHING = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class ValidationLoss:
-    """A loss by name; ``level`` is that of a pinball loss."""
+    """A loss by name; ``level`` is the level of a pinball loss."""
 
     name: str = "squared"
     level: float = 0.5
@@ -132,7 +132,7 @@ Name = str | None
 class ValidationSet:
     """Validation points, and the targets of those outputs that are validated; None names the only output.
 
-    ``weights`` are those of the rows, one each unless given; ``loss`` is what is taken of targets and predictions.
+    ``weights`` has one weight per row, all one unless given; ``loss`` compares targets and predictions.
     """
 
     X: Array

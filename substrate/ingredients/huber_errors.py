@@ -6,8 +6,8 @@ r"""Huber's error term :math:`\gamma \sum_i v_i h_\delta(e_i)`, its stationarity
     \end{cases}, \qquad \alpha_i = \gamma v_i \, \mathrm{clip}(e_i, -\delta, \delta)
 
 [Huber1964]_. No support value exceeds :math:`\gamma v_i \delta`, however large the error of its row. The conjugate of
-the term is that of the squared errors with a bound, :math:`\sum_i \alpha_i^2 / (2 \gamma v_i)` where :math:`|\alpha_i|
-\le \gamma v_i \delta`; in the shares :math:`a = \alpha / \gamma` the bound does not contain gamma.
+the term is the conjugate of the squared errors with a bound, :math:`\sum_i \alpha_i^2 / (2 \gamma v_i)` where
+:math:`|\alpha_i| \le \gamma v_i \delta`; in the shares :math:`a = \alpha / \gamma` the bound does not contain gamma.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 r"""Kernels as frozen values, and the operations that keep them positive semi-definite.
 
-Sums, products, non-negative multiples, the restriction to columns, and the even or the odd part are nodes: ``k1 * k2 +
-k3`` is evaluated and printed as written. A node has one formula, ``combine``, for values in whatever arithmetic: arrays
-of any library, balls, nodes of a graph.
+Sums, products, non-negative multiples, the restriction to columns, and the even or the odd part are nodes:
+``k1 * k2 + k3`` is evaluated and printed as written. A node has one formula, ``combine``, for values in whatever
+arithmetic: arrays of any library, balls, nodes of a graph.
 
 The scales of a kernel are its positive parameters by name. A search over them needs the slope of a criterion
 :math:`c(\Omega)` of the kernel matrix,
