@@ -1,7 +1,7 @@
 """Can two outputs share a function and keep one of their own each?
 ================================================================
 
-Two sites see the same signal, each with a drift of its own, in different parts of the range. Every output is a sum of
+Two sites see the same signal, each with its own drift, in different parts of the range. Every output is a sum of
 substrates, by name, and the common one is learned from the rows of both.
 """
 

@@ -2,7 +2,7 @@
 ===================================================================================
 
 ``fuse`` takes a plain cvxpy problem with a parameter and an expression for the validation error. It needs no
-kernel: what it solves is the problem, and the problem with the validation error beside it.
+kernel: it solves the problem, and the problem with the validation error added.
 """
 
 import cvxpy as cp

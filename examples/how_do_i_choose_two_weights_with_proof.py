@@ -1,7 +1,7 @@
 """How do I choose two weights together with proof that no other pair validates better?
 ====================================================================================
 
-Four inputs are known to matter, four are doubtful: each group has a weight of its own. ``fuse`` covers all pairs by
+Four inputs are known to matter, four are doubtful: each group has its own weight. ``fuse`` covers all pairs by
 triangles, bounds the error on each of them, and cuts where the bound is weakest.
 """
 

@@ -2,7 +2,8 @@
 ========================================
 
 An incompressible flow was measured at a few places, with noise. A kernel of fields without divergence knows what
-components of its own for every direction do not: the flow between the measurements is nearer, and nothing is a source.
+separate components for every direction do not: its flow between the measurements is nearer to the truth, and has no
+sources.
 """
 
 import cvxpy as cp
@@ -14,7 +15,7 @@ from substrate.kernels import RBF, DivergenceFree, Separable, component_rows
 
 
 def flow(points):
-    """Two vortices: the gradient of a stream function, turned by a right angle."""
+    """Return the flow of two vortices: the gradient of a stream function, turned by a right angle."""
     x, y = points.T
     return np.column_stack([-np.sin(x) * np.cos(y) * np.pi / 2, np.cos(x) * np.sin(y) * np.pi / 2])
 
@@ -27,7 +28,7 @@ grid = np.stack(np.meshgrid(ticks, ticks), axis=-1).reshape(-1, 2)
 
 
 def along(component):
-    """A row of the same point in the direction of one component."""
+    """Return rows of the same points in the direction of one component."""
     return lambda rows: np.hstack([rows[:, :2], np.tile(np.eye(2)[component], (len(rows), 1))])
 
 

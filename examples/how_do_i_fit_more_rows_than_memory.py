@@ -3,7 +3,7 @@
 
 Map the file instead of loading it, or give blocks of rows, or a Dask array or dataframe, which reads Parquet and runs
 on a cluster. A fit on a reduced basis needs sums over its rows only, so they are read in passes of a few megabytes; the
-sums are taken in one fixed order, and the result is that of arrays to the last bit.
+sums are taken in one fixed order, and the result equals the result of arrays to the last bit.
 """
 
 import tempfile

@@ -1,7 +1,7 @@
 """How do I prove that a price curve falls everywhere?
 ===================================================
 
-Demand falls with the price, at every price and not only at those of a grid. The constraint holds at all points of a
+Demand falls with the price, at every price and not only on a grid. The constraint holds at all points of a
 box, the certificate says by how much, and the optimum over all such curves lies between two numbers.
 """
 

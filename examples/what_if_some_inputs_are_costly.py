@@ -1,8 +1,8 @@
 """What if some inputs are costly, or less trusted than others?
 ============================================================
 
-Eight inputs, four of which matter: the first four are cheap to measure, the others costly. Each group has a weight of
-its own on its maximal variations. First they are given, then chosen together by a validation set, with a bound that no
+Eight inputs, four of which matter: the first four are cheap to measure, the others costly. Each group has its own
+weight on its maximal variations. First they are given, then chosen together by a validation set, with a bound that no
 other pair of weights in the range validates better.
 """
 

@@ -146,7 +146,7 @@ def closed_form(
 
 
 class _KeptSystem(NamedTuple):
-    """Labels, the diagonal 1/gamma, the kept patterns, and A and B of the system."""
+    """The labels, the diagonal 1/gamma, the kept patterns, and A and B of the system."""
 
     labels: Array
     ridge: Array

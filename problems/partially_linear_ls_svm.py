@@ -46,8 +46,7 @@ __all__ = ["DEMONSTRATION", "closed_form", "declare", "prove"]
 
 
 def _build(kernel: Any, X: Any, y: Array) -> dict[str, Any]:
-    """Leave to the linear part the columns that the kernel does not take; if it takes all, the first one is linear
-    too."""
+    """Leave to the linear part the columns that the kernel does not take, or the first one if it takes all."""
     dense = np.asarray(X.toarray() if hasattr(X, "toarray") else X)
     kernel_columns = kernel.columns if isinstance(kernel, Restricted) else range(1, dense.shape[1])
     return {"K": kernel(X), "Z": dense[:, [k for k in range(dense.shape[1]) if k not in kernel_columns]], "y": y}

@@ -190,7 +190,7 @@ def prove(
 
 
 class _ReducedData(NamedTuple):
-    """All targets, gamma, the numbers of the basis points and of the rows whose errors count, and weights of those."""
+    """The targets, gamma, the numbers of the basis points and of the rows whose errors count, and their weights."""
 
     target: Array
     gamma: float

@@ -1,9 +1,9 @@
-"""Sparse LS-SVM classifiers beside the SVM, with controls of our own ([Carvalho2006] Tables 1-3).
+"""Sparse LS-SVM classifiers next to the SVM, with our own controls ([Carvalho2006] Tables 1-3).
 
 Over random splits, two thirds for training: training time, training and test accuracy, and the share of support
 vectors. All methods share kernel and gamma (C of the SVM), fixed for a data set and not tuned on its splits; thresholds
 and numbers of columns give about the published support. Ada-Pinv is the published one, a plain Adaline, ended after
-20000 epochs (the paper states no number), and beside it ours, along conjugate directions. The control has as many
+20000 epochs (the paper states no number), and next to it ours, along conjugate directions. The control has as many
 columns as the others, drawn at random, and the same least squares.
 """
 
@@ -34,7 +34,7 @@ COLUMNS = ("training, s", "training accuracy", "test accuracy", "support")
 
 
 class RandomColumns:
-    """As many columns as the others, drawn at random, by the same least squares."""
+    """A control: as many columns as the others, drawn at random, by the same least squares."""
 
     def __init__(self, kernel, gamma, share, seed):
         self.kernel, self.gamma, self.share, self.seed = kernel, gamma, share, seed

@@ -33,9 +33,9 @@ def fit_to_basis(full, X, y, rows):
 
 
 def prune_basis(full, X, y, rows, size):
-    """Return the vectors that are left, where those of the smallest coefficients leave in steps of five per cent.
+    """Return the vectors that are left when vectors of the smallest coefficients are removed in steps of five per cent.
 
-    Of equal vectors, and of others that depend on each other, the coefficients are those of the smallest norm.
+    Of equal vectors, and of others that depend on each other, the coefficients have the smallest norm.
     """
     while rows.size > size:
         values, vectors = np.linalg.eigh(full.kernel_(X[rows]))

@@ -1,4 +1,4 @@
-"""Sparse substrates beside SVM and LS-SVM (Table 1, Fig. 2-3), and which inputs matter (Fig. 4-7) of [Pelckmans2005].
+"""Sparse substrates next to SVM and LS-SVM (Table 1, Fig. 2-3), and which inputs matter (Fig. 4-7) of [Pelckmans2005].
 
 Table 1: sinc and motorcycle (100 training rows, mean squared error), Ripley (250) and Pima (468; per cent classified).
 Widths and weights are chosen by ten folds for every machine. For sinc the test error is the distance from the true
@@ -6,7 +6,7 @@ function, the only reading under which the printed errors are below the variance
 the range of the inputs nor whether the 0.1 of N(0, 0.1) is a deviation or a variance: both are scanned.
 
 Additive function (31): 100 rows of 25 inputs, of which four matter; rho is chosen on 100 validation rows. Refitted,
-every set of inputs that some rho selects has an LS-SVM with its own best gamma, and rho is that of the smallest set
+every set of inputs that some rho selects has an LS-SVM with its own best gamma, and rho belongs to the smallest set
 within one standard error of the best. The seeds begin at 1000: the settings of the refitted machines were tried out on
 others.
 

@@ -1,6 +1,6 @@
 """Measure the published tables and figures again: ``python examples/reproductions/run.py NAME ...``.
 
-Without a name the studies are listed. Every number is printed beside the published one, with its median and quartiles
+Without a name the studies are listed. Every number is printed next to the published one, with its median and quartiles
 over the seeds; ``--out FOLDER`` writes the numbers of every seed as JSON. The page "The papers re-run" of the
 documentation judges the recorded runs.
 """

@@ -3,7 +3,7 @@
 Sinc with three outliers, or with t noise of 4 degrees of freedom (Fig. 1-6), 300 rows: mean squared distance from the
 true function, and the statistic of Anderson and Darling of the errors, before and after weighting.
 
-Motorcycle (Fig. 7-8): gamma = 2 and sigma = 6.6, beside an SVM with sigma = 11, epsilon = 0 and C infinite (10000
+Motorcycle (Fig. 7-8): gamma = 2 and sigma = 6.6, next to an SVM with sigma = 11, epsilon = 0 and C infinite (10000
 here). Rows are left out in ten folds. The boundary is the first and the last tenth of the time axis; the region of the
 outliers is every tenth that has a row whose weight in the fit to all rows is below one.
 

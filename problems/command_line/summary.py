@@ -46,7 +46,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def said(lines: Iterable[str]) -> str:
-    """Return lines as printed: without control characters, and on a terminal wrapped, with continuation lines indented."""
+    """Return lines without control characters; on a terminal wrapped, with continuation lines indented."""
     lines = [_CONTROL.sub("?", line) for line in lines]  # names of columns can hold any
     if not sys.stdout.isatty():
         return "\n".join(lines)

@@ -92,8 +92,7 @@ def column_names(estimator: Any, names: Any = None) -> list[str]:
 
 
 def one_of(values: Array, number: int, what: str, ndim: int, axis: int = 1) -> Array:
-    """Return the output or the machine of this number, called ``what`` in messages; a single one has no separate
-    axis."""
+    """Return the output or machine of this number, ``what`` in messages; a single one has no axis."""
     count = 1 if values.ndim == ndim else values.shape[axis]
     if not 0 <= number < count:
         raise DeclarationError(f"the model has {what}s 0 to {count - 1}; received {what}={number!r}")

@@ -54,7 +54,7 @@ class Component:
 
 @dataclass(eq=False, repr=False)
 class ComponentFunctionsDisplay:
-    """Curves of components, one panel per component.
+    """A plot of components as curves, one panel per component.
 
     Parameters
     ----------

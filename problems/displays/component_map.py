@@ -18,7 +18,7 @@ _COLOURS = ("#1b4f72", ACCENT, "#7d6608", "#0e6655", "#6c3483", "0.25", "#ca6f1e
 
 @dataclass(eq=False)
 class ComponentMapDisplay:
-    """Rows in the plane of two components.
+    """A plot of rows in the plane of two components.
 
     Parameters
     ----------

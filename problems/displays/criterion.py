@@ -33,7 +33,7 @@ _NAMES = {
 
 @dataclass(eq=False, repr=False)
 class CriterionDisplay:
-    """The criterion over gamma.
+    """A plot of the criterion over gamma.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ _POINTS = 200
 
 @dataclass(eq=False, repr=False)
 class EvolutionDiagramDisplay:
-    """Maximal variations and validation error over rho.
+    """A plot of maximal variations and validation error over rho.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ _POINTS, _BEYOND = 300, 0.05
 
 @dataclass(eq=False, repr=False)
 class IntervalDisplay:
-    """Prediction intervals and targets.
+    """A plot of prediction intervals and targets.
 
     Parameters
     ----------

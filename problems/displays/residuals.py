@@ -25,7 +25,7 @@ _WIDTH, _BINS = 0.5, 80
 
 @dataclass(eq=False, repr=False)
 class ResidualsDisplay:
-    """Histograms of errors, and robust weights over errors.
+    """A plot of histograms of errors, and of robust weights over errors.
 
     Parameters
     ----------

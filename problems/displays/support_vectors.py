@@ -25,7 +25,7 @@ _LARGEST, _SMALLEST = 170.0, 25.0
 
 @dataclass(eq=False, repr=False)
 class SupportVectorsDisplay:
-    """Data, a machine and its support vectors.
+    """A plot of data, a machine and its support vectors.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ _LEAST_WEIGHT = 1e-100
 
 
 class PointRows(NamedTuple):
-    """Rows of positive weight, their weights (None: all one), and their numbers among the rows given."""
+    """The rows of positive weight, their weights (None: all one), and their numbers among the rows given."""
 
     X: Any
     weights: Any
@@ -68,7 +68,7 @@ class PointRows(NamedTuple):
 
 
 class ComponentsModel(Model):
-    """Columns of one kernel expansion, each with its bias: the scores of components."""
+    """The scores of components: columns of one kernel expansion, each with its bias."""
 
     def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
         """Refuse: there are no fitted values; ``certify`` checks eigenpairs."""
@@ -111,7 +111,7 @@ def check_points(estimator: Any, X: Any, sample_weight: Any = None, *, reset: bo
 
 @dataclass(eq=False, repr=False)
 class KernelComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):
-    """Base of the estimators with scores for new rows: ``transform`` is a kernel expansion with one column for each.
+    """A base of the estimators with scores for new rows; ``transform`` evaluates a kernel expansion per component.
 
     Parameters
     ----------

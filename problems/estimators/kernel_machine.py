@@ -83,7 +83,7 @@ _CHECKED = 1e-6
 
 @dataclass(frozen=True)
 class RowExpansion:
-    """Expansions over all rows of a machine; ``gram`` is their kernel matrix."""
+    """An expansion over all rows of a machine; ``gram`` is their kernel matrix."""
 
     kernel: Kernel
     points: Any
@@ -129,7 +129,7 @@ class RowExpansion:
 
 @dataclass(frozen=True)
 class BasisExpansion:
-    """Expansions over the vectors of a basis; of a given matrix the rows are ``points``, and the vectors numbers.
+    """An expansion over the vectors of a basis; of a given matrix the rows are ``points``, and the vectors numbers.
 
     ``transform`` makes features of kernel values, and ``numbers`` are the numbers of the vectors among the rows given.
     """
@@ -154,7 +154,7 @@ class BasisExpansion:
 
     @cached_property
     def _enclosed(self) -> tuple[Double, Double]:
-        """The kernel values of the rows with the vectors, and of the vectors with each other."""
+        """Return the kernel values of the rows with the vectors, and of the vectors with each other."""
         if self.kernel.pairwise:
             rows = Gram.of(self.kernel, self.points).matrix[:, self.vectors]
             return Double(rows), Double(rows[self.vectors])
@@ -233,7 +233,8 @@ class StoredRows:
 
     @property
     def _share(self) -> float:
-        """The tolerance: its root for losses with kinks, whose gap is proportional to an error, not to its square."""
+        """Return the tolerance, or its root for losses with kinks, whose gap is proportional to an error, not its
+        square."""
         return unpolished_tolerance(self.tolerance) if self.machine.losses.has_kinks else self.tolerance
 
     def certify(self) -> Added:
@@ -260,7 +261,7 @@ class StoredRows:
 
 
 class RowLossModel(LeavesOut):
-    """Machines with one loss per row; the model keeps the rows that have a coefficient."""
+    """A model with one loss per row; it keeps the rows that have a coefficient."""
 
     conditional = "kernel, gamma, loss, weights and preparation of the columns"
 
@@ -417,7 +418,7 @@ class RowLossModel(LeavesOut):
 
 
 class BasisLossModel(RowLossModel):
-    """Machines over the vectors of a basis, which the model keeps; the losses count all rows."""
+    """A model over the vectors of a basis, which it keeps; the losses count all rows."""
 
     conditional = f"{CONDITIONAL}, loss and weights"
 
@@ -452,7 +453,7 @@ class BasisLossModel(RowLossModel):
 
 
 class _Rows(NamedTuple):
-    """Rows of positive weight, their targets or labels, weights and numbers, and how many rows were given."""
+    """The rows of positive weight, their targets or labels, weights and numbers, and how many rows were given."""
 
     X: Any
     y: Any

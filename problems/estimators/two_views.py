@@ -46,7 +46,7 @@ _NUS = np.geomspace(1e-2, 1e5, 8)
 
 @dataclass(eq=False, repr=False)
 class TwoViews(KernelComponents):
-    """Base of the estimators of two views: scores of both, as kernel expansions.
+    """A base of the estimators of two views: scores of both, as kernel expansions.
 
     Parameters
     ----------

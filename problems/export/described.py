@@ -51,7 +51,7 @@ class Description:
 
     @property
     def program(self) -> Program:
-        """The program of all outputs."""
+        """Return the program of all outputs."""
         return Program(len(self.names), self.outputs)
 
     def bound(self, arithmetic: Arithmetic) -> RoundingBound:

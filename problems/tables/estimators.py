@@ -54,7 +54,7 @@ _UNEQUAL = "; unequal: class_weight='balanced' counts them alike"
 @stored
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """How a table becomes the inputs of a machine."""
+    """The steps by which a table becomes the inputs of a machine."""
 
     #: The name of the table, without its folder, and of its target.
     source: str
@@ -288,7 +288,7 @@ class _Tabular(BaseEstimator):
 
     @property
     def is_in_time(self) -> bool:
-        """Whether the rows are in the order of time."""
+        """Return whether the rows are in the order of time."""
         return self.time is not None and self.time is not False
 
     def read(self, X: Any) -> Table:
@@ -426,7 +426,7 @@ def around(machine: Any) -> "TabularRegressor | TabularClassifier":
 
 
 class TabularRegressor(RegressorMixin, _Tabular):
-    """Regression on a table as it comes, by what ``substrate fit`` does.
+    """Regression on a raw table, by the steps of ``substrate fit``.
 
     Parameters
     ----------
@@ -529,7 +529,7 @@ class TabularRegressor(RegressorMixin, _Tabular):
 
 @dataclass(eq=False, repr=False)
 class TabularClassifier(ClassifierMixin, _Tabular):
-    """Classification on a table as it comes, by what ``substrate fit`` does.
+    """Classification on a raw table, by the steps of ``substrate fit``.
 
     Parameters
     ----------

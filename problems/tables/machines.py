@@ -58,7 +58,7 @@ CRITERION_WORDS = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Search:
-    """How a machine is chosen and fitted.
+    """The options by which a machine is chosen and fitted.
 
     ``groups`` has the group of every row (None: no groups); ``in_time`` says that rows are in the order of time, and
     ``time_column`` is the column of the time; ``category_columns`` have a separate kernel.

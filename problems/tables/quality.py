@@ -47,7 +47,7 @@ class QualityMeasure:
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """Counts of rows by class (down) and predicted class (across)."""
+    """The counts of rows by class (down) and predicted class (across)."""
 
     classes: tuple[str, ...]
     counts: NDArray[np.intp]

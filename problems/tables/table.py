@@ -50,7 +50,7 @@ def is_missing(cell: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Named columns of cells, all of one length, where they come from, and what is known of how they are written."""
+    """A table of named columns of cells, its source, and what is known of how its cells are written."""
 
     source: str
     columns: dict[str, tuple[str, ...]]

@@ -69,7 +69,7 @@ class _DrawnRows:
     numbers: Any
 
     def __call__(self, block: Block) -> tuple[Any, Any, Any]:
-        """Take them."""
+        """Return these rows of a block, with their targets and weights."""
         rows = self.numbers[(self.numbers >= block.start) & (self.numbers < block.rows.stop)] - block.start
         weights = None if block.weights is None else to_numpy(block.weights)[rows]
         return take_rows(block.X, rows), to_numpy(block.Y)[rows], weights

@@ -35,7 +35,7 @@ __all__ = ["Choice", "Final", "FusedCalibration", "FusionRound", "WeighedFold", 
 
 @dataclass(frozen=True, slots=True)
 class FusionRound:
-    """Training and validation rows: points and targets, one column per machine."""
+    """The training and validation rows of a round: points and targets, one column per machine."""
 
     X: Any
     Y: Array

@@ -25,8 +25,7 @@ __all__ = ["judge_by_noise"]
 
 @dataclass(frozen=True, slots=True)
 class GammaOfNoise(GammaSearch):
-    """The gammas at which machines have a given noise, and the certificate row with their distance from the exact
-    roots."""
+    """The gammas at which machines have a given noise, and the row that bounds their distance from the exact roots."""
 
     row: Row | None = None
     reachable: Any = None

@@ -86,8 +86,7 @@ class Task:
         return np.ones(self.Y.shape[0]) if self.weights is None else to_numpy(self.weights)
 
     def unit_targets(self) -> Array:
-        """Return the targets in one unit, or, where every output chooses its own gamma, in their standard
-        deviations."""
+        """Return the targets in one unit, or each in its deviation where every output chooses its own gamma."""
         Y = self.Y / target_unit(self.Y)
         if self.pooled or Y.shape[1] == 1:
             return np.asarray(Y)
@@ -197,7 +196,7 @@ def _row_rounding(p: float, diagonal: Array, checked: Array, v: Array | None, w:
 
 
 class Candidates(NamedTuple):
-    """All kernels that were judged, the one that is taken, how many more were tried on the way, and facts."""
+    """The kernels that were judged, the best of them, how many more were tried on the way, and facts."""
 
     judged: Sequence[EvaluatedKernel]
     best: EvaluatedKernel
@@ -211,8 +210,7 @@ class Candidates(NamedTuple):
 
     @property
     def lower_bound(self) -> Array:
-        """Return a lower bound of the criterion over the ranges; with several gammas, one bound for each, of the best
-        kernel."""
+        """Return the lower bounds of the criterion over the ranges; of the best kernel, if there are several gammas."""
         bounds = [one.search.lower_bound for one in (self.judged if self.is_single else (self.best,))]
         return np.asarray(np.min(bounds, axis=0))
 

@@ -137,7 +137,8 @@ def judge_each(kernels: Sequence[Kernel], judge: Judge, n_jobs: Any, progress: P
 
 @dataclass(frozen=True, slots=True)
 class JointCriterion:
-    """F of a task as a function of a kernel and t; ``floor`` is epsilon, zero where a range of gamma is given."""
+    """The criterion F of a task as a function of a kernel and t; ``floor`` is epsilon, zero with a given range of
+    gamma."""
 
     X: Any
     criterion: FactoredCriterion
@@ -201,7 +202,7 @@ class JointCriterion:
 
 
 class _SpentError(Exception):
-    """No kernel is tried any more."""
+    """An exception: the search has tried its last kernel."""
 
 
 class Descent:
@@ -346,7 +347,7 @@ def predicts_better(each: End, shared: End, task: Task) -> tuple[bool, str]:
 
 
 def widen_to_inputs(kernel: Kernel, X: Any) -> Kernel | None:
-    """Return the kernel with one width per input, at the same multiple of what the data suggest; None if it has none."""
+    """Return the kernel with one width per input, at the same multiple of what the data suggest, or None."""
     if X.shape[1] < 2 or not isinstance(kernel, Shared) or isinstance(kernel.sigma, tuple):
         return None
     shared: Any = kernel.sigma

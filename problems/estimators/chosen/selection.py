@@ -42,7 +42,8 @@ __all__ = ["GammaChoice", "LSSVMClassifierCV", "LSSVMRegressorCV", "recommended"
 
 @classmethod  # type: ignore[misc]
 def recommended(cls: Any, /, **changes: Any) -> Any:
-    """The estimator that ``substrate fit`` uses, with ``changes``: families of kernels, refined where it can."""
+    """Return the estimator that ``substrate fit`` uses, with ``changes``: families of kernels, refined where
+    possible."""
     own = {one.name for one in fields(cls) if one.init}
     return cls(**({name: value for name, value in families.RECOMMENDED.items() if name in own} | changes))
 

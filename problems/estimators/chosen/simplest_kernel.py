@@ -54,7 +54,7 @@ class End(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LeftOutLosses:
-    """What a machine loses at rows left out, the shares of these rows, and its effective number of parameters."""
+    """The losses of a machine at rows left out, the shares of these rows, and its effective number of parameters."""
 
     losses: Array
     shares: Array

@@ -47,7 +47,7 @@ __all__ = ["StackedLSSVMClassifier", "StackedLSSVMRegressor"]
 
 
 class StackCalibration(Calibration):
-    """Rows left out in folds, in which kernels are held, and weights and gammas are chosen anew."""
+    """A calibration by folds, in which kernels are kept, and weights and gammas are chosen anew."""
 
     def fold_machine(self, X: Any) -> Any:
         """Return the stack of the same kernels, without kernels of weight zero."""
@@ -56,7 +56,7 @@ class StackCalibration(Calibration):
 
 
 class StackedModel(Model):
-    """Several LS-SVMs on the same rows, and one weight of each."""
+    """A model of several LS-SVMs on the same rows, with one weight for each."""
 
     def used(self) -> tuple[list[LSSVMRegressor], Array]:
         """Return the machines of positive weight, and their weights, one column per output."""
@@ -196,8 +196,7 @@ class StackIntervals(LSSVMIntervals):
 
 
 def average(values: Array, u: Array) -> Array:
-    """Return the weighted mean over the last axis: one column of u per output, which is the axis of the values before
-    it.
+    """Return the weighted mean over the last axis; u has one column per output, the axis of the values before it.
 
     It is the first member plus weighted differences from it: equal members have exactly their mean, and an offset costs
     no digits.

@@ -50,7 +50,7 @@ Members = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """What is chosen: the weight, gamma of the refitted machine, what it is refitted to, and the search of gamma.
+    """A chosen structure: the weight, gamma of the refitted machine, its members, and the search of gamma.
 
     ``members`` are the numbers of its components, or of its support vectors; None where every fold had its own: the
     members of the final machine are then selected at the weight.

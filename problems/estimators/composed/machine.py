@@ -21,7 +21,7 @@ __all__ = ["MachineClassifier", "MachineRegressor"]
 
 
 class _MachineEstimator(BaseEstimator):
-    """What both have in common: the function, its parameters by name, solving, and files."""
+    """A base of both estimators: the function, its parameters by name, solving, and files."""
 
     build: Callable[..., Any] | None
     parameters: Mapping[str, Any] | None
@@ -118,7 +118,7 @@ class _MachineEstimator(BaseEstimator):
         return result
 
     def _values(self, X: Any) -> list[Array]:
-        """The values of every machine at the rows of X."""
+        """Return the values of every machine at the rows of X."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return [np.asarray(result.predict(X)) for result in self.results_]

@@ -38,7 +38,7 @@ _USUAL_ITERATIONS = 20
 
 
 class SaddleFit(NamedTuple):
-    """Support values in regression's sign (one column per output), biases, certificate rows and facts.
+    """The support values in regression's sign (one column per output), biases, certificate rows and facts.
 
     ``reason`` states why an iteration did not converge, and what to do: a warning of it is issued where the certificate
     does not hold. ``way`` names the solver. ``slopes`` are the coefficients of the columns of the ``border`` other than

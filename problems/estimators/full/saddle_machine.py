@@ -53,7 +53,8 @@ __all__ = ["EFFECTIVE_PARAMETERS", "Chosen", "LSSVMModel"]
 
 
 def _effective_parameters(self: Any) -> Any:
-    r"""Effective number of parameters, :math:`\operatorname{tr} H` of the fitted values :math:`H y`, bias included.
+    r"""Return the effective number of parameters, :math:`\operatorname{tr} H` of the fitted values :math:`H y`, bias
+    included.
 
     With :math:`\lambda_k` the eigenvalues of the centred kernel matrix and weights of one it is
     :math:`1 + \sum_k \gamma \lambda_k / (1 + \gamma \lambda_k)`, from 1 to the number of distinct rows; one number, or
@@ -75,7 +76,7 @@ EFFECTIVE_PARAMETERS: Any = property(_effective_parameters)
 
 
 class Chosen(NamedTuple):
-    """Kernel and gammas of a fit, what their choice adds to its certificate, and what sets the attributes of it."""
+    """The kernel and gammas of a fit, what their choice adds to its certificate, and what sets its attributes."""
 
     kernel: Kernel
     gammas: tuple[float, ...]

@@ -146,7 +146,7 @@ class L1Machine:
 
     @property
     def _is_indefinite(self) -> bool:
-        """Whether there is a ridge, which is convex for a positive semi-definite matrix only, and it is not."""
+        """Return whether the matrix is indefinite and has a ridge, which would make the problem non-convex."""
         return self.ridge > 0.0 and np.isinf(self.columns.negative)
 
     def _how(self) -> dict[str, Any]:
@@ -343,7 +343,7 @@ class L1SubstrateRegressor(WithBasis, Regressor):
 
 
 class L1Calibration(Calibration):
-    """Rows left out in folds, on the basis of the fit."""
+    """A calibration by folds, on the basis of the fit."""
 
     def fold_machine(self, X: Any) -> Any:
         """Return the machine on the same basis vectors, unless they are columns of a matrix, or all rows."""

@@ -25,7 +25,7 @@ __all__ = ["WithBasis", "basis_facts", "choose_basis", "read_rows", "weights_of_
 
 @dataclass(eq=False, repr=False)
 class WithBasis(KernelEstimator):
-    """Estimators that combine the kernel functions of all rows, or of the points of a ``basis`` where it is given."""
+    """A base of estimators that combine the kernel functions of all rows, or of the points of a given ``basis``."""
 
     _readers: ClassVar[Mapping[str, Callable[[Any], Any]]] = {**KernelEstimator._readers, "basis": Basis.of}
     _: KW_ONLY

@@ -175,7 +175,7 @@ class FittedVariation:
 
     @property
     def weights(self) -> Array:
-        """The weights of the rows."""
+        """Return the weights of the rows."""
         return np.ones(self.y.size) if self.coordinates.mass is None else self.coordinates.mass
 
     def bound(self) -> Accuracy:

@@ -88,7 +88,7 @@ class PatternSystem(NamedTuple):
 
     @property
     def labels(self) -> Array:
-        """The codes."""
+        """Return the codes of the labels."""
         return np.ascontiguousarray(self.B[1:])
 
     def solve(self) -> Array:
@@ -106,7 +106,7 @@ class Selection(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredColumns:
-    """Least squares on the kept columns, all rows, as a model stores it, coefficients in regression's sign.
+    """The least-squares machine on the kept columns and all rows, as a model stores it, in regression's sign.
 
     ``fitted`` is what predict returns for the rows. ``tolerance`` is the accuracy required, as a share of the spread
     of y.
@@ -139,7 +139,7 @@ class StoredColumns:
 
 
 class ColumnModel(Model):
-    """Machines on some of the columns of their systems."""
+    """A model of machines on some of the columns of their systems."""
 
     def recall_codes(self, X: Any, y: Any) -> tuple[Any, Array]:
         """Return the rows of the fit and the codes of their labels."""
@@ -184,7 +184,7 @@ class ColumnModel(Model):
 
 @dataclass(eq=False, repr=False)
 class ColumnReducedClassifier(Classifier):
-    """Base of the classifiers that keep some columns of the linear system of the LS-SVM."""
+    """A base of the classifiers that keep some columns of the linear system of the LS-SVM."""
 
     _model_type: ClassVar[type[Model]] = ColumnModel
     _page = "column_reduced_ls_svm"

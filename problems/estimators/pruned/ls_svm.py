@@ -72,7 +72,7 @@ class _Pruning:
 
     @property
     def least(self) -> int:
-        """The number of rows that must be kept."""
+        """Return the number of rows that must be kept."""
         fewest = max(2, np.unique(self.rows.y).size) if self.model._labels else 2
         return fewest if self.model.n_support is None else max(fewest, int(self.model.n_support))
 
@@ -168,7 +168,7 @@ def _wider(kernel: Kernel, factor: float) -> Kernel | None:
 
 
 class PrunedCalibration(Calibration):
-    """Rows left out in folds, of machines that are pruned as this one was."""
+    """A calibration by folds, with machines pruned as this one was."""
 
     def fold_machine(self, X: Any) -> Any:
         """Return a machine pruned to the same share of the rows, with the gamma and the kernel of this machine."""

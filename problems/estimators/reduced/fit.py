@@ -32,7 +32,7 @@ __all__ = ["CONDITIONAL", "FitData", "PreparedRows", "ReducedFit", "fit_at", "pr
 
 @dataclass(frozen=True, slots=True)
 class FitData:
-    """Rows and targets, one column per output; a summary of the targets, if known; the classes.
+    """The rows and targets, one column per output; a summary of the targets, if known; the classes.
 
     ``survey`` summarises rows that are read in passes; None where they are in memory. ``weighed`` states which of the
     rows given there are, and the unit of their weights, which come with the source.
@@ -70,7 +70,7 @@ class FitData:
 
     @property
     def outputs(self) -> int:
-        """The number of machines."""
+        """Return the number of machines."""
         return 1 if self.classes is None else int(self.classes.book.shape[1])
 
     def width_rows(self) -> Any:
@@ -95,7 +95,7 @@ def _summary(classes: Classes, counts: Any) -> TargetSummary:
 
 @dataclass(frozen=True, slots=True)
 class PreparedRows:
-    """Rows against a chosen basis: everything but the targets' statistic."""
+    """The rows on a chosen basis: everything except the statistic of the targets."""
 
     kernel: Kernel
     basis: ChosenBasis
@@ -109,7 +109,7 @@ class PreparedRows:
 
     @property
     def origin(self) -> Origin:
-        """What is taken off kernel values and targets."""
+        """Return what is subtracted from kernel values and targets."""
         return origin_of(self.K, self.targets, target_unit(self.targets.extremes), self.features.free)
 
 

@@ -87,7 +87,7 @@ _CHEAP_REFIT = 1e8
 
 @dataclass(frozen=True, slots=True)
 class StoredReduced:
-    """All outputs of a model on the directions of its basis, as the rows are read."""
+    """The outputs of a model on the directions of its basis, as the rows are read."""
 
     model: "BasisModel"
     data: FitData
@@ -128,7 +128,8 @@ class BasisModel(LeavesOut):
 
     @property
     def mean_one(self) -> bool:
-        """Whether a fit divides the weights of its rows by their mean and multiplies its gamma by it: a search does."""
+        """Return whether a fit divides the weights of its rows by their mean and multiplies gamma by it, as a search
+        does."""
         return self.estimator._chooses is not None
 
     def choice(self) -> Basis:
@@ -223,7 +224,7 @@ class BasisModel(LeavesOut):
         return SlicedSource.of_arrays(X, y)
 
     def data_kernel(self, data: FitData, kernel: Kernel | None = None) -> Kernel:
-        """Return the kernel, by default of the machine, with its width; warn where columns are on different scales."""
+        """Return the kernel, by default the machine's, with its width; warn where columns have different scales."""
         model = self.estimator
         kernel, survey, block = kernel or self.own_kernel(), data.survey, data.source.block_in_memory
         if block is not None:
@@ -514,8 +515,8 @@ class BasisModel(LeavesOut):
         """Return p(x) of new points, one column, of the process whose mean is this machine of one output: no row is
         needed.
 
-        To the spread of the features z(x), k(x, x) - ||z(x)||^2 is added, which the basis does not span: without it the
-        error bars would vanish far from the basis ([Rasmussen2006]_ section 8.3.3).
+        The spread of the features z(x) is increased by k(x, x) - ||z(x)||^2, the part that the basis does not span:
+        without it the error bars would vanish far from the basis ([Rasmussen2006]_ section 8.3.3).
         """
         model = self.estimator
         values, xp, gamma = self.values().matrix(points), namespace_of(diagonal), self.unit_gamma()

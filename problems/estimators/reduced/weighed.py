@@ -20,7 +20,7 @@ __all__ = ["ALIKE", "Weighed", "weight_facts"]
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """Positive weights of the rows of a fit, None where all are one, and their unit: what they were divided by.
+    """The positive weights of the rows of a fit, None where all are one, and the unit by which they were divided.
 
     ``kept`` are the numbers of the rows of positive weight among the ``given`` ones, None where these are all of them.
     """

@@ -6,7 +6,7 @@ __all__ = ["Absent"]
 
 
 class Absent:
-    """Stands for a parameter of the base that this class does not have: it has no value, and ``hasattr`` is False.
+    """A parameter of the base that this class does not have: reading it raises, and ``hasattr`` is False.
 
     Tools look for parameters by ``hasattr`` and then call ``set_params``, which would refuse a mere attribute.
     """

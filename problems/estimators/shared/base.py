@@ -56,7 +56,7 @@ Uses = tuple[Mapping[str, Any], ...]
 
 
 class WeightedRows(NamedTuple):
-    """Rows of positive weight with their targets and weights, and their numbers among the rows given."""
+    """The rows of positive weight with their targets and weights, and their numbers among the rows given."""
 
     X: Any
     y: Any
@@ -66,7 +66,7 @@ class WeightedRows(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class KernelEstimator(BaseEstimator):
-    """Base of all estimators with a ``kernel``; :meth:`fit` sets ``kernel_`` and the expansion.
+    """A base of all estimators with a ``kernel``; :meth:`fit` sets ``kernel_`` and the expansion.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class KernelEstimator(BaseEstimator):
 
     @property
     def _model(self) -> Any:
-        """The model of this estimator."""
+        """Return the model of this estimator."""
         return self._machine()(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -43,7 +43,7 @@ Map = Callable[[Array], Array]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CalibrationScores(Record):
-    """Decision values of rows in machines that have not seen them, the numbers of their classes, and their weights.
+    """The decision values of rows in machines that have not seen them, the numbers of their classes, and their weights.
 
     ``source`` is how: "left out" one by one, in "folds", or "split" from the training rows beforehand.
     """
@@ -63,29 +63,29 @@ class CalibrationScores(Record):
 
     @property
     def n_rows(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
         return int(self.classes.size)
 
     @property
     def n_classes(self) -> int:
-        """The number of classes that the scores decide between."""
+        """Return the number of classes that the scores decide between."""
         return 2 if self.scores.ndim == 1 else int(self.scores.shape[1])
 
     @property
     def nonconformity(self) -> Array:
-        """How far the class of each row is behind the best other one."""
+        """Return how far the class of each row is behind the best other class."""
         return nonconformity(self.scores, self.classes)
 
 
 def _of_classes(scores: CalibrationScores) -> list[tuple[Array, Any, Array]]:
-    """Return margins, whether a row is of the class, and weights, for each class; for two classes, for the second only."""
+    """Return margins, whether a row is of the class, and weights, for each class, or for the second of two."""
     ahead = margins(scores.scores)
     wanted = [1] if scores.scores.ndim == 1 else range(scores.n_classes)
     return [(ahead[:, number], scores.classes == number, scores.weights) for number in wanted]
 
 
 def probability_maps(scores: CalibrationScores, calibration: str) -> list[Map]:
-    """Return the map of each class; for two classes, of the second only."""
+    """Return the map of each class, or of the second of two."""
     fit = fit_sigmoid if calibration == "sigmoid" else fit_isotonic
     return [fit(*arguments) for arguments in _of_classes(scores)]
 

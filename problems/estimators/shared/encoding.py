@@ -56,12 +56,12 @@ class PruningStep(Record):
 
     @property
     def size(self) -> int:
-        """The number of rows left."""
+        """Return the number of rows left."""
         return int(self.rows.size)
 
     @property
     def spectrum(self) -> Array:
-        """The sorted support value spectrum: sizes of the support values, largest first."""
+        """Return the sorted support value spectrum: sizes of the support values, largest first."""
         sizes = np.abs(self.support_values) if self.support_values.ndim == 1 else row_sizes(self.support_values)
         return np.asarray(np.sort(sizes)[::-1])
 
@@ -75,7 +75,7 @@ def row_sizes(support_values: Array) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Robust(Value, Record):
-    """How robust weights are made.
+    """The rule by which robust weights are computed.
 
     Parameters
     ----------

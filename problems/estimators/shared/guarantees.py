@@ -38,7 +38,7 @@ class Guarantee:
 
     @property
     def holds(self) -> bool:
-        """Whether a level is guaranteed under the conditions, with nothing that breaks it."""
+        """Return whether a level is guaranteed under the conditions, and nothing breaks it."""
         return self.level is not None and not self.broken
 
     def __str__(self) -> str:

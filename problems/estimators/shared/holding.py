@@ -39,7 +39,7 @@ class OfMachine:
 
 
 class HoldsMachine(KernelEstimator):
-    """Estimators whose fitted machine, ``machine_``, is an estimator on the rows ``training_rows_``.
+    """A base of estimators whose fitted machine, ``machine_``, is an estimator on the rows ``training_rows_``.
 
     Its coefficients are the coefficients of that machine; ``support_`` are numbers of the rows that were given.
     """
@@ -80,7 +80,7 @@ class HeldModel(Model):
 
     @property
     def of_machine(self) -> Any:
-        """The model of that machine."""
+        """Return the model of that machine."""
         return self.estimator.machine_._model
 
     def points(self, X: Any) -> Any:

@@ -93,7 +93,7 @@ class Losses:
 
     @property
     def score(self) -> str:
-        """What the losses make up."""
+        """Return the name of the score."""
         return "mean square error" if self.decode is None else "accuracy"
 
     def of(self, outputs: Array, rows: Any) -> Array:

@@ -67,27 +67,27 @@ class LeftOut:
 
     @property
     def press(self) -> Any:
-        """Predicted residual sum of squares, one number or one per output."""
+        """Return the predicted residual sum of squares, one number or one per output."""
         return self._each(lambda residuals: np.sum(np.square(residuals)))
 
     @property
     def mean_square(self) -> Any:
-        """PRESS over the number of rows."""
+        """Return PRESS over the number of rows."""
         return self._each(lambda residuals: np.mean(np.square(residuals)))
 
     @property
     def mean_absolute(self) -> Any:
-        """Mean absolute residual."""
+        """Return the mean absolute residual."""
         return self._each(lambda residuals: np.mean(np.abs(residuals)))
 
     @property
     def median_absolute(self) -> Any:
-        """Median absolute residual."""
+        """Return the median absolute residual."""
         return self._each(lambda residuals: np.median(np.abs(residuals)))
 
 
 class RowsLeftOut(NamedTuple):
-    """All machines of a model at the rows of its fit, with each row left out; numpy arrays of one column per machine.
+    """The machines of a model at the rows of its fit, with each row left out; numpy arrays of one column per machine.
 
     Parameters
     ----------

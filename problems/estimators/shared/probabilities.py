@@ -37,7 +37,8 @@ __all__ = ["Calibration", "LeftOutCalibration"]
 
 
 class _Held:
-    """What a fit leaves for the calibration, and what it finds; one object, so that predicting changes no attribute."""
+    """The rows that a fit keeps for the calibration, and its scores; one object, so that predicting sets no
+    attribute."""
 
     __slots__ = ("rows", "scores")
 
@@ -175,7 +176,7 @@ class Calibration:
 
 
 class LeftOutCalibration(Calibration):
-    """Every row left out in closed form, with the rows that are equal to it in inputs and class.
+    """A calibration by leaving out every row in closed form, with the rows that equal it in inputs and class.
 
     So a row of weight two is what two equal rows are, and no copy of a row tells its class; the rows of a precomputed
     matrix, and those that are read in passes, count as different.
