@@ -60,7 +60,7 @@ __all__ = ["NO_BOUND", "PROVED", "WIDER", "Accuracy", "Certificate", "Row", "war
 
 
 def roundoff(dimension: int, factor: float = 30.0) -> float:
-    """Return LAPACK's test threshold: ``factor * dimension * eps`` (30 is the threshold of its own test suite)."""
+    """Return LAPACK's test threshold: ``factor * dimension * eps`` (30 is the threshold of the LAPACK test suite)."""
     return relative_rounding(factor * max(dimension, 1))
 
 
@@ -444,7 +444,7 @@ class Certificate:
         return Certificate(self.title, (*self.rows, *rows), (*self.record, *record))
 
     def _lines(self) -> list[Row]:
-        """Return the rows as they are printed, with the rows of every output one by one."""
+        """Return the rows in printing order, with the rows of every output one by one."""
         return [line for row in self.rows for line in _each_output(row)]
 
     def _cells(self) -> list[tuple[str, ...]]:

@@ -47,7 +47,7 @@ __all__ = [
 SEMIDEFINITE = "SvecPSD"
 #: The cones that are understood, by cvxpy's names.
 KINDS = frozenset({"Zero", "NonNeg", "SOC", "ExpCone", SEMIDEFINITE})
-#: Rounded operations per row that an eigenvalue decomposition is assumed to need, with room for rounding of the entries.
+#: Rounded operations per row that an eigenvalue decomposition is assumed to need, with room for the entries' own.
 _DECOMPOSITION = 32.0
 #: Largest exponent at which a point of an exponential cone is looked at.
 _STEEPEST = 300.0

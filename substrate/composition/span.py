@@ -152,7 +152,7 @@ class FurtherPoints:
         return sum(len(numbers) for numbers in self._known.values())
 
     def _kinds(self) -> list[tuple[str, Any]]:
-        """Return the kinds: further values of f first, then components, then operators in the order of their mention."""
+        """Return the kinds: further values of f first, then components, then operators in order of mention."""
         return sorted(self._points, key=lambda kind: (READ.index(kind[0]), kind[1] if kind[0] == "component" else 0))
 
     def readings(self) -> tuple[list[Reading], int]:

@@ -113,7 +113,7 @@ class AnswerProblem(NamedTuple):
         return min(tolerance.share for tolerance in self.tolerances)
 
     def expansion(self, column: int, a: Array, b: float, slopes: Array | None = None) -> Expansion:
-        """Return one output as it is stored; ``slopes`` has one column per output."""
+        """Return one output as stored; ``slopes`` has one column per output."""
         y, v = to_numpy(self.Y)[:, column], to_numpy(self.weights)
         c = None if slopes is None or not self.border.slopes else slopes[:, column]
         return Expansion(

@@ -1,6 +1,6 @@
 r"""Criteria of model selection on a reduced basis, as analytic functions of :math:`t = \log\lambda`.
 
-A reduced basis is a dense LS-SVM with the kernel matrix :math:`Z Z^T`, of low rank: its spectrum is that of
+A reduced basis is a dense LS-SVM with the kernel matrix :math:`Z Z^T`, of low rank: its spectrum is given by
 :mod:`~substrate.reduced.spectrum` and otherwise zero, so generalised cross-validation and the evidence follow from
 :mod:`~substrate.least_squares.evidence`, by the sums of :mod:`~substrate.least_squares.coordinates`, and the bounds of
 :mod:`~substrate.least_squares.criteria` apply. Leave-one-out (:mod:`~substrate.reduced.left_out`) needs one pass over
