@@ -35,7 +35,7 @@ with tempfile.TemporaryDirectory() as folder:
     print("the same bits as from arrays:", np.array_equal(held.support_values_, model.support_values_))
 
     def read_blocks() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield rows and targets part by part, from wherever they are."""
+        """Yield rows and targets in blocks, for instance from files."""
         for start in range(0, n, 7000):
             yield X[start : start + 7000], y[start : start + 7000]
 

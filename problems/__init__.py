@@ -90,7 +90,7 @@ def load(path: str | os.PathLike[str], max_bytes: float | None = None) -> Any:
 
 
 def _estimator(name: str) -> Any:
-    """Return a registered estimator, or what goes with one; None for another name."""
+    """Return a registered estimator or a class that belongs to one; None for any other name."""
     home = {**ESTIMATORS, **SPECTRAL, **COMPOSED}.get(name)
     return None if home is None else getattr(import_module(home), name)
 

@@ -59,7 +59,7 @@ _UNBOUNDED = (
 
 
 def _thirds_of_rows(kernel: Kernel, X: Array, y: Array) -> dict[str, Any]:
-    """Validate by every other row, with one constant for each third of the training rows along the first input."""
+    """Hold out every other row, with one constant for each third of the training rows along the first input."""
     arguments = half_validates(kernel, X, y)
     order = np.argsort(np.argsort(X[1::2, 0], kind="stable"), kind="stable")
     groups = 3 * order // order.size

@@ -41,7 +41,7 @@ def training(kernel: Kernel, X: Array, y: Array) -> dict[str, Any]:
 
 
 def half_validates(kernel: Kernel, X: Array, y: Array) -> dict[str, Any]:
-    """Validate by every other row: ``K``, ``y``, and ``K_val`` and ``y_val`` for those."""
+    """Hold out every other row: ``K`` and ``y`` of the training rows, ``K_val`` and ``y_val`` of the others."""
     # the larger half validates: section 4.2 warns against more training than validation points
     train, valid = slice(1, None, 2), slice(0, None, 2)
     K, K_val = kernel_values(kernel, X[train]), kernel_values(kernel, X[valid], X[train])
@@ -49,7 +49,7 @@ def half_validates(kernel: Kernel, X: Array, y: Array) -> dict[str, Any]:
 
 
 def own_matrix(kernel: Kernel, X: Array, y: Array) -> dict[str, Any]:
-    """Take the kernel matrix alone: ``K``."""
+    """Return the kernel matrix alone: ``K``."""
     return {"K": kernel(X)}
 
 

@@ -46,7 +46,7 @@ __all__ = ["EIGENPROBLEM", "closed_form", "conditions", "declare"]
 
 
 def _with_weights(kernel: Kernel, X: Array, y: Array) -> dict[str, Any]:
-    """Take the kernel matrix, and every other row three times."""
+    """Return the kernel matrix, and weights that count every other row three times."""
     return own_matrix(kernel, X, y) | {"weights": np.resize([1.0, 3.0], X.shape[0])}
 
 

@@ -11,7 +11,7 @@ from substrate.kernels import RBF
 
 
 def certified(model):
-    """Return a fitted model whose certificate holds; a study does not go on with another one."""
+    """Return a fitted model, or raise if its certificate fails, which ends a study."""
     if not model.certificate_.holds:
         raise RuntimeError(f"the certificate of this {type(model).__name__} does not hold:\n{model.certificate_}")
     return model
@@ -59,18 +59,18 @@ def tuned_peer(model, grid, X, y, splits, scoring):
 
 
 def folds(seed, count=10):
-    """Return folds of shuffled rows, other ones for every seed."""
+    """Return folds of shuffled rows, different for every seed."""
     return KFold(count, shuffle=True, random_state=seed)
 
 
 def standardise(X, *further):
-    """Return columns with mean zero and variance one, by the rows of X; the others are scaled alike."""
+    """Return X with columns of mean zero and variance one, and other rows on the same scale."""
     centre, scale = X.mean(axis=0), X.std(axis=0)
     scale = np.where(scale > 0.0, scale, 1.0)
     return [(array - centre) / scale for array in (X, *further)]
 
 
 def split(X, y, count, seed):
-    """Return so many rows to train, and the others to test, drawn at random."""
+    """Return a given number of rows to train, and the others to test, drawn at random."""
     order = np.random.default_rng(seed).permutation(len(y))
     return X[order[:count]], y[order[:count]], X[order[count:]], y[order[count:]]

@@ -161,7 +161,7 @@ def _fit(fit: argparse.ArgumentParser, full: bool) -> None:
 
 
 def _columns(command: argparse.ArgumentParser) -> None:
-    """Give a parser what says how the columns of a table are used."""
+    """Add the options that say how the columns of a table are used."""
     for name, text in (
         ("--drop", "columns to leave out"),
         ("--id", "columns that name the rows: no inputs, but written beside the predictions"),
@@ -174,7 +174,7 @@ def _columns(command: argparse.ArgumentParser) -> None:
 
 
 def _separators(command: argparse.ArgumentParser, full: bool = True) -> None:
-    """Give a parser what says how a file is written, where that cannot be recognised."""
+    """Add the options that say how a file is written, where that cannot be recognised."""
     for name, metavar, text in (
         ("--delimiter", "CHARACTER", "between the cells of a CSV file, if not recognised"),
         ("--encoding", "NAME", "encoding of a CSV file, as cp1252 or utf-16, if not recognised"),

@@ -18,7 +18,7 @@ __all__ = ["main"]
 
 
 def _refuse_unwritable(path: str | None, *taken: str | None) -> None:
-    """Refuse, before any long work, a ``path`` that is no regular file or absent one, or one of ``taken``."""
+    """Refuse, before any long work, a ``path`` that exists and is not a regular file, or is one of ``taken``."""
     if path is not None:
         writable_file(path)
         refuse_inputs(path, *taken)

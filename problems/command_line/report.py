@@ -145,7 +145,7 @@ def _n(value: float) -> str:
 
 
 def _errors(model: Any) -> Iterator[str]:
-    """Yield the measures on the rows that trained and on the others, and the classes by those predicted."""
+    """Yield the measures on the training rows and on the others, and the classes against the predicted classes."""
     judged, quality = model.judged_, model.quality_
     inside = training_quality(judged.machine, judged.X, judged.y).measures
     head = ("measure", "training rows", quality.rows, f"baseline\n{quality.baseline}")
@@ -238,7 +238,7 @@ def _axes(height: float = _SIZE[1]) -> tuple[Any, Any]:
 
 
 def _rows_on(axes: Any, model: Any, places: Any, heights: Any) -> None:
-    """Draw the training rows and those held out, by what functions make of their inputs and targets."""
+    """Draw the training rows and the held-out rows, at ``places`` and ``heights`` computed from inputs and targets."""
     from problems.displays.canvas import GREY
 
     judged = model.judged_

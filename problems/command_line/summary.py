@@ -56,8 +56,8 @@ def said(lines: Iterable[str]) -> str:
 
 
 def importance(model: Any) -> Any:
-    """Measure what inputs are worth by leaving training rows out, where the machine can and that takes no more work
-    than its fit; None otherwise.
+    """Measure the importance of inputs by leaving training rows out; None if the machine cannot, or if it takes more
+    work than the fit.
 
     An input is a column of the table: the 0-1 columns of its categories are permuted together.
     """
@@ -165,7 +165,7 @@ def _matter(model: Any, importances: Any) -> list[str]:
 
 
 def describe_choice(model: Any) -> str:
-    """Return kernel and weight of the machine, and what chose them."""
+    """Return the kernel and gamma of the machine, and how they were chosen."""
     machine, search = model.judged_.machine, model.judged_.search
     if search.model == "stack":
         u = machine.stack_weights_

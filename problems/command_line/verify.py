@@ -256,7 +256,7 @@ def _check_eigenpairs(
 
 
 def _solve(line: Line, declared: Declared, solver: str, limit: float | None) -> None:
-    """Solve by one solver, and keep its point, or what it missed."""
+    """Solve by one solver, and keep its point, or the residual that failed."""
     missed = _miss(declared, solver, limit)
     if missed:
         line.misses[solver] = missed
@@ -265,7 +265,7 @@ def _solve(line: Line, declared: Declared, solver: str, limit: float | None) -> 
 
 
 def _miss(declared: Declared, solver: str, limit: float | None) -> str:
-    """Solve, and return what the point missed, and in which row; nothing if it is accepted."""
+    """Solve, and return the residual that failed and its row; nothing if the point is accepted."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a rejected point is shown as a miss
@@ -294,7 +294,7 @@ def _describe_miss(row: Row) -> str:
 
 
 def _understood(function: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments that a closed form takes: it may not take the form that was declared."""
+    """Return the arguments that a closed form takes; some take no ``form``."""
     parameters = inspect.signature(function).parameters
     return {name: value for name, value in arguments.items() if name in parameters}
 

@@ -66,7 +66,7 @@ def axes_for(
 
 
 def demand(estimator: Any, attribute: str, display: str, usable: str) -> None:
-    """Refuse a fitted estimator without an attribute, and one that is not fitted; and raise without matplotlib."""
+    """Refuse an estimator that is not fitted or lacks an attribute; raise if matplotlib is missing."""
     if not isinstance(estimator, BaseEstimator):
         raise DeclarationError(f"{display} draws {usable}; received {estimator!r}")
     check_is_fitted(estimator)

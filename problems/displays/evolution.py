@@ -84,7 +84,7 @@ class EvolutionDiagramDisplay:
     def from_estimator(
         cls, estimator: Any, *, names: Any = None, target: str = "y", rho_min: float | None = None, ax: Any = None
     ) -> Self:
-        """Draw the path of a fused maximal variation machine; ``names`` are of the inputs, ``target`` of y."""
+        """Draw the path of a fused maximal variation machine; ``names`` name the inputs, ``target`` names y."""
         usable = "FusedMaximalVariationRegressor and FusedMaximalVariationClassifier"
         demand(estimator, "rho_", cls.__name__, usable)
         path = estimator.path_

@@ -437,7 +437,7 @@ class KernelSpectralClustering(ClusterMixin, KernelComponents):
 
 
 def _all_equal(X: Any) -> bool:
-    """Return whether all rows are one, number by number; not asked of rows that are read in passes."""
+    """Return whether all rows are equal, number by number; not checked for rows that are read in passes."""
     if streams(X):
         return False
     if is_sparse(X):

@@ -91,7 +91,7 @@ class RowExpansion:
 
     @property
     def refusal(self) -> str:
-        """Return that the matrix is indefinite, where it is."""
+        """Return the reason for no bound: an indefinite matrix; empty otherwise."""
         return "" if math.isfinite(self.gram.negative) else _INDEFINITE
 
     @property
@@ -122,7 +122,7 @@ class RowExpansion:
         return ExpansionPoint(EnclosedKernel(ball_matrix(self.kernel, self.points)), coefficients)
 
     def facts(self) -> Facts:
-        """Return what is known of the matrix, and by how much it was lifted for the bound."""
+        """Return facts about the matrix, and the diagonal added to it for the bound."""
         lifted = self.gram.negative if math.isfinite(self.gram.negative) else 0.0
         return (*self.gram.record(), *((("lift", f"{lifted:.1e} added to the diagonal of K"),) if lifted else ()))
 
@@ -188,7 +188,7 @@ class BasisExpansion:
         return BasisPoint(rows, basis, self.transform, coefficients)
 
     def facts(self) -> Facts:
-        """Return of which vectors the machine is."""
+        """Return facts about the vectors of the machine."""
         n, rank = self.transform.shape
         vectors = f"all {n}" if rank == n else f"{rank} of {n}"
         return ("kernel", repr(self.kernel)), ("accuracy", f"of the machine on {vectors} basis vectors")
@@ -468,7 +468,7 @@ class _Rows(NamedTuple):
         return cls(X, y, weights, numbers, int(checked[0].shape[0]))
 
     def places(self, support: Any) -> Any:
-        """Return where the rows of a model are; refuse others."""
+        """Return the places of a model's rows among these; refuse other rows."""
         places = np.searchsorted(self.numbers, support)
         if places.size and (places.max() >= self.numbers.size or not np.array_equal(self.numbers[places], support)):
             raise DataError(

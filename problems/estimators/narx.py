@@ -168,7 +168,7 @@ class NARXRegressor(RegressorMixin, BaseEstimator):
         save(self, path)
 
     def _check_loaded(self) -> None:
-        """Refuse a history and windows that do not belong together, read from a file."""
+        """Refuse a history and windows from a file that do not belong together."""
         if not hasattr(self, "regressor_"):
             return
         reach, columns = max((*self.lags_, *self.inputs_)), len(self.lags_) + self.n_features_in_ * len(self.inputs_)
@@ -178,7 +178,7 @@ class NARXRegressor(RegressorMixin, BaseEstimator):
             raise DataError("the windows have other columns than the regressor")
 
     def _new_regressor(self) -> Any:
-        """Return the regressor to fit, refused where it is none of this package."""
+        """Return the regressor to fit; refuse regressors from other packages."""
         steps = whole_number(self.horizon, "horizon", 1)
         if self.regressor is None:
             return LSSVMRegressorCV("rbf", search="gradient", cv="blocks", reach=steps - 1)

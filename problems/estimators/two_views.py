@@ -193,7 +193,7 @@ class TwoViews(KernelComponents):
         return whole_number(self.n_components, "n_components", 1)
 
     def _weigh(self, nu: float, first: View, second: View) -> tuple[float, float]:
-        """Return the weights of both views for one that was given, or for one without a unit."""
+        """Return the weights of both views for a given weight, or for a weight without a unit."""
         return (nu, nu) if self.nu is not None else (nu * _unit_of_weight(first), nu * _unit_of_weight(second))
 
     def _choose(self, first: View, second: View, count: int) -> tuple[float, float]:
@@ -226,7 +226,7 @@ class TwoViews(KernelComponents):
 
 
 def _unit_of_weight(view: View) -> float:
-    """Return the weight at which the variance of the scores of a direction of all the trace counts as its norm."""
+    """Return the weight at which the variance along a direction that has the whole trace counts as much as its norm."""
     variance = float(np.trace(view.centred.matrix))
     # a view of equal rows has no variance to weigh
     return 1.0 / variance if variance > view.centred.error else 0.0
@@ -427,5 +427,5 @@ class KernelFisherDiscriminant(ClassifierMixin, TwoViews):
         return super()._stored_shapes() | {"class_means_": (int(self.classes_.size), count), "within_": (count,)}
 
     def _weigh(self, nu: float, first: View, second: View) -> tuple[float, float]:
-        """Return the weight of the scores; codes of classes have none."""
+        """Return the weight of the scores; the codes of classes have no weight."""
         return super()._weigh(nu, first, second)[0], 0.0

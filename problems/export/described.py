@@ -55,13 +55,13 @@ class Description:
         return Program(len(self.names), self.outputs)
 
     def bound(self, arithmetic: Arithmetic) -> RoundingBound:
-        """Bound what an arithmetic loses of the outputs of the machine in the box."""
+        """Bound the rounding of the machine's outputs in the box, for a given arithmetic."""
         outputs = Output("machine", self.machine, (len(self.machine),))
         return bound_rounding(Program(len(self.names), [outputs]), self.box, arithmetic)
 
 
 def _refuse_model(model: Any) -> None:
-    """Refuse what has no formula of its inputs, with what to do instead."""
+    """Refuse a model that has no formula of its inputs, with advice."""
     name = type(model).__name__
     if name in _INSTEAD:
         raise DeclarationError(f"{name} has no formula to be exported: {_INSTEAD[name]}")

@@ -27,7 +27,7 @@ _PRECISIONS = ("auto", "float32", "float64")
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """A model as the contents of a file, and what they promise.
+    """A model as the contents of a file, with a bound on its rounding.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ def _promise(bound: RoundingBound) -> str:
 
 
 def _refuse_unbounded(bound: RoundingBound) -> None:
-    """Refuse a formula of whose rounding nothing is known."""
+    """Refuse a formula whose rounding is not bounded."""
     if math.isinf(bound.loss):
         what = "float32 cannot hold or tell apart its numbers; take precision='float64'"
         if bound.arithmetic == DOUBLE.name:

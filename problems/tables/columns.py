@@ -206,7 +206,7 @@ def _levels(cells: Sequence[str]) -> tuple[str, ...]:
 
 
 def _check_named(table: Table, options: Any, target: str) -> None:
-    """Refuse columns that are not there, and those that are named for two things."""
+    """Refuse named columns that the table lacks, and columns that are named for two purposes."""
     if target:
         table.column(target)
     named = {"categories": options.categories, "dates": options.dates, "id": options.id}
@@ -234,12 +234,12 @@ def _check_named(table: Table, options: Any, target: str) -> None:
 
 
 def _needs_a_word(form: NumberFormat, table: Table) -> bool:
-    """Return whether decimal commas alone tell that these are numbers, in a file whose separator is the comma."""
+    """Return whether these are numbers by decimal commas alone, in a file whose separator is the comma."""
     return form == NumberFormat(",") and table.decimal is None and not table.takes_commas
 
 
 def _format_remarks(formats: Mapping[str, NumberFormat], table: Table) -> list[str]:
-    """Return one line for every way in which numbers are written, with the columns that are."""
+    """Return one line for every number format, with the columns written in it."""
     columns: dict[str, list[str]] = {}
     for name in table.names:
         if name in formats and formats[name].in_words():
@@ -256,7 +256,7 @@ def _count(n: int, thing: str) -> str:
 
 
 def _missing_cells(table: Table, lacking: Mapping[str, Sequence[int]]) -> str:
-    """Return what is wrong with columns that have missing cells, in one sentence."""
+    """Return one sentence about the columns that have missing cells, with the choices."""
     advice = "give impute='median' to fill such cells in, impute='drop' to leave such rows out, or leave out the column"
     if len(lacking) == 1:
         ((name, rows),) = lacking.items()
@@ -266,7 +266,7 @@ def _missing_cells(table: Table, lacking: Mapping[str, Sequence[int]]) -> str:
 
 
 def _refuse_all(table: Table, problems: Sequence[str]) -> None:
-    """Refuse a table with everything that is to be decided about it, in one message."""
+    """Refuse a table, and list all open decisions in one message."""
     if len(problems) == 1:
         raise DataError(problems[0])
     if problems:
@@ -293,7 +293,7 @@ def task_of(table: Table, target: str, task: str = "auto") -> tuple[str, str]:
 
 
 def _target_in_plain(table: Table, target: str, task: str) -> tuple[Table, dict[str, NumberFormat]]:
-    """Return the table with plain numbers in its target, where it has numbers, and how they were written."""
+    """Return the table with plain numbers in a numeric target, and the format in which they were written."""
     form = None if task == "classification" else table.number_format(target)
     if form is None or _needs_a_word(form, table):
         return table, {}
@@ -333,7 +333,7 @@ def _task_of(table: Table, target: str, task: str) -> tuple[str, str]:
 
 
 def _odd_cell(table: Table, name: str) -> str:
-    """Return the first cell of a column that is no number, or in a column of codes the first with a leading zero."""
+    """Return the first cell of a column that is not a number; in a column of codes, the first with a leading zero."""
     cells = table.column(name)
     codes = is_code([cell for cell in cells if not is_missing(cell)])
     row = next(
@@ -371,14 +371,14 @@ def labels_of(table: Table, target: str, task: str) -> NDArray[Any]:
 
 
 def decimals_of(cells: Sequence[str]) -> int | None:
-    """Return the most digits that plain numbers have behind the point, None where one has an exponent."""
+    """Return the largest number of decimals of plain numbers, None where one has an exponent."""
     if any("e" in cell.lower() for cell in cells):
         return None
     return max(len(cell.strip().partition(".")[2].rstrip("0")) for cell in cells)
 
 
 def _inputs(table: Table, options: Any, target: str) -> tuple[list[Input], list[str], list[str]]:
-    """Return the inputs, a remark on each decision, and what the user has to decide."""
+    """Return the inputs, a remark on each decision, and the decisions left to the user."""
     inputs: list[Input] = []
     problems: list[str] = []
     remarks: list[str] = []
@@ -414,7 +414,7 @@ def _inputs(table: Table, options: Any, target: str) -> tuple[list[Input], list[
 
 
 def _group_hints(table: Table, inputs: Sequence[Input], options: Any) -> list[str]:
-    """Return one line for every text whose values may name what rows belong to, as the patients of many visits."""
+    """Return one line for every text column whose values may name groups of rows, as patients of several visits."""
     hints = []
     for entry in inputs if options.group is None else ():
         counts = Counter(table.column(entry.name))
@@ -427,7 +427,7 @@ def _group_hints(table: Table, inputs: Sequence[Input], options: Any) -> list[st
 
 
 def _classify_column(table: Table, name: str, options: Any) -> Input | str:
-    """Return what a column is, by what is said about it or by its cells, or why it is left out."""
+    """Return the input that a column becomes, by the options or by its cells, or the reason why it is left out."""
     cells, by_kernel = table.column(name), options.categorical == "kernel"
     values = [cell for cell in cells if not is_missing(cell)]
     where, leave = f"column {name!r} of {table.source}", f"leave it out by drop={[name]}"
@@ -541,7 +541,7 @@ def _numbers(entry: Input, table: Table) -> list[float]:
 
 
 def _refuse_strange(where: str, table: Table, form: NumberFormat, cells: Sequence[str], strange: Sequence[int]) -> None:
-    """Refuse cells that are no numbers in the format of the training table, with what to do."""
+    """Refuse cells that are not numbers in the format of the training table, with advice."""
     cell, present = cells[strange[0]], [cell for cell in cells if not is_missing(cell)]
     every = readings(present)
     if form.decimal == "," and number(cell) is not None and len(every) == 1:
@@ -588,7 +588,8 @@ def _refuse_another_reading(entry: Input, table: Table, form: NumberFormat) -> N
 
 
 def _format(entry: Input, table: Table) -> NumberFormat:
-    """Return how the numbers of a column are read: as in training, unless the user states other marks."""
+    """Return the format in which the numbers of a column are read: as in training, unless the user states other
+    marks."""
     if entry.name in table.typed and entry.written is not None and entry.written.unit == "%":
         raise DataError(
             f"column {entry.name!r} of {table.source} holds plain numbers, and those of the training table were "

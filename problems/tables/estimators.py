@@ -97,7 +97,7 @@ class Preparation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Judged:
-    """The machine of the rows that train, which are prepared in ``X, y``, and what other rows say of it."""
+    """The machine of the training rows, prepared as ``X, y``, and its quality on other rows."""
 
     machine: Any
     search: Search
@@ -310,7 +310,7 @@ class _Tabular(BaseEstimator):
         return table, name
 
     def _keep_labels(self, labels: Sequence[Any], cells: Sequence[str]) -> None:
-        """Keep how classes are written; numbers have none."""
+        """Keep the labels of classes; a regression has none."""
 
     def _names(self, table: Table, target: str) -> list[str]:
         return [name for name in table.names if name not in (target, self.group)]
@@ -334,7 +334,7 @@ class _Tabular(BaseEstimator):
         return np.array([(date - min(dates[1])).total_seconds() for date in dates[1]])
 
     def _prepare(self, treated: Treated, target: str, train: NDArray[Any]) -> tuple[Preparation, Array]:
-        """Return how the table is prepared, by the rows that train, and its inputs in units of the machine."""
+        """Return the preparation of the table, from the training rows, and its inputs in units of the machine."""
         table, inputs, remarks = treated.table, treated.inputs, treated.remarks[1:]
         if self.impute == "median":
             inputs = fill_inputs(inputs, table.take_rows(train.tolist()))
@@ -352,7 +352,7 @@ class _Tabular(BaseEstimator):
         return preparation, preparation.scale(raw)
 
     def _weights_of_classes(self, labels: Any) -> Any:
-        """Return the weights of the classes by their labels as the machine has them; numbers have none."""
+        """Return the weights of the classes by the machine's labels; a regression has none."""
 
     def _describe_rows(self, n_train: int, n_held: int, search: Search) -> str:
         alone = "neighbours in time are left out together"
@@ -369,7 +369,7 @@ class _Tabular(BaseEstimator):
         return f"rows: {n_train} train, {n_held} held out to judge the model ({drawn}){left_out}"
 
     def _describe_classes(self, labels: Any) -> list[str]:
-        """Return the classes and their sizes, and what to do where these are far apart; numbers have none."""
+        """Return the classes and their sizes, with advice where these differ much; a regression has none."""
         return []
 
     def matrix(self, X: Any) -> Array:
@@ -381,13 +381,13 @@ class _Tabular(BaseEstimator):
         return self.preparation_.scale(raw_matrix(self.preparation_.inputs, self.read(X), self.unknown))
 
     def remarks_on(self, X: Any) -> tuple[str, ...]:
-        """Return what is done to new rows: how they are read, cells that are filled in, categories not known."""
+        """Return remarks on new rows: how they are read, which cells are filled in, and unknown categories."""
         check_is_fitted(self)
         table, inputs = self.read(X), self.preparation_.inputs
         return (*table.remarks, *describe_imputation(inputs, table), *describe_unknown(inputs, table))
 
     def certify(self, X: Any, y: Any) -> Any:
-        """Check the machine on the rows of its fit, given again, as its estimator does; all of them have to train."""
+        """Check the machine on its training rows, given again, as its estimator does; no row may be held out."""
         check_is_fitted(self)
         table, target = self._with_target(self.read(X), y)
         return self.estimator_.certify(self.matrix(table), labels_of(table, target, self._task))
@@ -403,7 +403,7 @@ class _Tabular(BaseEstimator):
         save(self, path)
 
     def _check_loaded(self) -> None:
-        """Refuse a preparation or a machine that do not fit each other, read from a file."""
+        """Refuse a preparation and a machine from a file that do not fit each other."""
         if not isinstance(self.preparation_, Preparation) or not hasattr(self.estimator_, "kernel_"):
             raise DataError("it has no preparation of a table, or no fitted machine")
         if hasattr(self.estimator_, "classes_") != isinstance(self, TabularClassifier):
@@ -514,7 +514,7 @@ class TabularRegressor(RegressorMixin, _Tabular):
         return interval_ends(self.estimator_, X, coverage, method)
 
     def interval_guarantee(self, coverage: float = 0.9, method: str = "auto") -> Guarantee:
-        """Return what :meth:`predict_interval` guarantees, with what the preparation of the table breaks of it."""
+        """Return what :meth:`predict_interval` guarantees, and how the preparation of the table weakens it."""
         check_is_fitted(self)
         return interval_guarantee(self, coverage, method)
 
@@ -561,7 +561,7 @@ decimal, thousands, delimiter, encoding, max_evaluations, n_basis, validation, r
         self.classes_ = np.array([kinds[k] for k in np.argsort(coded, kind="stable").tolist()])
 
     def _weights_of_classes(self, labels: Any) -> Any:
-        """Return the weights of the classes by their labels as the machine has them."""
+        """Return the weights of the classes by the machine's labels."""
         if self.class_weight is None or isinstance(self.class_weight, str):
             return self.class_weight
         known = {str(label): label for label in np.unique(labels).tolist()}
@@ -572,7 +572,7 @@ decimal, thousands, delimiter, encoding, max_evaluations, n_basis, validation, r
         return {known[str(name)]: float(weight) for name, weight in self.class_weight.items()}
 
     def _describe_classes(self, labels: Any) -> list[str]:
-        """Return the classes and their sizes, and what to do where these are far apart."""
+        """Return the classes and their sizes, with advice where these differ much."""
         classes, counts = np.unique(labels, return_counts=True)
         pairs = zip(classes, counts, strict=True)
         listed = named_columns([f"{label} ({count} {'row' if count == 1 else 'rows'})" for label, count in pairs])

@@ -80,7 +80,7 @@ class Search:
     category_columns: tuple[int, ...] = ()
 
     def check(self) -> None:
-        """Refuse, before any work, what a model cannot do."""
+        """Refuse, before any work, options that a model does not support."""
         if self.model not in MODELS:
             raise DeclarationError(f"model must be one of {', '.join(MODELS)}, received {self.model!r}")
         if self.model == "stack" and self.gamma is not None:
@@ -99,14 +99,14 @@ class Search:
 
     @property
     def rule(self) -> str:
-        """Return what is left out together: single rows, groups, or blocks of neighbours, by the words of ``cv``."""
+        """Return the value of ``cv`` for what is left out together: single rows, groups, or blocks of neighbours."""
         if self.in_time:
             return "blocks"
         return "loo" if self.groups is None else "groups"
 
     @property
     def criterion(self) -> str:
-        """Return what chooses the weight, a key of ``CRITERION_WORDS``."""
+        """Return the criterion that chooses gamma, a key of ``CRITERION_WORDS``."""
         in_folds = self.rule != "loo" and (self.model == "sparse" or (self.in_time and self.task == "regression"))
         return "folds" if in_folds else self.rule
 
@@ -157,8 +157,8 @@ class Search:
         return self._quiet(self._new("CV", n, cv=self.rule, **tried).fit(X, y, groups=self.groups))
 
     def refit(self, machine: Any, X: Array, y: Any) -> Any:
-        """Return a machine with the kernel and the gamma of a fitted one, fitted to other rows; of a stack the kernels
-        of its machines that have a weight, with new gammas and weights.
+        """Return a machine with the kernel and gamma of a fitted one, fitted to other rows. A stack keeps the kernels
+        of positive weight, with new gammas and weights.
         """
         if self.model != "stack":
             gamma = float(getattr(machine, "gamma_", machine.gamma))
@@ -191,7 +191,7 @@ class Search:
 
     @staticmethod
     def _quiet(machine: Any) -> Any:
-        """Take the bars away: how a fit was shown is no part of a model."""
+        """Switch the progress bars off: how a fit was shown is no part of a model."""
         return machine.set_params(verbose=0) if "verbose" in machine.get_params(deep=False) else machine
 
     def _kernels(self, kernel: Kernel, X: Array, y: Any) -> Any:

@@ -114,7 +114,7 @@ class NumberFormat:
         return None if text is None else number(text)
 
     def in_words(self) -> str:
-        """Return what is unusual about it, for a remark."""
+        """Return what is unusual about the format, for a remark."""
         words = [
             "decimal comma" if self.decimal == "," else "",
             f"thousands by {_MARK_WORDS[self.thousands]}" if self.thousands else "",
@@ -257,7 +257,7 @@ def column_format(
 
 
 def _is_trap(form: NumberFormat, cells: Sequence[str]) -> bool:
-    """Return whether a stated decimal comma may be none.
+    """Return whether a comma that was stated to be decimal may separate thousands.
 
     Either points would separate thousands in a column that is a column of plain numbers too; or some numbers have
     exactly three decimals and the others none, as numbers with separated thousands do, and as no program writes
@@ -274,7 +274,7 @@ def _find_unmarked(mark: str, cells: Sequence[str]) -> str | None:
 def _choose_format(
     formats: Sequence[NumberFormat], cells: Sequence[str], evident: Sequence[NumberFormat]
 ) -> NumberFormat | None:
-    """Return the format that the other columns decide for; a column of plain numbers needs a reason to be none."""
+    """Return the format that the other columns imply; plain numbers stay numbers unless something contradicts."""
     decimal_commas = any(form.decimal == "," for form in evident)
     grouped = {form.thousands for form in evident}
     pointed = next((form for form in formats if form.decimal == "." and not form.thousands), None)
@@ -294,7 +294,7 @@ def is_mixed(cells: Sequence[str], candidates: Sequence[tuple[NumberFormat, list
 
 
 def decides(form: NumberFormat, cells: Sequence[str]) -> bool:
-    """Return whether a column with this one format tells what the comma or the point means in its table."""
+    """Return whether a column with a single format decides what the comma or the point means in its table."""
     return form.thousands in (",", ".") or (form.decimal == "," and any("," in cell for cell in cells))
 
 

@@ -73,7 +73,7 @@ def interval_ends(machine: Any, X: Array, coverage: float, method: str = "auto")
 
 
 def interval_guarantee(model: Any, coverage: float, method: str = "auto") -> Guarantee:
-    """Return what intervals of a tabular model guarantee, with what the preparation of the table breaks of it.
+    """Return what intervals of a tabular model guarantee, and how the preparation of the table weakens it.
 
     Rows held out are free of all that was chosen, and folds that repeat the search of the choice of kernel and gamma.
     """
@@ -90,7 +90,7 @@ def interval_guarantee(model: Any, coverage: float, method: str = "auto") -> Gua
 
 
 def _depend_by(model: Any) -> tuple[str, ...]:
-    """Return what makes rows depend on each other, so that they are not exchangeable, whichever are left out."""
+    """Return the reasons why rows depend on each other and are not exchangeable, whichever are left out."""
     by_group = (f"rows of one {model.group} depend on each other",) if model.group else ()
     return (*by_group, "rows depend on those before them in time") if model.is_in_time else by_group
 

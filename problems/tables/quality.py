@@ -55,7 +55,7 @@ class Confusion:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """The measures, the rows they are of, what the baseline predicts, and a caveat where the rows also chose.
+    """The measures, the rows they were computed on, the baseline, and a caveat where these rows also chose the model.
 
     ``worse_than`` says which simple prediction is better on rows held out: the mean, the last value, a straight line,
     or the most frequent class; it is empty where none is better.
@@ -184,7 +184,8 @@ def _measure_classes(
 
 
 def _auc(y: NDArray[Any], scores: Array, classes: NDArray[Any]) -> float:
-    """Return the share of pairs of different class that the scores put in order; NaN where one class is there alone."""
+    """Return the share of pairs of different classes that the scores rank correctly; NaN where all rows have one
+    class."""
     from sklearn.metrics import roc_auc_score
 
     columns, sides = (scores[:, None], classes[1:]) if scores.ndim == 1 else (scores, classes)

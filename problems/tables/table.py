@@ -131,7 +131,7 @@ class Table:
         return replace(self, columns=self.columns | columns, plain=self.plain | set(formats))
 
     def drop_columns(self, names: Sequence[str]) -> "Table":
-        """Return the table less some columns, each of which must be there."""
+        """Return the table without some columns, each of which must exist."""
         for name in names:
             self.column(name)
         gone = set(names)
@@ -141,7 +141,8 @@ class Table:
         return replace(self, columns=left)
 
     def with_column(self, name: str, values: Any, what: str) -> tuple["Table", str]:
-        """Return the table with one more column, ``what`` in messages, and the name that it has there."""
+        """Return the table with one more column, called ``what`` in messages, and the name of this column in the
+        table."""
         while name in self.columns:
             name += "_"
         cells = values.to_list() if hasattr(values, "to_list") else np.asarray(values).tolist()
@@ -161,7 +162,7 @@ class Table:
         return replace(self, columns=columns, rows=[self.row(row) for row in rows])
 
     def row(self, row: int) -> int:
-        """Return the number in the file of a row, both from 0."""
+        """Return the number of a row in the file, both counted from 0."""
         return row if self.rows is None else self.rows[row]
 
     def name_rows(self, rows: Sequence[int]) -> str:

@@ -192,7 +192,7 @@ class FusedCalibration(Calibration):
         return False
 
     def score_left_out(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
-        """Return the scores of that machine."""
+        """Return the scores of the machine that was fitted at the chosen value."""
         model = self.estimator
         given = None if rows[0] is None else model._model.training_rows(*rows[:2])[:2]
         scores: CalibrationScores = model.machine_._calibration.scores(given)

@@ -36,7 +36,7 @@ _BEYOND = 3
 
 
 def check_folds(model: Any) -> None:
-    """Refuse what is compared by closed forms only."""
+    """Refuse parameters whose machines are compared by closed forms only."""
     if criterion_of(model) != "folds":
         raise DeclarationError(
             f"cv={model.cv!r} is a closed form of the machine without a shape and robust weights; with robust, "

@@ -31,11 +31,11 @@ class GammaOfNoise(GammaSearch):
     reachable: Any = None
 
     def rows(self) -> tuple[Row, ...]:
-        """Return how far the fitted values may be from those at the exact root."""
+        """Return the row that bounds the distance of the fitted values from the machine at the exact root."""
         return () if self.row is None else (self.row,)
 
     def facts(self) -> tuple[tuple[str, str], ...]:
-        """Return the bracket of the root, and the noises that some gamma has."""
+        """Return the bracket of the root, and the range of noises that can be reached."""
         low, high = self.gamma_range
         ends = ", ".join(f"{least:.6g} to {most:.6g}" for least, most in np.reshape(self.reachable, (-1, 2)))
         return (("root of gamma", f"between {low:.15g} and {high:.15g}"), ("noise of some gamma", ends))

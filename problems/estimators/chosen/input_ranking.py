@@ -36,7 +36,7 @@ _EQUAL = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InputRanking(Record):
-    """The answer of ``rank_inputs``.
+    """The result of ``rank_inputs``.
 
     Attributes
     ----------

@@ -226,7 +226,7 @@ class Candidates(NamedTuple):
         return self._overall().rows()
 
     def search_facts(self) -> tuple[tuple[str, str], ...]:
-        """Return the range and the effort of the search of the best kernel, and what to do where a gap is not met."""
+        """Return the range and the effort of the search of the best kernel, with advice where a gap is not met."""
         return (*self.best.search.facts(), *self._overall().advice())
 
     def table(self, is_single: bool) -> dict[str, Any]:

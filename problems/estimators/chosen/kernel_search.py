@@ -95,7 +95,7 @@ _ENDS = (float(np.log(1e-11)), float(np.log(10.0)))
 
 
 def check_slopes(kernels: Sequence[Kernel], X: Any) -> None:
-    """Refuse a search by slopes where there are none."""
+    """Refuse a gradient search on points or kernels that it cannot use."""
     if is_device_array(X) or is_sparse(X):
         kind = "a dense numpy array (X.cpu().numpy(), X.get())" if is_device_array(X) else "dense (X.toarray())"
         raise DeclarationError(f"search='gradient' needs points whose columns it can weigh: X must be {kind}")
@@ -230,7 +230,7 @@ class Descent:
         return np.array([name.rpartition("__")[2].partition("[")[0] == "sigma" for name in self.names])
 
     def settle(self, most: int, small: float = _SETTLED) -> Self:
-        """Go on by at most so many kernels, until two steps in a row gain less than ``small``."""
+        """Continue for at most so many kernels, until two steps in a row gain less than ``small``."""
         from scipy.optimize import minimize
 
         start, first, limit, values = self._z, self._at_end, self.tried + most, list[float]()

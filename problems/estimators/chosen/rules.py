@@ -32,7 +32,7 @@ def criterion_of(model: Any) -> str:
 
 
 def widths_of(model: Any) -> Widths | None:
-    """Return what a search by slopes may do with a shared width, None: no more than refine it."""
+    """Return how a gradient search treats a shared width; None: it only refines it."""
     if model.widths is not None or not is_families(model.kernels):
         return model.widths  # type: ignore[no-any-return]
     return "auto" if criterion_of(model) in OF_SPECTRUM else "shared"
@@ -68,7 +68,7 @@ def check_rules(model: Any) -> None:
 
 
 def _check_reach(model: Any) -> None:
-    """Refuse a reach that is none, not used or not given."""
+    """Refuse a reach that is invalid, unused or missing."""
     by_blocks = isinstance(model.cv, str) and model.cv == "blocks"
     if model.reach is not None:
         whole_number(model.reach, "reach", 0)
@@ -84,7 +84,7 @@ def _check_reach(model: Any) -> None:
 
 
 def _check_noise(model: Any, criterion: str) -> None:
-    """Refuse a noise without the rule that uses it, and what that rule does not choose."""
+    """Refuse a noise without ``cv="noise"``, and parameters that this rule does not choose."""
     noise = getattr(model, "noise", None)
     if criterion != "noise":
         if noise is not None:
@@ -102,7 +102,7 @@ def _check_noise(model: Any, criterion: str) -> None:
 
 
 def check_groups(model: Any, groups: Any, n: int) -> Any:
-    """Return the labels of groups, one per row; refused where the rule of ``cv`` has no use for them, or needs them."""
+    """Return the labels of groups, one per row; refuse unused labels, and missing ones that ``cv`` needs."""
     cv = model.cv
     if groups is None:
         if isinstance(cv, str) and cv == "groups":
@@ -122,7 +122,7 @@ def check_groups(model: Any, groups: Any, n: int) -> Any:
 
 
 def blocks_of(model: Any, X: Any, groups: Any) -> tuple[LeftOutBlocks | None, str]:
-    """Return which rows a search leaves out together, in words too; None for other criteria. Sets ``reach_``."""
+    """Return which rows a search leaves out together, and a description; None for other criteria. Set ``reach_``."""
     if criterion_of(model) != "blocks":
         return None, ""
     refuse_device(X)

@@ -87,7 +87,7 @@ class LeftOutLosses:
 
 
 def prefer_simplest(judged: Sequence[EvaluatedKernel], task: Task) -> tuple[EvaluatedKernel, tuple[str, str] | None]:
-    """Return the simplest of the judged kernels within a standard error of the best one, and what is said of it.
+    """Return the simplest of the judged kernels within a standard error of the best one, and a fact about it.
 
     For one output by the squares of left-out rows; otherwise the best one is returned.
     """

@@ -154,7 +154,7 @@ class StoredStack(NamedTuple):
         ), facts
 
     def prove(self) -> "Proof":
-        """Bound it in ball arithmetic."""
+        """Bound the answer in ball arithmetic."""
         proofs = [member.prove() for member in self.members]
         reason = next((proof.reason for proof in proofs if proof.reason), "")
         return replace(proofs[0], value=self._weigh([proof.accuracy for proof in proofs]), reason=reason)

@@ -133,7 +133,7 @@ class _MachineEstimator(BaseEstimator):
         save(self, path)
 
     def _check_loaded(self) -> None:
-        """Refuse machines of other columns than the estimator states, read from a file."""
+        """Refuse machines from a file whose columns are not the estimator's."""
         check_is_fitted(self)
         if any(e.substrate.X.shape[1] != self.n_features_in_ for r in self.results_ for e in r.expansions):
             raise DataError("its machines have other columns than it states")

@@ -77,8 +77,8 @@ class LSSVMIntervals(Intervals):
     methods: ClassVar[tuple[str, ...]] = ("auto", "conformal", "jackknife+", "nested", "adaptive", "split")
 
     def left_out_method(self) -> str:
-        """Return full conformal intervals where rows have one weight and k(x, x) is known, jackknife+ otherwise; where
-        there are no closed forms, there are calibration rows only.
+        """Return full conformal intervals where rows have one weight and k(x, x) is known, otherwise jackknife+;
+        without closed forms, only calibration rows remain.
         """
         if not has_closed_forms(self.estimator):
             return "split"
@@ -130,7 +130,7 @@ class LSSVMIntervals(Intervals):
         return machines
 
     def changes(self, X: Any, rows: Any) -> Array:
-        """Return what every row of the fit changes at every new row: f less f without it."""
+        """Return the influence of every training row on every new row: f less f without the training row."""
         machines, points = self.machines(rows), self.estimator._new_points(X)
         return self._joined([machine.lines(points) * machine.residuals[None, :] for machine in machines])
 
@@ -146,7 +146,7 @@ class LSSVMIntervals(Intervals):
         return fitted, self._joined([namespace_of(p).sqrt(variance) for variance in variances])
 
     def _joined(self, columns: list[Array]) -> Array:
-        """Return what was computed for every output, as predictions are shaped."""
+        """Return the results of all outputs in the shape of predictions."""
         joined: Array = (
             columns[0] if self.estimator._outputs() == () else namespace_of(columns[0]).stack(columns, axis=1)
         )
@@ -192,11 +192,11 @@ class LSSVMIntervals(Intervals):
         return f"at least {needed} rows are needed, and there are {n}" if n < needed else None
 
     def repeated(self) -> Any:
-        """Return the estimator that the folds fit: the search that chose kernel and gamma, where another one did."""
+        """Return the estimator that the folds fit: if a search chose kernel and gamma, that search."""
         return getattr(self.estimator, "_chosen_by", self.estimator)
 
     def make_nested(self) -> None:
-        """Fit without each fold of the rows, and keep machines and errors; nothing where they are there."""
+        """Fit without each fold of the rows, and keep machines and errors; do nothing if they exist."""
         model = self.estimator
         if hasattr(model, "nested_machines_"):
             return
@@ -323,7 +323,7 @@ class LSSVMIntervals(Intervals):
         return take_rows(model._new_points(matrix), model.support_)
 
     def chosen_on_rows(self) -> tuple[str, ...]:
-        """Name what was chosen or computed from the training rows; a new row has the weight of the others."""
+        """Return what was chosen or computed from the training rows; a new row has the weight of the others."""
         model = self.estimator
         reasons = [] if model._chooses is None else [f"{model._chooses} was chosen on these rows"]
         if getattr(model, "kernels", None) or getattr(model, "search", None):
@@ -466,7 +466,7 @@ def confidence_band(
     bias_corrected: bool = True,
     rows: Any = None,
 ) -> Array:
-    r"""Compute a confidence band of the mean: where the function is that the targets scatter about.
+    r"""Compute a confidence band of the mean, the function about which the targets scatter.
 
     :meth:`predict_interval` is about a new target, and wider by the noise. The machine is taken as a linear smoother
     with kernel and gamma fixed in advance, the noise as normal (:mod:`substrate.uncertainty.bands`); a choice of gamma

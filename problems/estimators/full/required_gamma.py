@@ -21,7 +21,7 @@ _FORMULA = "(lambda_2 / lambda_1 - 1) ||e||, over the bracket of the root"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RequiredGamma(Record):
-    """The answer of ``gamma_for``.
+    """The result of ``gamma_for``.
 
     Attributes
     ----------

@@ -33,7 +33,7 @@ _SETTLED = 1e-4
 
 
 class WeightedFit(NamedTuple):
-    """A fit with some weights: what it is, its accuracy, coefficients and bias, and the errors of the rows."""
+    """A fit with some weights: the fit itself, its accuracy, coefficients and bias, and the errors of the rows."""
 
     fit: Any
     row: Row
@@ -115,7 +115,7 @@ def reweigh_rows(robust: Robust, refit: Callable[[Array], WeightedFit], weights:
 
 
 def check_history(model: Any, n: int) -> None:
-    """Refuse robust weights of other than n rows, thresholds or a history that no fit leaves."""
+    """Refuse robust weights, thresholds or a history that cannot result from a fit to n rows."""
     v = getattr(model, "weights_", None)
     if v is None:
         return

@@ -188,7 +188,7 @@ class LSSVMModel(LeavesOut):
         return express_further(self.estimator, x, outputs) if hasattr(self.estimator, "shape_points_") else outputs
 
     def refuse_shape(self, name: str) -> None:
-        """Refuse what is known of a machine that is the solution of one linear system, of one that is not."""
+        """Refuse closed forms of one linear system for a machine with a shape, which is not its solution."""
         refuse_closed_form(self.estimator, name, "shape_points_")
 
     def read_constants(self, n: int) -> Array | None:
@@ -257,7 +257,7 @@ class LSSVMModel(LeavesOut):
         model._keep_expansion(X, rows, kernel, alpha, float(bias[0]) if one_output else on_device_of(X, bias))
 
     def check_loaded(self) -> None:
-        """Refuse a diagonal of the system, robust weights, constants and a shape that no fit leaves."""
+        """Refuse a diagonal of the system, robust weights, constants and a shape that cannot result from a fit."""
         super().check_loaded()
         model = self.estimator
         ridge, alpha = model.ridge_, model.support_values_
@@ -313,7 +313,7 @@ class LSSVMModel(LeavesOut):
         return tuple(machines[column] for column in range(alpha.shape[1]))
 
     def groups(self) -> "Iterator[tuple[Any, Array, Border]]":
-        """Yield columns, diagonal and border of the machines that share these, and so an inverse."""
+        """Yield columns, diagonal and border for each group of machines that share a system, and so an inverse."""
         alpha, ridge, _ = self.to_columns()
         border, shared = self.training_border(), dict[bytes, list[int]]()
         for k in range(alpha.shape[1]):

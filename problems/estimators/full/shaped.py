@@ -56,7 +56,7 @@ def has_closed_forms(model: Any) -> bool:
 
 
 def refuse_closed_form(model: Any, what: str, *marks: str) -> None:
-    """Refuse what is a closed form of the plain machine, for a fit that has one of the attributes ``marks``."""
+    """Refuse a closed form of the plain machine, for a fit that has one of the attributes ``marks``."""
     marks = marks or ("shape_points_", "weights_", "constants_")
     if any(hasattr(model, mark) for mark in marks) and not hasattr(model, "shape_points_"):
         raise DeclarationError(
@@ -171,7 +171,7 @@ def fit_with_shape(
 
 
 def refuse_machine(model: Any, X: Any, Y: Array, kernel: Kernel) -> None:
-    """Refuse data and kernels that a machine with a shape does not have."""
+    """Refuse data and kernels that a machine with a shape does not support."""
     if Y.shape[1] > 1:
         raise DataError(f"a shape is of one output, received {Y.shape[1]}; fit one estimator for each")
     if is_device_array(X):
@@ -249,7 +249,7 @@ def recall_shaped(model: Any, X: Any, Y: Array, weights: Array, gamma: float) ->
 
 
 def check_shape(model: Any) -> None:
-    """Refuse the further terms of a shape that no fit leaves."""
+    """Refuse further terms of a shape that cannot result from a fit."""
     if not hasattr(model, "shape_points_"):
         return
     m, d = model.shape_points_.shape

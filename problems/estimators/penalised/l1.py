@@ -150,7 +150,7 @@ class L1Machine:
         return self.ridge > 0.0 and np.isinf(self.columns.negative)
 
     def _how(self) -> dict[str, Any]:
-        """Return what solver and conditions know of the machine in addition to its columns."""
+        """Return the arguments of the solver and of the conditions other than the columns."""
         return {"weights": self._unequal(), "energy": self.columns.energy, "zero_sum": self.columns.whole}
 
     def _unequal(self) -> Array | None:
@@ -242,7 +242,7 @@ class L1Model(Model):
         return np.searchsorted(given.numbers, model.basis_indices_)
 
     def column_names(self, numbers: Any) -> Any:
-        """Return the numbers that ``support_`` has of the columns."""
+        """Return the numbers of the columns as ``support_`` has them."""
         model = self.estimator
         if model.basis is None:
             return numbers

@@ -131,7 +131,7 @@ def _columns(a: Array, count: int) -> list[Array]:
 
 
 def keeps_all(kernel: Componentwise, points: Any, coordinates: ComponentCoordinates, balanced: bool) -> bool:
-    """Return whether there are no directions of the components beyond those that the cut-off keeps.
+    """Return whether the cut-off keeps all directions of the components.
 
     ``balanced`` is whether coefficients of the points sum to zero.
     """
@@ -205,7 +205,7 @@ class FittedVariation:
         return keeps_all(self.kernel, Z, self.coordinates, self.coordinates.bias and self.points is None)
 
     def _is_constant(self) -> bool:
-        """Return whether all rows are equal where the components look, so that the bias is all there is.
+        """Return whether all rows are equal in the columns of the components, so that only the bias remains.
 
         Kernel values that are equal as computed may differ by less than their rounding, which decides nothing.
         """
@@ -221,7 +221,7 @@ class FittedVariation:
         return float(np.abs(self.fitted - mean).max()) + rounding
 
     def _turn_of_directions(self) -> float:
-        """Return how far rounding of kernel values turns the directions of a component, for the one that it turns most.
+        """Bound how far rounding of kernel values turns the directions of a component, the largest over the components.
 
         It is first order: radii of the centred values over the smallest eigenvalue that is kept, with room for four.
         On a basis the directions belong to the features as computed, and none is turned.

@@ -162,7 +162,7 @@ class ColumnModel(Model):
         return StoredFit(machines, lambda: ((), (("kernel", repr(self.estimator.kernel_)),)))
 
     def recall_machine(self, stored: StoredColumns) -> StoredMachine:
-        """Return what one machine solves: least squares on its columns, which have the nonzero coefficients."""
+        """Return one machine as stored: least squares on its columns, which have the nonzero coefficients."""
         return stored
 
     def stored_columns(self, X: Any, Y: Array) -> Iterator[StoredColumns]:

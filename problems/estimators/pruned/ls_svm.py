@@ -195,7 +195,7 @@ class PrunedModel(HeldModel):
         return super().training_rows(X, y, sample_weight)
 
     def check_loaded(self) -> None:
-        """Refuse a path that no fit leaves."""
+        """Refuse a path that cannot result from a fit."""
         model = self.estimator
         super().check_loaded()
         path = model.pruning_path_
@@ -288,14 +288,14 @@ class PrunedEstimator(HoldsMachine):
         return self
 
     def leave_one_out(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> LeftOut:
-        """Return outputs, residuals and criteria of the rows left, each left out, as :class:`LSSVMRegressor` does."""
+        """Return outputs, residuals and criteria of the kept rows, each left out, as :class:`LSSVMRegressor` does."""
         check_is_fitted(self)
         left_out: LeftOut = self.machine_.leave_one_out(self._rows_left(X))
         certificate = left_out.certificate.extended(record=(("conditional on", "the rows that were kept"),))
         return replace(left_out, certificate=certificate)
 
     def left_out_importance(self, X: Any = None, y: Any = None, *further: Any, **how: Any) -> LeftOutImportance:
-        """Return what every input is worth, as :class:`LSSVMRegressor` does, by the rows left."""
+        """Return the importance of every input on the rows left, as :class:`LSSVMRegressor` does."""
         check_is_fitted(self)
         importance: LeftOutImportance = self.machine_.left_out_importance(self._rows_left(X), None, *further, **how)
         return importance

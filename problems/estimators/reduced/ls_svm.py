@@ -102,7 +102,7 @@ class StoredReduced:
 
 
 def kept_vectors(K: Array, coefficients: Array) -> Any:
-    """Return the numbers of the vectors of a machine: those that can be told apart, and those that it uses."""
+    """Return the numbers of the vectors of a machine: all that can be told apart, and all that it uses."""
     used = np.flatnonzero(to_numpy(coefficients)[: K.shape[0]].any(axis=1))
     return np.union1d(independent_vectors(K), used)
 
@@ -116,7 +116,7 @@ class BasisModel(LeavesOut):
     conditional = CONDITIONAL
 
     def refuse_combinations(self) -> None:
-        """Refuse parameters that a machine on a basis does not have, before any work."""
+        """Refuse parameters that a machine on a basis does not support, before any work."""
         model = self.estimator
         if model.solver not in ("auto", "cholesky"):
             raise DeclarationError(f"with a basis sums are solved, received solver={model.solver!r}; use 'auto'")
@@ -299,7 +299,7 @@ class BasisModel(LeavesOut):
         return replace(fit, bias=on_device_of(fit.bias, bias), coefficients=fit.coefficients[:m, :], factor=factor)
 
     def move(self, model: Any) -> None:
-        """Take the points of a basis that were given to numpy."""
+        """Convert the given points of a basis to numpy."""
         if isinstance(model.basis, Basis):
             model.basis = model.basis.with_params(rule=to_numpy(model.basis.rule))
 
@@ -325,7 +325,7 @@ class BasisModel(LeavesOut):
         return super().evaluate_stream(X)
 
     def refuse_passes(self) -> None:
-        """Raise for a model on a device, which reads no files, with the remedy."""
+        """Refuse rows in passes for a model on a device, which reads no files, with advice."""
         model = self.estimator
         if is_device_array(model.support_values_):
             raise DataError(
@@ -442,7 +442,7 @@ class BasisModel(LeavesOut):
         return matrix
 
     def leverage_factor(self, mass: float) -> LeverageFactor:
-        """Return the factor of the leverages of rows of this weight in all."""
+        """Return the factor of the leverages of rows with this total weight."""
         return LeverageFactor(self.estimator.leverage_factor_, self.estimator.leverage_offset_, mass)
 
     def fitted_gamma(self) -> float:
@@ -535,8 +535,8 @@ class BasisModel(LeavesOut):
         return bool(self.estimator.weighted_)
 
     def trace(self, left_out: LeftOutRows) -> Row:
-        """Return the sum of the leverages of all rows, compared with the degrees of freedom of the fit; refuse rows of
-        another fit, and rows that alone determine a machine.
+        """Return the sum of the leverages of all rows, checked against the degrees of freedom of the fit; refuse rows
+        of another fit, and single rows that determine a machine.
         """
         expected, tolerance = self.estimator.degrees_of_freedom_, 1e-9 + relative_rounding(1e3) * self.estimator.n_rows_
         freedom = float(namespace_of(left_out.leverages).sum(left_out.leverages))
@@ -576,7 +576,7 @@ class BasisModel(LeavesOut):
         )
 
     def check_loaded(self) -> None:
-        """Refuse leverages and robust weights that no fit leaves."""
+        """Refuse leverages and robust weights that cannot result from a fit."""
         super().check_loaded()
         model, n = self.estimator, self.estimator.n_rows_
         if isinstance(n, bool) or not isinstance(n, int) or n < 2:

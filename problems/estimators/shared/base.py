@@ -232,7 +232,7 @@ class KernelEstimator(BaseEstimator):
         return np.asarray(shares / (float(shares.sum()) or 1.0))
 
     def _further_attributes(self) -> dict[str, Any]:
-        """Return what else a file holds of a fit, found after it."""
+        """Return further attributes for a file, which were computed after the fit."""
         return {}
 
     def _check_loaded(self) -> None:
@@ -279,7 +279,7 @@ class KernelEstimator(BaseEstimator):
         numeric: bool,
         multi_output: bool = False,
     ) -> tuple[Any, Any, Array]:
-        """Return rows, targets (numbers, or labels of any kind) and weights, with scikit-learn's checks and more."""
+        """Return rows, targets (numbers, or labels of any kind) and weights, after scikit-learn's checks and more."""
         if is_device_array(X):
             self._refuse_device()
             return checked_on_device(self, X, y, sample_weight, numeric=numeric, multi_output=multi_output)
@@ -361,7 +361,7 @@ class KernelEstimator(BaseEstimator):
         return WeightedRows(X=kept, y=take_rows(y, rows), weights=take_rows(weights, rows), numbers=rows)
 
     def _refuse_device(self) -> None:
-        """Raise for arrays that are not numpy's, with the remedy."""
+        """Refuse arrays of other libraries than numpy, with advice."""
         if not self._on_devices:
             raise DataError(
                 f"{type(self).__name__} works on numpy arrays; take X and y to numpy first (X.cpu().numpy() for torch, "
@@ -401,7 +401,7 @@ class KernelEstimator(BaseEstimator):
         return self._evaluate(self._new_points(X))
 
     def _new_points(self, X: Any) -> Any:
-        """Return rows to predict, checked and as the machine takes them; they are where the model is."""
+        """Return rows to predict, checked, in the form that the machine takes, on the model's device."""
         return self._check_rows(X)
 
     def _check_rows(self, X: Any) -> Any:

@@ -100,7 +100,7 @@ def probabilities(maps: list[Map], scores: Array, decided: Any) -> Array:
 
 
 def _contents(X: Any) -> list[Any]:
-    """Return the contents of each row, to be compared and sorted."""
+    """Return the contents of each row in a form that can be compared and sorted."""
     if is_sparse(X):
         rows = X.tocsr().sorted_indices()
         cut = list(zip(rows.indptr[:-1], rows.indptr[1:], strict=True))

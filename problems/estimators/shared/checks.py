@@ -38,7 +38,7 @@ __all__ = [
 
 
 def refuse_streams(estimator: Any, X: Any, y: Any = None) -> None:
-    """Refuse rows that are read in passes, where a machine takes arrays only."""
+    """Refuse rows that are read in passes if a machine takes arrays only."""
     if streams(X, y):
         kind = "Classifier" if estimator._labels else "Regressor"
         raise DataError(
@@ -54,7 +54,7 @@ Meanwhile = Callable[[Any, Any], Callable[[], None] | None]
 
 @contextmanager
 def explain_missing(estimator: Any) -> Iterator[None]:
-    """Say, where scikit-learn refuses missing cells of X, by which rule they can be filled in."""
+    """Add to scikit-learn's refusal of missing cells in X a rule by which they can be filled in."""
     try:
         yield
     except ValueError as error:
@@ -67,7 +67,7 @@ def explain_missing(estimator: Any) -> Iterator[None]:
 
 
 def _missing_advice(estimator: Any) -> str:
-    """Return by which rule missing cells can be filled in."""
+    """Return a sentence with the rules by which missing cells can be filled in."""
     table = "TabularClassifier" if estimator._labels else "TabularRegressor"
     return (
         "put a rule before it, make_pipeline(SimpleImputer(strategy='median'), ...); "
@@ -76,7 +76,7 @@ def _missing_advice(estimator: Any) -> str:
 
 
 def check_home(estimator: Any, home: Any, X: Any, name: str = "X") -> None:
-    """Refuse rows that are not where the fitted model is; arrays are not moved between libraries silently."""
+    """Refuse rows of another library or device than the fitted model; arrays are not moved silently."""
     home_of_model, home_of_X = where_it_lives(home), where_it_lives(X)
     if home_of_model != home_of_X:
         advice = f"{name}.cpu().numpy(), {name}.get()"
@@ -147,7 +147,7 @@ _SPREAD_CELLS = 2**18
 
 
 def warn_if_unscaled(model: Any, X: Any, columns: tuple[int, ...], kernel: Kernel) -> None:
-    """Warn where the given columns of X, whose distances the kernel compares, have scales far apart."""
+    """Warn if the given columns of X, whose distances the kernel compares, have very different scales."""
     # Both spreads must differ: a pixel that is almost always dark has a small deviation but the range of all
     # others, a single outlier a large range but an ordinary deviation. Ranges are the cheaper ones.
     if len(columns) < 2:

@@ -54,14 +54,14 @@ class Guarantee:
 
 
 def check_method(method: Any, methods: tuple[str, ...]) -> str:
-    """Return the name of a method, or an error that lists those there are."""
+    """Return the name of a method; an unknown name raises an error that lists the methods."""
     if not isinstance(method, str) or method not in methods:
         raise DeclarationError(f"method must be one of {', '.join(methods)}, received {method!r}")
     return method
 
 
 def guarantee_of(method: str, coverage: Any, outputs: int, broken: tuple[str, ...]) -> Guarantee:
-    """Return the guarantee of a method; ``broken`` is what a machine did with its training rows."""
+    """Return the guarantee of a method; ``broken`` says what the machine did that invalidates it."""
     level = exact_level(coverage)
     level_given = float(level)
     each = ("each output is asked for on its own",) if outputs > 1 else ()

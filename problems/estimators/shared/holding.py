@@ -57,11 +57,11 @@ class HoldsMachine(KernelEstimator):
         return self.training_rows_[self.machine_.support_]
 
     def _machine_types(self) -> tuple[type[Any], ...]:
-        """Return what the machine can be."""
+        """Return the classes that the machine can have."""
         return (self._plain_type,)
 
     def _stated(self) -> dict[str, Any]:
-        """Return the parameters of the machine by what the fitted estimator states."""
+        """Return the parameters of the machine, from the fitted estimator."""
         raise NotImplementedError
 
     def _coefficients(self) -> Array:

@@ -177,7 +177,7 @@ def importance_of(
 def _certify(
     predict: Callable[[Any, Any], Array], X: Any, outputs: Array, targets: Array, rests_on: tuple[Row, ...]
 ) -> Certificate:
-    """Check unchanged rows by the formula for changed ones: rounding that would spoil the others is seen here."""
+    """Check the formula for changed rows on unchanged ones, where rounding that would spoil it becomes visible."""
     worst, n = 0.0, int(X.shape[0])
     scales = np.array([tolerance.scale for tolerance in tolerances_of(targets, np.ones(n))])
     for block in blocks_beside(X, n, n):
@@ -199,7 +199,7 @@ def _certify(
 
 
 def _read_groups(groups: Any, n_features: int) -> list[list[int]]:
-    """Return the columns of every input, or refuse what is no list of columns."""
+    """Return the columns of every input; refuse anything but lists of columns."""
     if groups is None:
         return [[column] for column in range(n_features)]
     inputs = [[whole_number(column, "a column of groups", 0) for column in columns] for columns in groups]

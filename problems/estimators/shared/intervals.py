@@ -37,7 +37,7 @@ class Intervals:
         return "split"
 
     def check(self, coverage: float, method: str) -> str:
-        """Return the method to use; refuse an unknown one, a coverage that is none, and a model that is not fitted."""
+        """Return the method to use; refuse an unknown method, an invalid coverage, and a model that is not fitted."""
         check_method(method, self.methods)
         exact_level(coverage)
         check_is_fitted(self.estimator)
@@ -68,7 +68,7 @@ class Intervals:
         return namespace_of(fitted).stack(ends, axis=1)  # type: ignore[no-any-return]
 
     def check_loaded(self) -> None:
-        """Refuse scores that no calibration leaves."""
+        """Refuse scores that cannot result from a calibration."""
         model = self.estimator
         scores = getattr(model, "calibration_scores_", None)
         if scores is not None and (

@@ -144,8 +144,8 @@ class LeavesOut(Model):
 
     @abstractmethod
     def leave_rows_out(self, X: Any, y: Any = None, sample_weight: Any = None, is_checked: bool = True) -> RowsLeftOut:
-        """Leave every row of the fit out, of rows that are given again where the model does not keep them; without
-        the check by a refit unless it is asked for.
+        """Leave every row of the fit out. Rows are given again where the model does not keep them; a refit checks the
+        result if ``is_checked``.
         """
 
     def left_out_machines(self, rows: Any) -> Sequence[LeftOutMachines]:
@@ -254,7 +254,8 @@ def left_out_importance(
     groups: Any = None,
     sample_weight: Any = None,
 ) -> "LeftOutImportance":
-    """Return what every input is worth: the loss of left-out predictions when its values are permuted, without a refit.
+    """Return the importance of every input: the loss of left-out predictions when its values are permuted, without a
+    refit.
 
     Each row is predicted by the machine fitted without it, once unchanged and once with the input of another row.
     Of N rows every input and repetition costs two kernel matrices, after one inverse for all of them.

@@ -50,8 +50,8 @@ class Model:
         """Return what the model stores, on the data of the fit, which are checked as the fit checks them."""
 
     def own_kernel(self, given: Any = None) -> Kernel:
-        """Return the kernel of the machine, made of the one that was given, a parameter or a candidate of a search: on
-        the columns that are not linear.
+        """Return the kernel of the machine, made from the parameter or a candidate of a search, on the columns that are
+        not linear.
         """
         model, kernel = self.estimator, as_kernel(self.estimator.kernel if given is None else given)
         if not np.size(getattr(model, "linear_columns", ())):
@@ -141,7 +141,7 @@ class Model:
         return self.estimator.linear_bias_ if hasattr(self.estimator, "linear_center_") else self.estimator.bias_
 
     def keep_linear(self, slopes: Array | None, center: Array, bias: Array, one_output: bool, like: Any) -> Array:
-        """Keep the coefficients, one column per output, and the bias at the center; return that where z is zero."""
+        """Keep the coefficients, one column per output, and the bias at the center; return the bias at z = 0."""
         model = self.estimator
         model.linear_columns_ = np.array(self.linear_numbers(), dtype=np.intp)
         if slopes is None:
@@ -154,7 +154,8 @@ class Model:
         return np.asarray(at_center - center @ slopes)
 
     def keep_errors(self, deviations: Array | None, scale: Array, one_output: bool) -> None:
-        """Keep the standard errors: deviations for noise of size one, a column or one per output, times that size."""
+        """Keep the standard errors: deviations for unit noise, one column or one per output, times the size of the
+        noise."""
         deviations = np.zeros((0, scale.size)) if deviations is None else deviations
         is_known = np.isfinite(deviations)  # what is unknown is so too where no noise is seen
         errors = np.where(is_known, np.where(is_known, deviations, 0.0) * scale, np.inf)
@@ -257,7 +258,7 @@ class Model:
         return values
 
     def move(self, model: Any) -> None:
-        """Take to numpy what else ``model``, a copy in numpy of the estimator, holds."""
+        """Convert the further attributes of ``model``, a copy of the estimator in numpy, to numpy."""
 
     def check_loaded(self) -> None:
         """Refuse inconsistent attributes of a fitted model read from a file."""

@@ -66,7 +66,7 @@ class Calibration:
     leaves_rows_out: ClassVar[bool] = False
 
     def keeps_rows(self) -> bool:
-        """Return whether rows are needed that the model does not hold; a reference to them is kept, no copy."""
+        """Return whether rows are needed that the model does not hold; the fit keeps a reference to them, no copy."""
         return self.estimator.calibration is not None
 
     def score_left_out(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
@@ -87,7 +87,7 @@ class Calibration:
         return clone(self.estimator).set_params(calibration=None)
 
     def less_strange(self, X: Any, rows: Any) -> tuple[Any, int]:
-        """Return how many rows conform better than each new row with each label, and of how many."""
+        """Return how many calibration rows conform better than each new row with each label, and the number of rows."""
         scores, calibration_scores = to_numpy(self.estimator.decision_function(X)), self.scores(rows)
         return less_strange(calibration_scores.nonconformity, scores), calibration_scores.n_rows
 
@@ -97,7 +97,7 @@ class Calibration:
         self.estimator._kept_calibration = _Held()
 
     def move(self, model: Any) -> None:
-        """Give ``model``, a copy in numpy of the estimator, what is held of the calibration."""
+        """Copy the stored calibration to ``model``, a copy of the estimator in numpy."""
         model._kept_calibration, state = _Held(), self.state()
         model._kept_calibration.scores = state.scores
         if state.rows is not None:
@@ -111,7 +111,7 @@ class Calibration:
         return calibration
 
     def state(self) -> _Held:
-        """Return what is held of the calibration."""
+        """Return the stored calibration."""
         model = self.estimator
         if not hasattr(model, "_kept_calibration"):
             model._kept_calibration = _Held()
@@ -157,7 +157,7 @@ class Calibration:
         return Guarantee(f"conformity to {how}", float(exact_level(coverage)), None, (stable,))
 
     def check_loaded(self) -> None:
-        """Refuse scores that no calibration leaves."""
+        """Refuse scores that cannot result from a calibration."""
         scores = self.state().scores
         if scores is None:
             return
