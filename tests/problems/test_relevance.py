@@ -20,6 +20,7 @@ Y = np.sin(X[:, 0]) + X[:, 1]
     [pytest.param(n, marks=pytest.mark.slow) if "Fused" in n or "L1" in n else n for n in sorted(problems.ESTIMATORS)],
 )
 @pytest.mark.some_cases(1)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # of rows that are drawn to validate
 def test_every_estimator_says_why_it_has_no_relevances(name):
     model = getattr(problems, name)(kernel=Componentwise(RBF()))
     with pytest.raises(NotFittedError):

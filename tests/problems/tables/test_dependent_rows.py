@@ -127,8 +127,8 @@ def test_the_command_line_keeps_how_rows_were_divided(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "15 held out to judge the model (the last in time, by day); earlier rows predict later ones" in printed
     assert "by cross-validation error" in printed
-    preparation = load(model).preparation_
-    assert (preparation.in_time, preparation.group) == (True, "site")
+    loaded = load(model)
+    assert (loaded.time, loaded.group) == ("day", "site")
     assert main(["predict", str(model), str(path), "--coverage", "0.9", "--out", str(tmp_path / "p.csv")]) == 0
     assert "rows depend on those before them in time" in capsys.readouterr().err
 
