@@ -282,7 +282,7 @@ def available_memory() -> float:
 
 @contextmanager
 def memory_limit(n_bytes: float) -> Iterator[None]:
-    """Override, inside a ``with`` block, what :func:`check_memory` takes for available (``inf`` lifts it)."""
+    """Override, inside a ``with`` block, the memory that :func:`check_memory` assumes available (``inf``: no limit)."""
     token = _memory_limit.set(n_bytes)
     try:
         yield
@@ -558,7 +558,7 @@ def device_vector(y: Any, name: str, *, n: int, multiple: bool = False) -> Any:
 
 
 def device_numbers(values: Any, name: str, ndim: tuple[int, ...]) -> Any:
-    """Return real numbers in double precision; they may be NaN or infinite, which only the device knows."""
+    """Return real numbers in double precision; they may be NaN or infinite, since only the device could check."""
     xp = namespace_of(values)
     if getattr(values, "requires_grad", False):
         raise DataError(f"{name} requires a gradient, and no fit or prediction carries one; pass {name}.detach()")

@@ -325,7 +325,7 @@ def bound_rows(machine: RowMachine, point: Point, g: Array, enough: float = 0.0)
 
 
 def _make_feasible(losses: RowLoss, Z: Any, g: Array) -> Any:
-    """Return slopes within their limits with Z'g = 0: rows with room take what is left of the sums.
+    """Return slopes within their limits with Z'g = 0: rows with room take the remainder of the sums.
 
     None where no rows have room for it. Rows at a limit do not move.
     """
@@ -367,7 +367,7 @@ def _spanning_rows(Z: Any, sizes: Array) -> NDArray[np.intp]:
 
 
 class _Confined(NamedTuple):
-    """What the gap alone says of the optimum.
+    """The consequences of the gap alone for the optimum.
 
     ``moduli`` are the curvatures of rows that are curved wherever the optimum may be, zero elsewhere; ``radii`` bound
     the distance of every single value, infinite where nothing does.
@@ -378,7 +378,7 @@ class _Confined(NamedTuple):
 
     @classmethod
     def of(cls, losses: RowLoss, f: Any, g: Array, apart: Array, gap: float) -> "_Confined":
-        """Read it off the losses."""
+        """Return the consequences for these losses."""
         reach = losses.reach(g, gap)
         moduli = losses.bound_modulus(np.asarray(f.midpoint), g, reach + apart)
         curved = moduli > 0.0
@@ -406,7 +406,7 @@ def _bound_values(
     gap: float,
     enough: float,
 ) -> tuple[float, str]:
-    """Bound the distance of the fitted values, given what the gap says."""
+    """Bound the distance of the fitted values, given the consequences of the gap."""
     v, (n, k) = machine.weights, Z.midpoint.shape
     curved = confined.moduli > 0.0
     shares = v[curved] / float(v.sum()) / confined.moduli[curved]

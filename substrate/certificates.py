@@ -2,13 +2,13 @@ r"""Certificates: reports of recomputed residuals, attached to every fit and eve
 
 A report does not depend on models: ingredients provide the rows, it prints them.
 
-A row has a residual, the scale it is measured against, and a verdict. It passes when
+A row has a residual, the scale it is measured against, and a result. It passes when
 
 .. math:: |\text{value}| \le \text{tolerance} \times \text{scale},
 
-both recomputed from data and solution. Tolerances follow LAPACK: a modest multiple of the unit
-roundoff times the dimension, against a scale built from norms of the quantities that were added up, so
-that the verdict changes neither when y is multiplied by 1e12 nor when it is divided by it.
+both recomputed from data and solution. Tolerances follow LAPACK: a modest multiple of the unit roundoff times the
+dimension, against a scale built from norms of the quantities that were added up, so that the result changes neither
+when y is multiplied by 1e12 nor when it is divided by it.
 
 The accuracy row bounds the answer: the distance of the fitted values from the exact optimum. With sample weights v,
 :math:`\|z\|_v^2 = \sum_i v_i z_i^2`, fitted values f as ``predict`` returns them and :math:`f^\star` the fitted values
@@ -126,9 +126,9 @@ class Accuracy(Row):
     """A row named ``"accuracy"``: ``value`` bounds the distance of the fitted values from the exact optimum.
 
     It is in units of y, whose spread is ``spread``; ``scale`` is the spread, or whatever makes the tolerance as large
-    as the rounding of y if that is larger. ``about`` names what is bounded. ``outputs`` holds the row of every output
-    where there are several: ``value``, ``scale`` and ``spread`` then belong to the output with the largest bound, in
-    its own units, and the row passes if the rows of all outputs pass.
+    as the rounding of y if that is larger. ``about`` names what is bounded. with several outputs, ``outputs`` holds the
+    row of each: ``value``, ``scale`` and ``spread`` then belong to the output with the largest bound, in its own units,
+    and the row passes if the rows of all outputs pass.
     """
 
     spread: float = 0.0
@@ -289,7 +289,7 @@ class Tolerance(NamedTuple):
 
     @classmethod
     def of(cls, y: Array, weights: Array, share: float = ACCURATE) -> "Tolerance":
-        """Return what is permitted for the targets of a user and the weights of their rows."""
+        """Return the permitted error for the targets of a user and the weights of their rows."""
         return cls(share, *spread_of(y, weights))
 
     @classmethod
@@ -304,7 +304,7 @@ class Tolerance(NamedTuple):
     def of_sums(
         cls, count: int, mass: float, shift: float, squares: float, largest: float, unit: float, share: float
     ) -> "Tolerance":
-        r"""Return what is permitted where the rows of y are not kept, from sums about any centre of them.
+        r"""Return the permitted error if the rows of y are not kept, from sums about any centre of them.
 
         With the sum s of :math:`v_i z_i` and q of :math:`v_i z_i^2`, :math:`z = (y - c) / \text{unit}`, the spread is
         the root of :math:`q/m - (s/m)^2`, m the sum of all weights. Where the weighted mean is far from c the
@@ -329,7 +329,7 @@ class Tolerance(NamedTuple):
 
     @property
     def scale(self) -> float:
-        """The spread, or what makes the share of it as large as the rounding of y where that is more."""
+        """The spread, or the number whose share is as large as the rounding of y if that is larger."""
         return scale_of(self.spread, self.rounding, self.share)
 
     @property
@@ -350,7 +350,7 @@ class Tolerance(NamedTuple):
 
 
 def tolerances_of(Y: Array, weights: Array, share: float = ACCURATE) -> tuple[Tolerance, ...]:
-    """Return what is permitted for every output, one column of the user's targets each, on the host."""
+    """Return the permitted errors of all outputs, for the user's targets with one column per output, on the host."""
     return tuple(Tolerance.of(np.ascontiguousarray(column), weights, share) for column in Y.T)
 
 
@@ -370,8 +370,8 @@ _HEADINGS = ("check", "residual", "scale", "relative", "tolerance", "pass")
 class Certificate:
     """A frozen report: rows that pass or fail, and a record of how the solution was obtained.
 
-    ``print(certificate)`` shows the table, ``certificate.holds`` is the verdict, ``certificate["name"]`` is a
-    row. ``record`` lists plain facts (kernel, Gram alterations, solver attempts, refinements) as pairs.
+    ``print(certificate)`` shows the table, ``certificate.holds`` is the result, ``certificate["name"]`` is a row.
+    ``record`` lists plain facts (kernel, Gram alterations, solver attempts, refinements) as pairs.
     """
 
     title: str
@@ -484,7 +484,7 @@ def _each_output(row: Row) -> list[Row]:
 
 
 def warn_unless_holds(certificate: Certificate, reason: str = "") -> None:
-    """Warn of a fit whose certificate fails; ``reason`` is what its solver reported, with what to do.
+    """Warn of a fit whose certificate fails; ``reason`` is its solver's report, with advice.
 
     No other part of a fit speaks of its certificate: what a solver did not reach may still hold.
     """
@@ -503,9 +503,7 @@ def warn_unless_holds(certificate: Certificate, reason: str = "") -> None:
 
 
 def _describe_rejections(certificate: Certificate) -> str:
-    """Return what is known of solvers none of whose points was accepted; empty where one was, or where none was
-    called.
-    """
+    """Describe solvers without an accepted point; empty if a point was accepted or no solver was called."""
     attempts = [fact for name, fact in certificate.record if name == "solver" and "rejected" in fact]
     if not attempts or any("accepted" in fact for fact in attempts):
         return ""

@@ -7,9 +7,9 @@ file, and functions are refused.
 
 Reading trusts nothing. Members are stored and not compressed, so that what they take is bounded by the size of the
 file; the list of members is counted by its size, and the header by its bytes, brackets, commas and colons, before
-either is parsed; sparse matrices and the number of features are counted by what they announce. Arrays of objects cannot
-occur, and every array belongs to one value. JSON is read strictly: no key occurs twice, and integers have at most 64
-bits.
+either is parsed; sparse matrices and the number of features are counted by their announced sizes. Arrays of objects
+cannot occur, and every array belongs to one value. JSON is read strictly: no key occurs twice, and integers have at
+most 64 bits.
 
 Writing goes to a temporary name and is renamed at the end, after the file has been read back: a file is whole or
 absent, and what cannot be loaded is not saved. The same contents give the same bytes. A digest shows whether a file was
@@ -164,7 +164,9 @@ def _parameters(estimator: Any) -> dict[str, Any]:
 
 
 def _fitted(estimator: Any) -> dict[str, Any]:
-    """Return what a fit has set: attributes that end with an underscore, and those that are found after it."""
+    """Return the attributes that a fit has set: names with an underscore at the end, and further ones of the
+    estimator.
+    """
     attributes = {key: value for key, value in vars(estimator).items() if _is_fitted_name(key)}
     further: dict[str, Any] = getattr(estimator, "_further_attributes", dict)()
     return attributes | further
@@ -421,7 +423,7 @@ def _read(stream: IO[bytes], limit: float, estimators: Estimators) -> tuple[Any,
 
 
 def _refuse_beyond(limit: float, needed: float) -> float:
-    """Return what a file needs in memory, unless it is more than is allowed."""
+    """Return the memory that a file needs, or refuse a file that needs more than allowed."""
     if needed > limit:
         raise DataError(
             f"it would take {needed:.0f} bytes of memory, and {limit:.0f} are allowed; give a larger max_bytes if you "
@@ -484,7 +486,7 @@ def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _bytes_announced(tree: Any) -> int:
-    """Return what sparse matrices and numbers of features take before they are seen."""
+    """Return the memory that sparse matrices and numbers of features will take, before they are read."""
     shapes, widths, dense, waiting = [], [0], False, [tree]
     while waiting:
         node = waiting.pop()
@@ -521,7 +523,7 @@ def _read_array(data: bytes, name: str) -> NDArray[Any]:
 
 
 def _short(text: str) -> str:
-    """Return what a message can hold of a text that comes from a file."""
+    """Return as much of a text from a file as a message can hold."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 

@@ -111,7 +111,7 @@ def refuse_negative(values: Array, rounding: float = 0.0) -> None:
 
 
 def _warn_if_degenerate(matrix: Any, X: Any) -> None:
-    """Warn where no two points are told apart by degree: the matrix is the identity, or constant."""
+    """Warn if the matrix is the identity or constant, so that all pairs of points are equally similar."""
     diagonal = to_numpy(diagonal_of(matrix))
     if diagonal.size < 2 or not (diagonal > 0.0).all():
         return
@@ -149,7 +149,7 @@ def _extreme_correlations(matrix: Any, root: Array) -> tuple[float, float]:
 
 
 def _symmetric(matrix: Any, name: str) -> tuple[Any, tuple[str, ...]]:
-    """Return a given matrix without the asymmetry that rounding explains, and what was altered; more is refused."""
+    """Return a given matrix without asymmetry from rounding, and the alteration; refuse larger asymmetry."""
     xp = namespace_of(matrix)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise DataError(f"{name} must be square, received shape {tuple(matrix.shape)}")

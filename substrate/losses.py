@@ -314,7 +314,7 @@ class PieceLoss(RowLoss):
         return low, np.where(self.curvature[:, -1] > 0.0, np.inf, self.above[:, -1])
 
     def limit_slopes(self, g: Array) -> Array:
-        """Return slopes within their range: within rounding of a limit they are there.
+        """Return slopes within their range; slopes within rounding of a limit are set to it.
 
         Where the slopes of all rows are at their limits, a sum of them is then zero or it is not.
         """
@@ -547,7 +547,7 @@ class Loss(Value, Record, ABC):
         """Return the loss of every row, with a target and a weight each."""
 
     def resolve(self, errors: Callable[[], Array], weights: Array) -> "Loss":
-        """Return the loss with numbers for what depends on the data: on the errors of the least-squares machine."""
+        """Return the loss with numbers in place of choices that depend on the errors of the least-squares machine."""
         return self
 
 
@@ -638,7 +638,7 @@ class EpsilonInsensitive(Loss):
 
 @dataclass(frozen=True, repr=False)
 class Hinge(Loss):
-    """What is missing to the margin of one."""
+    """The amount by which a row misses the margin of one."""
 
     is_margin = True
 
@@ -650,7 +650,7 @@ class Hinge(Loss):
 
 @dataclass(frozen=True, repr=False)
 class SquaredHinge(Loss):
-    """Half of the square of what is missing to the margin of one."""
+    """Half of the squared amount by which a row misses the margin of one."""
 
     is_margin = True
 

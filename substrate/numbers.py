@@ -20,7 +20,7 @@ Two arithmetics have the same verbs:
 :class:`Double`
     Midpoints in double precision: every certificate, a few vector operations.
 :class:`~substrate.balls.Balls`
-    Ball arithmetic in as many bits as the verdict needs: a proof is the formula of the certificate in balls.
+    Ball arithmetic in as many bits as the result needs: a proof is the formula of the certificate in balls.
 
 Radii are sums, products and quotients of numbers that are not negative, so that their own rounding is a relative one:
 a thousand times the number of terms times u at most, and :meth:`Double.upper` allows for a hundredth.
@@ -159,7 +159,7 @@ def random_rounding(count: float) -> float:
 
 
 def target_rounding(count: int, largest: float) -> float:
-    """Return n eps max|y|: what rounding y, and the mean of n of them, may change in units of y."""
+    """Return n eps max|y|, the change that rounding y, and the mean of n of them, may make in units of y."""
     return relative_rounding(count) * largest
 
 
@@ -172,7 +172,7 @@ def rank_cutoff(size: int) -> float:
 
 
 def dependence_cutoff(rows: int) -> float:
-    r"""Return the share of a column's length below which what a QR factorisation leaves of it is no direction.
+    r"""Return the share of a column's length below which its remainder in a QR factorisation is no direction.
 
     The computed factor of n rows and k columns is the exact factor of columns that differ by at most :math:`c\, n k u`
     of their lengths, c a small constant ([Higham2002]_ theorem 19.4). Below a hundred times n eps a column may be one
@@ -220,12 +220,12 @@ def eigenvalue_rounding(size: int) -> float:
 
 
 def lost_beside(size: float) -> float:
-    """Return what is lost when it is added to a number of this size: half of it or less leaves no trace."""
+    """Return the resolution of numbers of this size: adding half of it or less changes nothing."""
     return size * EPS
 
 
 def is_singular(condition: float) -> bool:
-    """Return whether a system of this condition has no digit of its solution: 1/eps, and whatever is not a number."""
+    """Return whether a system of this condition has no digit of its solution: from 1/eps on, or not a number."""
     return not condition <= 1.0 / EPS
 
 
@@ -409,7 +409,7 @@ class Double(Enclosed):
         return Double(self.middle, self.radius + correction.sizes)
 
     def without_radius(self) -> "Double":
-        """Return the midpoints as exact numbers: other numbers than these, apart by :meth:`error`."""
+        """Return the midpoints as exact numbers, which differ from these numbers by :meth:`error`."""
         return Double(self.middle)
 
     def sqrt(self) -> "Double":
@@ -430,7 +430,7 @@ class Double(Enclosed):
         return Double(middle, at_most(1.0) * (away + 4.0 * UNIT * middle) + _TINY)
 
     def add_up(self) -> "Double":
-        """Return the sums along the last axis, of halves and their halves: what cancels in them loses little."""
+        """Return the sums along the last axis, by halves and their halves, so that cancellation loses little."""
         middle, radius = self.middle, np.broadcast_to(self.radius, np.shape(self.middle))
         total = Double(middle, radius) if middle.shape[-1] else Double(*np.zeros((2, *middle.shape[:-1], 1)))
         while (n := total.middle.shape[-1]) > 1:
@@ -504,7 +504,7 @@ class Double(Enclosed):
         return Double(np.where(mask, self.middle, other.middle), np.where(mask, self.radius, other.radius))
 
     def is_below(self, other: "Double") -> Any:
-        """Return where these numbers are below the others, whatever they are within their radii."""
+        """Return where these numbers are below the others, for all values within their radii."""
         gap = np.asarray(other.middle) - self.middle
         return gap > at_most(1.0) * (self.radius + other.radius) + UNIT * np.abs(gap)
 
@@ -556,7 +556,7 @@ class GramFactor(NamedTuple):
 
     @classmethod
     def of(cls, matrix: Double) -> "GramFactor | None":
-        """Return the factor, with columns scaled to one size; None where it does not tell them apart."""
+        """Return the factor, with columns scaled to one size; None if they are dependent to rounding."""
         if not np.isfinite(matrix.middle).all():
             return None
         largest = np.abs(matrix.middle).max(axis=0, initial=LEAST)
@@ -648,7 +648,7 @@ def _divide_up(radius: Any, least: Any) -> Any:
 
 
 def _with_underflow(radius: Any, sizes: Any, *factors: Double) -> Any:
-    """Return the radius with what products and quotients lose to underflow: nothing where a factor is zero."""
+    """Return the radius plus the underflow of products and quotients: nothing where a factor is zero."""
     smallest = sizes.min(initial=np.inf) if isinstance(sizes, np.ndarray) else sizes
     if smallest >= _SMALL:
         return radius

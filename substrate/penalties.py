@@ -188,7 +188,7 @@ class OneNorm:
         return replace(self, zeta=self.zeta / unit)
 
     def feasible(self, x: Array, numbers: type[Any]) -> Any:
-        """Return coefficients of which the largest has lost what their sum differs from zero by."""
+        """Return coefficients moved to a sum of zero, if it is required, by a change of the largest one."""
         point = numbers.exact(x)
         if not (self.zero_sum and x.any()):
             return point
@@ -369,7 +369,7 @@ class BallColumns(Columns):
         return np.array(nearest), Balls(distances).bound_root()
 
     def bound_step(self, q: Balls, some: Any, differences: bool) -> Balls:
-        """Return the step of an exact solution; infinite where the bits do not tell these columns apart."""
+        """Return the step of an exact solution; infinite if these columns are dependent to rounding."""
         H, column = self._hessian(some), flint().arb_mat(some.size, 1, q.values.tolist())
         if differences:
             D = flint().arb_mat(np.vstack([-np.ones(some.size - 1), np.eye(some.size - 1)]).tolist())

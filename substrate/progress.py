@@ -39,7 +39,7 @@ class Progress(_ProgressLine):
         self._total, self._done = max(total, 1), 0
 
     def step(self, label: object) -> None:
-        """Announce the next piece of work, by what its label prints as."""
+        """Announce the next piece of work by its printed label."""
         if self._shown:
             filled = _WIDTH * self._done // self._total
             self._draw(f"[{'#' * filled}{'.' * (_WIDTH - filled)}] {self._done}/{self._total} {label}")
@@ -47,7 +47,7 @@ class Progress(_ProgressLine):
 
 
 class LateProgress(_ProgressLine):
-    """What a computation is doing, from ten seconds after its start on: one that is quick shows nothing."""
+    """A line that shows what a computation is doing, from ten seconds after its start on."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class LateProgress(_ProgressLine):
         self._start = self._drawn = clock()
 
     def piece(self, text: str) -> None:
-        """Announce what is done next."""
+        """Announce the next piece."""
         now = self._clock()
         if now - self._start >= self._after and now - self._drawn >= _REDRAWN:
             self._drawn = now

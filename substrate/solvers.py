@@ -153,7 +153,7 @@ OUT_OF_TIME = "time limit"
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt of a solver: its status, the largest ``relative/tolerance`` of our rows, and our verdict.
+    """One attempt of a solver: its status, the largest ``relative/tolerance`` of our rows, and whether it was accepted.
 
     The status is cvxpy's, ``failed (...)`` or ``time limit 60 s``.
     """
@@ -215,7 +215,7 @@ class Units:
 
 
 class Answer(NamedTuple):
-    """What a solver returned: its status, and its point and multipliers for the program that cvxpy compiled."""
+    """The answer of a solver: its status, and its point and multipliers for the program that cvxpy compiled."""
 
     solver: str
     status: str
@@ -254,7 +254,7 @@ def further_solvers() -> tuple[str, ...]:
 
 
 def _settings_of(name: str) -> _Solver:
-    """Return what is known of a solver; of one that is called by name only, that its own settings are used."""
+    """Return the settings of a solver; a solver that is called by name only has no options of ours."""
     if name in _SOLVERS:
         return _SOLVERS[name]
     return _Solver(module="", package=name.lower(), options={}, tolerance=1e-5, has_cones=_FURTHER[name])
@@ -490,7 +490,7 @@ def _run(
 
 
 def take_answer(problem: Any, raw: Any, program: Any, chain: Any, inverse: Any, units: Units = Units()) -> Answer:
-    """Give variables and multipliers what a solver returned for the data of a chain of cvxpy's, and return it."""
+    """Assign a solver's answer for the data of a cvxpy chain to variables and multipliers, and return it."""
     import cvxpy as cp
 
     name, inner = chain.solver.name(), chain.solver.invert(raw, inverse[-1])

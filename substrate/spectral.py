@@ -206,7 +206,7 @@ def _bound_rest(matrix: Array, error: float, values: Array, vectors: Array) -> f
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """What is proved of the leading eigenpairs, of which ``values`` and ``vectors`` are larger than rounding.
+    """The leading eigenpairs and their bounds; ``values`` and ``vectors`` are larger than rounding.
 
     Parameters
     ----------
@@ -257,7 +257,7 @@ def find_components(
     stored: tuple[Array, Array] | None = None,
     coupling: float = 0.0,
 ) -> Components:
-    """Return the leading eigenpairs that are larger than rounding, or the ``stored`` ones with what is proved of them.
+    """Return the leading eigenpairs that are larger than rounding, or the ``stored`` ones, with their bounds.
 
     ``coupling`` bounds the products of the vectors with directions that the matrix leaves out.
     """
@@ -434,7 +434,7 @@ class Moments:
         return Double(self.transform.T) @ (self.kernel.enclose(self.points, self.points) @ coefficients)
 
     def components(self, count: int, stored: tuple[Array, Array] | None = None) -> Components:
-        """Return the leading components with what is left out of the basis counted, or what is proved of stored ones.
+        """Return the leading components, or the stored ones, with bounds that count what the basis leaves out.
 
         ``stored`` are eigenvalues and coefficients of the points.
         """
@@ -507,7 +507,7 @@ class CodeBook:
 
     @classmethod
     def of(cls, scores: Array, clusters: int) -> "CodeBook":
-        """Return the codes that most rows have; fewer than ``clusters`` where there are no more.
+        """Return the codes that most rows have; fewer than ``clusters`` if there are fewer codes.
 
         :place [Alzate2010]_ code book: the most frequent sign patterns of the training scores
         """

@@ -56,7 +56,7 @@ def read_delays(given: Any, name: str, least: int) -> tuple[int, ...]:
 
 
 def read_series(X: Any, y: Any, inputs: tuple[int, ...]) -> tuple[Array | None, Array]:
-    """Return the inputs, None where there are no delays of any, and the outputs, checked: finite, as many rows."""
+    """Return the checked inputs, None without delays of inputs, and outputs: finite, with equally many rows."""
     outputs = real_array(y, "y", ndim=1)
     if not inputs:
         if X is not None and np.asarray(X).shape[:1] != (outputs.size,):

@@ -105,7 +105,7 @@ class _Representers:
 
     @classmethod
     def of(cls, span: SubstrateSpan) -> "_Representers":
-        """Return the matrix by the more accurate formula of the kernel, where there is one."""
+        """Return the matrix by the more accurate formula of the kernel, if it has one."""
         kernel, points = span.substrate.kernel, [points_of(span.substrate, reading) for reading in span.readings]
         plain = all(reading.operator is None and reading.part is None for reading in span.readings)
         if plain and not kernel.pairwise and not any(is_sparse(rows) for rows in points):
@@ -190,7 +190,7 @@ class _Function:
         return (self.representers.balance(pull) + change) / self.weight, change
 
     def missed(self, x: Array, z: Array) -> Array:
-        """Return what the equations of the readings are off by."""
+        """Return the residuals of the equations of the readings."""
         values, radius = self.representers.readings(self.coefficients(x, z)[0])
         here, sizes = self.coordinates @ x[self.z], np.abs(self.coordinates) @ np.abs(x[self.z])
         off = np.abs(values - here) + radius + relative_rounding(self.z.size + 4.0) * sizes
@@ -278,7 +278,7 @@ class _Output:
     about: str
 
     def scale(self, weights: Array) -> tuple[float, float]:
-        """Return the spread of y and the accepted rounding; of the fitted values where there are no targets."""
+        """Return the spread of y and the accepted rounding; without targets, of the fitted values."""
         return scale_of_targets(self.fitted() if self.y is None else self.y, weights)
 
     @property
@@ -376,12 +376,12 @@ class _Bound:
         return (self.factor * near + self.remainder) / math.sqrt(float(self.weights.sum()))
 
     def share(self, near: float) -> float:
-        """Return the distance of the reference from the optimum as a share of what is tolerated."""
+        """Return the distance of the reference from the optimum as a share of the tolerance."""
         spread, rounding = self.output.scale(self.weights)
         return self.distance(near) / max(UNPOLISHED * spread, rounding)
 
     def row(self, near: float) -> Accuracy:
-        """Return the row at the present values: the distance of what predict returns from the reference is added."""
+        """Return the row at the present values, with the distance of the predictions from the reference added."""
         spread, rounding = self.output.scale(self.weights)
         fitted = self.output.fitted()
         differences, radius = fitted - self.values, self.radius + relative_rounding(4.0) * np.abs(fitted)

@@ -109,13 +109,15 @@ class CompiledSubstrate:
         return [values == self._expression(holder) for holder, values in self.defined]
 
     def replacements(self) -> dict[int, Any]:
-        """Return what replaces the place-holders in the solved problem."""
+        """Return the expressions that replace the place-holders in the solved problem."""
         exchange = {id(holder.leaf): values for holder, values in self.defined}
         others = [holder for holder in self.mentioned if id(holder.leaf) not in exchange]
         return exchange | {id(holder.leaf): self._expression(holder) for holder in others}
 
     def bounded_norm(self) -> dict[int, Any]:
-        """Return what replaces w'w in constraints: squares of numbers about one, as solvers need them in a cone."""
+        """Return the expression for w'w in constraints: squares of numbers about one, as solvers need them in a
+        cone.
+        """
         unit = power_of_two(self.spread)
         leaves = [holder.leaf for holder in self.mentioned if holder.role == "squared_norm"]
         return {id(leaf): unit**2 * self.squared_norm(unit) for leaf in leaves}

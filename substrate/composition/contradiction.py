@@ -42,7 +42,7 @@ class Contradiction:
 def find_contradiction(
     constraints: Sequence[Any], names: Sequence[str], kept: Sequence[Any], unit: float
 ) -> Contradiction | None:
-    """Return a smallest set of constraints that contradict each other; None where it cannot be told.
+    """Return a smallest set of constraints that contradict each other; None if none can be identified.
 
     ``kept`` are constraints that belong to the coordinates and always hold; ``unit`` is the size of the targets.
     """

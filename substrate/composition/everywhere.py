@@ -61,7 +61,7 @@ class Everywhere:
         _check_box(box[None, :] if box.ndim == 1 else box)
 
     def limits(self, substrates: tuple[Any, ...]) -> Array:
-        """Return the lower and the upper end of every column, (d, 2), for what reads these substrates."""
+        """Return the lower and the upper end of every column, (d, 2), for expressions of these substrates."""
         X = np.vstack([_dense(s.X) for s in substrates])
         rows = np.column_stack([X.min(axis=0), X.max(axis=0)])
         if self.box is None:

@@ -195,7 +195,7 @@ def _sum_derivatives(kernel: Kernel, points: Array, every: Sequence[dict[int, in
 def _sum_by_columns(
     kernel: Kernel, points: Array, every: Sequence[dict[int, int]], term: Further, right: dict[int, int]
 ) -> list[Array]:
-    """Derivatives of a term, of a kernel on some columns by that kernel on them."""
+    """Return derivatives of a term; a kernel on some columns is evaluated on these columns."""
     factor = 1.0
     columns = tuple(range(points.shape[1]))
     while isinstance(kernel, (Scaled, Restricted)):

@@ -206,7 +206,7 @@ class Substrate(Term):
         return self.e - self.alpha
 
     def refuse_constants(self) -> None:
-        """Raise where there are no constants c."""
+        """Raise if the machine has no constants c."""
         if self.basis is not None:
             raise DeclarationError(
                 f"c = e - alpha needs one alpha per row; the basis has {self.size} for {self.n} rows. Write terms in "
@@ -215,7 +215,7 @@ class Substrate(Term):
 
     @property
     def e(self) -> Any:
-        """The errors: y - f, or 1 - y∘f in classification; of observations, y less what f has for them."""
+        """The errors: y - f, or 1 - y∘f in classification; for observations, y less the observations of f."""
         if self.observed is not None:
             if self._errors is None:
                 # one expression that a sum keeps unchanged, so that the losses of the errors can be read
@@ -292,7 +292,7 @@ class Substrate(Term):
         """Return what a linear operator makes of f at points (None: the training points), affine in the variables.
 
         ``s.apply(heat, grid) == 0`` asks for a differential equation on a grid, see :class:`~substrate.LinearOperator`;
-        other operators are given by what they make of the kernel, :class:`~substrate.KernelAction`. Values at points
+        other operators are defined by their action on the kernel, :class:`~substrate.KernelAction`. Values at points
         join the expansion as values of f do.
         """
         resolved = self.resolve_operator(operator)
@@ -462,7 +462,7 @@ class Substrate(Term):
         return tuple(self._holders)
 
     def remember(self, values: Callable[[PlaceHolder], Any]) -> None:
-        """Take the values of place-holders from a solution: of those there are, and of those created later."""
+        """Take the values of all place-holders, present and later ones, from a solution."""
         self._latest = values
         for holder in self._holders:
             holder.leaf.assign(values(holder))

@@ -149,7 +149,7 @@ class LinearOperator:
             kernel.refuse_orders(dict(term.orders))
 
     def apply_to_constant(self, points: Any) -> Array:
-        """Return L 1 at points: what a bias of one adds."""
+        """Return L 1 at points, the contribution of a bias of one."""
         dense = _dense(points)
         constants = (term.evaluate_coefficients(dense) for term in self.terms if not term.orders)
         return np.asarray(sum(constants, np.zeros(dense.shape[0])))
@@ -214,7 +214,7 @@ def _numbers_of(points: Any) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class KernelAction:
-    r"""A linear operator by what it makes of the kernel, to be read by :meth:`substrate.Substrate.apply`.
+    r"""A linear operator defined by its action on the kernel, for :meth:`substrate.Substrate.apply`.
 
     For operators that are no sum of derivatives, such as a blur or a transform with a closed form. Its values are those
     of functionals :math:`\ell_r`, one for each row r of an array that only the functions below know the meaning of.
@@ -257,7 +257,7 @@ class KernelAction:
             raise DeclarationError("once and twice are functions of rows that return matrices of what k becomes")
 
     def apply_to_constant(self, points: Any) -> Array:
-        """Return what a bias of one adds."""
+        """Return the contribution of a bias of one."""
         rows = _dense(points)
         return np.asarray(np.broadcast_to(_numbers(self.of_one, rows), (rows.shape[0],)), dtype=np.float64)
 

@@ -57,7 +57,7 @@ _UNSOLVABLE = {
 
 
 class _UnsolvableError(SolverError):
-    """There is no solution; ``word`` is infeasible or unbounded, ``reason`` says who found it."""
+    """The problem has no solution; ``word`` is infeasible or unbounded, ``reason`` says who found it."""
 
     def __init__(self, word: str, reason: str, message: str) -> None:
         super().__init__(message)
@@ -77,7 +77,7 @@ class Trials:
         self._words, self._best = {}, (np.inf, None)
 
     def keep(self, problem: Any, answer: Answer) -> None:
-        """Record a solver's status and point; two solvers that agree that there is no solution suffice."""
+        """Record a solver's status and point; two solvers suffice to state that no solution exists."""
         self.witness = witness_of(problem, answer)
         self._words[answer.solver] = answer.status
         self.refuse_unsolvable(among=2)
@@ -94,7 +94,7 @@ class Trials:
         self.witness = self._best[1]
 
     def refuse_unsolvable(self, among: int = 1) -> None:
-        """Raise with the reason if this many solvers agree that there is no solution."""
+        """Raise with the reason if this many solvers agree that no solution exists."""
         for word, why in _UNSOLVABLE.items():
             accepted = (word,) if among > 1 else (word, f"{word}_inaccurate")
             solvers = [solver for solver, status in self._words.items() if status in accepted]
@@ -244,7 +244,7 @@ class Machine:
             return self.__dict__[name]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the declaration; what was compiled and solved is made anew where it is read."""
+        """Return the declaration; it is compiled and solved again after unpickling."""
         names = ("substrates", "outputs", "task", "_labels", "_given", "_objective", "_shape_parts")
         return {name: self.__dict__[name] for name in names}
 

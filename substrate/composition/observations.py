@@ -39,7 +39,7 @@ class ObservedBlock:
 
     @classmethod
     def of(cls, kind: Any, at: Any, name: str) -> "ObservedBlock":
-        """Return a block with its places checked; ``name`` is what a refusal calls these."""
+        """Return a block with its places checked; ``name`` is their name in a refusal."""
         if kind == "average":
             groups = at if isinstance(at, (list, tuple)) or np.ndim(at) == 3 else ()
             if not len(groups) or any(np.ndim(group) != 2 for group in groups):
@@ -81,7 +81,7 @@ class ObservedBlock:
         return np.asarray(0.5 * (boxes[..., 0] + boxes[..., 1]))
 
     def read(self, reader: Any) -> Any:
-        """Return what a substrate, or one that is solved, has for the observations."""
+        """Return the values of a substrate, declared or solved, for the observations."""
         if self.has_values:
             return reader.f(self.at) if hasattr(reader, "holders") else reader.predict(self.at)
         if self.kind == "integral":
@@ -144,14 +144,14 @@ class Observations:
         return np.concatenate([np.full(block.count, block.has_values) for block in self.blocks])
 
     def read(self, substrate: Any) -> Any:
-        """Return what was observed as an expression, block after block."""
+        """Return the observed quantities as an expression, block after block."""
         import cvxpy as cp
 
         parts = [block.read(substrate) for block in self.blocks]
         return parts[0] if len(parts) == 1 else (cp.hstack if self.targets.ndim == 1 else cp.vstack)(parts)
 
     def evaluate(self, expansion: Any) -> Array:
-        """Return what a fitted function has for the observations."""
+        """Return the values of a fitted function for the observations."""
         return np.concatenate([np.asarray(block.read(expansion)) for block in self.blocks])
 
 

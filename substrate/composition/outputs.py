@@ -48,7 +48,7 @@ class Outputs:
 
 
 def labels_of(substrates: tuple[Substrate, ...]) -> tuple[str, ...]:
-    """Return what the rows of a certificate call each substrate: its name, else its number where there are several."""
+    """Return the name of each substrate in the rows of a certificate: its own, or its number among several."""
     names = [s.name for s in substrates if s.name is not None]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

@@ -762,7 +762,7 @@ def _numbers(compiled: Any, height: int, values: dict[int, Array] | None = None,
 
 
 def _all_rows(parts: Sequence[_Numbers], parameters: Sequence[Any]) -> Any:
-    """Return A, on which no parameter has an effect; raise where one has, and where one has none at all."""
+    """Return A, which no parameter may change; raise if one does, or if one has no effect at all."""
     from substrate.errors import DeclarationError
 
     for parameter, part in zip(parameters, parts[1:], strict=True):

@@ -86,7 +86,7 @@ def refuse_parameters(problem: Any) -> None:
 
 
 def refuse_parameter_names(parameters: Sequence[Any]) -> None:
-    """Parameters must have unique names, which are no arguments of ``solve``."""
+    """Refuse parameters without unique names, or with names of arguments of ``solve``."""
     names = [parameter.name() for parameter in parameters]
     if len(set(names)) != len(names):
         raise DeclarationError(f"two parameters share a name: {sorted(names)}; give each cp.Parameter its own name=")

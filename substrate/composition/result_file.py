@@ -34,7 +34,7 @@ for _kind in (Attempt, BoxIntegral, Column, Further, LinearOperator, Measure, Me
 
 @dataclass(frozen=True, slots=True)
 class StoredSubstrate:
-    """A substrate by what declares it; ``observed`` has kinds and places where f itself was not observed at X."""
+    """The declaration of a substrate; ``observed`` has kinds and places if f itself was not observed at X."""
 
     kernel: Kernel
     X: Any
@@ -48,7 +48,7 @@ class StoredSubstrate:
 
     @classmethod
     def of(cls, s: Substrate) -> Self:
-        """Return what declares a substrate."""
+        """Return the declaration of a substrate."""
         observed = None if s.observed is None else tuple((block.kind, block.at) for block in s.observed.blocks)
         X, y = (s.X, s.y) if s.observed is None else (None, s.observed.targets)
         return cls(s.kernel, X, y, observed, s.task, s.bias, s.basis, s.name, s.column_names)
@@ -187,7 +187,7 @@ class StoredResult:
 
     @classmethod
     def of(cls, result: Result) -> Self:
-        """Return what a file has of a result."""
+        """Return the part of a result that a file stores."""
         numbers = {id(expansion): number for number, expansion in enumerate(result.expansions)}
         outputs = [
             (name, tuple(_exchange(term, lambda part: numbers.get(id(part), part)) for term in terms))

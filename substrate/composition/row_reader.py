@@ -221,7 +221,7 @@ def _entries(expression: Any, leaf: Any) -> _Entries | None:
 
 
 def _change(argument: Any, leaf: Any, change: Callable[[_Entries], _Entries | None]) -> _Entries | None:
-    """Return what a function makes of an argument; None where that is something else."""
+    """Return what a function makes of an argument; None if that is anything else."""
     entries = _entries(argument, leaf)
     return None if entries is None else change(entries)
 

@@ -374,7 +374,7 @@ class _Target:
         return _smallest_eigenvalue(self.matrices(points, {})[0])
 
     def bounds(self, lower: Array, upper: Array) -> tuple[Array, Array]:
-        """Lower bounds in cells of the moving columns, and values at their centres, rounded up.
+        """Return lower bounds in cells of the moving columns, and values at their centres, rounded up.
 
         By the vertices of parts of the cell for a polynomial, and the remainder in the norm of Frobenius.
         """
@@ -451,7 +451,9 @@ class _Target:
         return self.whole_points(np.stack([m.ravel() for m in mesh], axis=1) if sides else np.zeros((1, 0)))
 
     def local_minima(self, most: int) -> tuple[Array, Array]:
-        """Values and points of local minima on a grid, refined by finer grids, the lowest first; at least one."""
+        """Return values and points of local minima on a grid, refined by finer grids, the lowest first; at least
+        one.
+        """
         from scipy.ndimage import minimum_filter
 
         d = len(self.group.moving)
@@ -523,7 +525,7 @@ def _shift_polynomials(orders: tuple[tuple[int, ...], ...], parts: int) -> Array
 
 
 def _power(more: dict[int, int], moving: tuple[int, ...], half: Array) -> Array:
-    """h^a / a!."""
+    """Return h^a / a!."""
     value = np.ones(half.shape[0])
     for c, order in more.items():
         value = value * half[:, moving.index(c)] ** order / math.factorial(order)

@@ -140,7 +140,7 @@ class ShapedExpansion:
         )
 
     def values(self, kernel: Kernel, X: Array) -> Array:
-        """Return what the terms add to f at the rows of X."""
+        """Return the contribution of the terms to f at the rows of X."""
         total = np.zeros(X.shape[0])
         for term in self.terms():
             for rows in row_blocks(X.shape[0], term.points.shape[0]):

@@ -93,7 +93,7 @@ class SquaredRows:
         return cls(substrate, readings, targets, constants, ridge)
 
     def leave_one_out(self) -> Array:
-        """Return y_i minus what the machine without observation i has for it."""
+        """Return y_i minus its value by the machine without observation i."""
         alpha, influence = self._solve()
         return leave_one_out_residuals(alpha, influence.diagonal)
 

@@ -138,7 +138,7 @@ class WeightedTerm(Term):
     columns: tuple[int, ...] | None = None
 
     def weights(self, X: Any) -> Array:
-        """Return what the values of the base are multiplied by at the rows of X."""
+        """Return the factors of the values of the base at the rows of X."""
         total = np.full(X.shape[0], self.factor)
         for multiplier in self.multipliers:
             values = real_array(multiplier(X), "a factor of an output", ndim=(0, 1))

@@ -33,7 +33,7 @@ class Dataset(tuple[NDArray[np.float64], NDArray[Any]]):
     citation, provenance, filename
         What to cite, where the numbers come from, and the embedded file, None where they are generated.
     noiseless, outliers
-        The values before noise, and the rows that were shifted; None where there is no such thing.
+        The values before noise, and the rows that were shifted; None without noise or outliers.
     """
 
     def __new__(cls, X: NDArray[np.float64], y: NDArray[Any], **facts: Any) -> Self:

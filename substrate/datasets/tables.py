@@ -94,7 +94,7 @@ def sunspots() -> Dataset:
     """Load the yearly mean sunspot numbers from 1700 to 2008, a series [Waldmeier1961].
 
     309 rows; input ``year``, target ``sunspots``, never negative, with a cycle of about eleven years that rises faster
-    than it falls. It is customary to fit the years to 1920 and to judge by 1921 to 1955 and by those after 1955.
+    than it falls. It is customary to fit the years to 1920 and to test on 1921 to 1955 and on the years after 1955.
     """
     return _bundle_table("sunspots.csv", np.float64, sunspots.__doc__, "Waldmeier1961")
 

@@ -138,7 +138,7 @@ class RegressionData:
 
     @property
     def cost(self) -> float:
-        """Return what the machine costs that fits a constant."""
+        """Return the cost of the machine that fits a constant."""
         return 0.5 * float(np.sum(self.gamma_v * (self.y - self.y.mean()) ** 2))
 
     def current(self, parameters: Mapping[str, Any]) -> Self:

@@ -516,7 +516,7 @@ class _Walk:
         return du, lapack.dtrtrs(self.R[:n, :n], along)[0]
 
     def _off_levels(self, u: Array) -> Array:
-        """Return what of a point, in Q, leaves the active rows of a block at different values."""
+        """Return the part of a point, in Q, that leaves the active rows of a block at different values."""
         n = self.active.size
         h = u @ self.Q[: self.r, :n]
         return np.asarray(h - self._combine(self.Zt[:, :n] @ h))

@@ -203,7 +203,7 @@ def _fusion(
     gap: float,
     least: float,
 ) -> Fusion:
-    """Return the result of a search: the machine at the best values, and what is proved."""
+    """Return the result of a search: the machine at the best values, and the proof."""
     knot, values = family.knots[search.best], dict(zip(task.names, search.best, strict=True))
     x, z = (knot.point.x, knot.point.z) if isinstance(family, Chord) else (knot.shown, knot.dual.z)
     chosen = _take_problem(task, search, x) if task.final is None else _solve_machines(task, values, search, x, z)
@@ -271,7 +271,7 @@ def _solve_machines(task: Task, values: dict[str, Any], search: Selection, x: Ar
     """Solve the machines at the best values, and validate what they predict.
 
     Where a solver's machine validates worse than the best point, of several optima or by its tolerance, the machine of
-    that point is taken, if it is certified as an optimum like a solver's. An interrupt ends with the machine at hand.
+    that point is taken, if it is certified as an optimum like a solver's. An interrupt ends with the latest machine.
     """
     interrupted = False
     try:

@@ -142,7 +142,7 @@ class Fusion:
         save_proof(self, path)
 
     def plot(self, ax: Any = None, over: tuple[str, str] | None = None) -> Any:
-        """Draw the validation error and what is proved, and return the axes.
+        """Draw the validation error and its lower bound, and return the axes.
 
         Over one parameter a curve; over several the map of the error over two of them (``over``, the first two unless
         given), with the others at any value.

@@ -125,7 +125,7 @@ def along(first: Theta, second: Theta, share: float) -> Theta:
 
 
 def geometric_share(first: Theta, second: Theta) -> float:
-    """Return the share at which an edge is cut: the middle, or the geometric mean where its ends are far apart."""
+    """Return the share at which an edge is cut: the middle, or the geometric mean if its ends are far apart."""
     a, b = np.array(first), np.array(second)
     low, high = np.minimum(a, b), np.maximum(a, b)
     with np.errstate(divide="ignore", invalid="ignore"):

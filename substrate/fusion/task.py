@@ -68,7 +68,7 @@ class Task:
 
 
 def declare(machine: Any, over: Any, validation: Any, cv: Any, data: Any, loss: Any) -> Task:
-    """Return what is fused, or say why it cannot be."""
+    """Return the task, or say why it cannot be fused."""
     judged = check_loss(loss)
     if isinstance(machine, cp.Problem):
         if not isinstance(validation, cp.Expression) or cv is not None or data is not None or judged != SQUARED:

@@ -121,7 +121,7 @@ class Knot:
 
     @property
     def size(self) -> float:
-        """Return the sum of the sizes of what the objective is a sum of."""
+        """Return the sum of the sizes of the terms of the objective."""
         return float(np.abs(self.weights) @ np.abs(self.terms)) + abs(self.lowest)
 
     @property

@@ -206,7 +206,7 @@ def _check_weights(weights: Any, rows: int, called: str) -> Array | None:
 
 
 def check_pair(pair: Any, called: str) -> tuple[Any, Any, Any]:
-    """Return points, targets and the weights of rows, None where there are none; or why this is not what was given."""
+    """Return points, targets and the weights of rows, None without weights; refuse anything else."""
     if not isinstance(pair, (tuple, list)) or len(pair) not in (2, 3):
         raise DeclarationError(f"{called} is (X, y), or (X, y, weights of rows), received {type(pair).__name__}")
     X, y, *weights = pair
@@ -315,7 +315,7 @@ def _build_machine(build: Callable[..., Any], X: Any, y: Any, weights: Array | N
 
 
 def _refuse_cv(cv: Any) -> None:
-    """Refuse what scikit-learn would misread: text, and numbers of folds that are none."""
+    """Refuse what scikit-learn would misread: text, and numbers of folds that are not whole numbers above one."""
     whole = isinstance(cv, (int, np.integer)) and not isinstance(cv, bool)
     iterable = hasattr(cv, "split") or hasattr(cv, "__iter__")
     if not (cv == "loo" if isinstance(cv, (str, bytes)) else (whole and cv > 1) or (iterable and not whole)):

@@ -223,7 +223,7 @@ class Kernel(Value, ABC):
 
     @property
     def not_smooth(self) -> str:
-        """Why there are no derivatives, and what to do instead; empty where there are."""
+        """Why the kernel has no derivatives, and what to do instead; empty if it has."""
         if not self.inside:
             return (
                 "their formula is not known; take RBF, Linear, Polynomial or Matern(nu > 1), or differences of values"
@@ -256,7 +256,7 @@ class Kernel(Value, ABC):
         return self._derivative(rows, columns, a, b)
 
     def refuse_derivatives(self) -> None:
-        """Raise with the reason where there are none."""
+        """Raise with the reason if the kernel has no derivatives."""
         if self.not_smooth:
             raise DeclarationError(f"{self!r} has no derivatives: {self.not_smooth}")
 
@@ -281,14 +281,14 @@ class Kernel(Value, ABC):
 
     @property
     def no_integral(self) -> str:
-        """Why there are no integrals, and what to do instead; empty where there are."""
+        """Why the kernel has no integrals, and what to do instead; empty if it has."""
         return (
             "no closed form is known; take RBF, Laplacian, a polynomial, Matern on one "
             "column each (Componentwise), or sum values with the weights of a quadrature rule"
         )
 
     def refuse_integrals(self) -> None:
-        """Raise with the reason where there are none."""
+        """Raise with the reason if the kernel has no integrals."""
         if self.no_integral:
             raise DeclarationError(f"{self!r} has no integrals over boxes in closed form: {self.no_integral}")
 

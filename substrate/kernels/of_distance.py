@@ -154,7 +154,7 @@ class KernelOfDistance(Kernel, ABC):
         return self._widths(n_features)
 
     def _inverse(self, n_features: int, of: float = 1.0) -> Array:
-        """Return ``of`` over the widths, and no more than the largest number there is."""
+        """Return ``of`` over the widths, and no more than the largest double."""
         with np.errstate(over="ignore"):
             return np.minimum(of / self._widths(n_features), np.finfo(np.float64).max)
 

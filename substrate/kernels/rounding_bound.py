@@ -105,7 +105,7 @@ class _Known(NamedTuple):
 
 
 def bound_rounding(program: Program, box: Array, arithmetic: Arithmetic) -> RoundingBound:
-    """Bound what the arithmetic loses of the first output of a program, for all inputs of the box."""
+    """Bound the error of the arithmetic in the first output of a program, for all inputs of the box."""
     roots = program.outputs[0].nodes
     order = order_nodes(roots)
     wanted = places_of(order, roots)
@@ -160,7 +160,7 @@ def _checked(entry: _Known, form: Format) -> _Known:
 
 
 def _bound(node: Node, operands: list[_Known], form: Format, inputs: Format, box: Array) -> _Known:
-    """Return what is known of one operation."""
+    """Return the interval and the errors of one operation."""
     operation, value = node.operation, node.value
     if operation == "input":
         # a row that is given in single precision was rounded to it

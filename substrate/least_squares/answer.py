@@ -204,7 +204,7 @@ def bound_answer(
     products, diagonal
         K alpha, one column per output, and the diagonal of K.
     gram
-        The kernel matrix where it is at hand, of which a user's values are read.
+        The kernel matrix if available; a user's values are read from it.
     fitted
         What predict returns for the points, one column per output, where it was measured.
     """
@@ -267,7 +267,7 @@ def _bound_by_differences(problem: AnswerProblem, machine: Expansion, gram: Gram
 
 
 def _predict(problem: AnswerProblem, alpha: Array, bias: Array, slopes: Array | None) -> Array:
-    """Return what predict returns for the points."""
+    """Return the predictions for the points."""
     points = None if problem.kernel.pairwise else problem.X
     values = problem.kernel.expansion_values(points, alpha, bias, problem.X)
     return np.asarray(values + problem.border.slope_values(slopes))

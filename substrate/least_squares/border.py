@@ -122,7 +122,7 @@ class Border:
         *,
         constant: bool = True,
     ) -> "Border":
-        """Make the border of columns whose rows are not kept, from what a pass over them finds; refuse as :meth:`of`.
+        """Make the border of columns whose rows are not kept, from the sums of a pass; refuse as :meth:`of`.
 
         Parameters
         ----------
@@ -187,7 +187,7 @@ class Border:
         return lines
 
     def linear(self, rows: Any) -> Array | None:
-        """Return the columns of some of the rows less ``center``; None where there are none."""
+        """Return the columns of some of the rows less ``center``; None without columns."""
         if not self.slopes:
             return None
         centred: Array = self.columns[rows] - self.center
@@ -243,7 +243,7 @@ class Border:
         return namespace_of(c).sum(coefficients[:lead, :], axis=0), coefficients[lead:, :]
 
     def slope_values(self, slopes: Array | None) -> Array | float:
-        """Return (z - center)'beta in working precision; zero where there are no columns."""
+        """Return (z - center)'beta in working precision; zero without columns."""
         if not self.slopes or slopes is None:
             return 0.0
         values_of_slopes: Array = (self.columns - self.center) @ slopes

@@ -91,7 +91,7 @@ class LeastSquares:
 
     @property
     def whole(self) -> Array | None:
-        """The size of what the rest is a difference of, one number per output; None where there is no rest."""
+        """The size of the terms whose difference is the rest, one number per output; None without a rest."""
         if self.rest is None:
             return None
         return np.asarray(np.abs(self.rest) + self.squares.sum(axis=0))

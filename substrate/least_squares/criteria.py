@@ -131,7 +131,7 @@ class Spectral(Protocol):
         """The weight of all rows."""
 
     def decomposition_error(self, lam: Any) -> Any:
-        """Return the relative error of what is computed at these lambda."""
+        """Return the relative error of all that is computed at these lambda."""
 
     def targets(self, Y: Any) -> Targets:
         """Return targets in the coordinates of the spectrum; if the spectrum has sums, the targets of the sums."""

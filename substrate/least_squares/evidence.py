@@ -82,7 +82,7 @@ class OfSums(OfMachine):
 
     @property
     def _whole(self) -> Array:
-        """The squares that those outside are a difference of, one number per output; zeros where there are none."""
+        """The squares whose difference gives the squares outside, one number per output; zeros if none are outside."""
         return np.zeros(self.targets.outputs) if self.machine.whole is None else self.machine.whole
 
 

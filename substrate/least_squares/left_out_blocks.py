@@ -112,7 +112,7 @@ class LeftOutBlocks:
                 yield BlockBatch(np.array([self.rows[k] for k in part]), np.array([self.counted[k] for k in part]))
 
     def describe(self) -> str:
-        """Return what is left out, in words."""
+        """Describe in words which rows are left out."""
         if all(counted.size == 1 for counted in self.counted) and len(self.rows) == self.n:
             return "every row left out with its neighbours" if self.largest > 1 else "every row left out in turn"
         return f"{len(self.rows)} groups of up to {self.largest} rows left out in turn"

@@ -6,7 +6,7 @@ With the n x m columns :math:`C = K_{\cdot J}` of a sample J, and :math:`G = K_{
           M^{-1} = D^{-1} - D^{-1} C \left(G + C^T D^{-1} C\right)^{-1} C^T D^{-1} ,
 
 the Nystrom approximation of K, for the price of :math:`N m` kernel values and one product. Random rows follow the
-density of the data, and leave out those that lie apart.
+density of the data, and leave out isolated rows.
 """
 
 import math

@@ -126,12 +126,12 @@ class CriterionSum:
 
     @property
     def outputs(self) -> int:
-        """As each part has."""
+        """The number of outputs, the same for all parts."""
         return self.criteria[0].outputs
 
     @property
     def lift(self) -> float:
-        """As each part has."""
+        """The lift, the same for all parts."""
         return self.criteria[0].lift
 
     @property

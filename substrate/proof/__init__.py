@@ -54,7 +54,7 @@ class Proof(Accuracy):
     def of(
         cls, accuracy: float, tolerance: Tolerance, bits: int, reason: str = "", about: str = "fitted values"
     ) -> Self:
-        """Return the record of a bound, and of what is permitted for the targets of a user."""
+        """Return the record of a bound, and of the permitted error for the targets of a user."""
         return cls(
             name="accuracy",
             value=accuracy,
@@ -90,7 +90,7 @@ class Proof(Accuracy):
 
 
 def tolerance_in_balls(y: Array, weights: Array, share: float = ACCURATE) -> Tolerance:
-    """Return what is permitted for the targets of a user and the weights of their rows, not above the exact error."""
+    """Return the permitted error for the targets of a user and the weights of their rows, not above the exact one."""
     with precision(_BITS):
         targets, v, zero = balls(y), balls(weights), ball(0.0)
         mass = sum(v, zero)

@@ -12,8 +12,8 @@ second norm is multiplied by :math:`\max(1, \sigma / (1 - \sigma))`, :math:`\sig
 
 Where the balls are too wide to decide, the computation is repeated with twice the bits.
 
-On a reduced basis the machine is that on the vectors that double precision can tell apart, in exact arithmetic, as for
-its certificate (:mod:`~substrate.reduced.solution`). Its coefficients are free, and the penalty is
+On a reduced basis the machine is on the vectors that double precision can distinguish, in exact arithmetic, as for its
+certificate (:mod:`~substrate.reduced.solution`). Its coefficients are free, and the penalty is
 :math:`\tfrac{\lambda}{2} \beta^T K_{SS} \beta`. It has one exact optimum, with Z the kernel values of the rows, columns
 that are not penalised last,
 
@@ -151,7 +151,7 @@ def points_of(X: Any) -> list[list[Any]]:
 
 
 def prove_bound(bound: Callable[[], Any], tolerance: Tolerance, bits: int) -> Proof:
-    """Return the proof of a bound, with more bits as long as they can change the verdict."""
+    """Return the proof of a bound, with more bits as long as they can change the result."""
     while True:
         with precision(bits):
             try:

@@ -34,7 +34,7 @@ MOST = 100
 
 @dataclass(frozen=True, slots=True)
 class ChosenBasis:
-    """Numbers of rows (None: points from elsewhere), the points (None: a kernel matrix), and how they came about.
+    """Numbers of rows (None: points from elsewhere), the points (None: a kernel matrix), and how they were chosen.
 
     ``sample`` are the scoring rows themselves.
     """

@@ -129,7 +129,7 @@ class LeftOutRows:
         return residuals
 
     def refuse_undetermined(self) -> None:
-        """Raise if there is no machine without some row, and name it."""
+        """Raise if leaving some row out leaves no machine, and name the row."""
         xp = namespace_of(self.leverages)
         if not bool(xp.all(self.leverages < 1.0)):
             worst = int(xp.argmax(self.leverages))

@@ -7,9 +7,8 @@ r"""Columns of the rows that a machine on a reduced basis does not penalise, in 
 
 ([Espinoza2005b]_ with the expansion of [Cawley2004]_ eq. (2).) The columns z, less a center and in units that are
 powers of two, follow the kernel values of a row, and their coefficients follow beta. In the features they are turned
-into orthonormal ones by the :class:`~substrate.least_squares.border.Border` of all rows: whatever is known of sums,
-errors, bounds and leverages of rows is known of these columns too, and only the penalty, which is zero there, tells
-them apart.
+into orthonormal ones by the :class:`~substrate.least_squares.border.Border` of all rows: all sums, errors, bounds and
+leverages of rows cover these columns too, and only the penalty, which is zero there, distinguishes them.
 
 The border is found in one pass. Each part has the triangular factor of [1, z - center] times the roots of the weights;
 factors about two centers are moved to one and stacked, and factored again, so nothing is squared.

@@ -153,7 +153,7 @@ class FoldMoments(Tally):
 
 
 def fold_labels(splits: Any, n: int) -> Any:
-    """Return the number of the split that every row validates, -1 for none, or None where there is no split.
+    """Return the number of the split that every row validates, -1 for none, or None without splits.
 
     Training must be all the others, since sums allow only that.
     """

@@ -196,7 +196,7 @@ class AnswerBound:
     share: float = ACCURATE
 
     def with_differences(self) -> "AnswerBound | None":
-        """Return the same for kernel values from differences; None where there are none."""
+        """Return the same for kernel values from differences; None if the kernel has no such formula."""
         values = None if self.rows.on_device else self.rows.values.from_differences
         return None if values is None else replace(self, rows=replace(self.rows, values=values))
 

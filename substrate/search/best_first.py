@@ -60,7 +60,7 @@ C = TypeVar("C", bound=BoundedCell)
 
 
 class CellSpace(Protocol[C]):
-    """What is searched: how a range is covered by cells, how they are ordered, and how one is refined."""
+    """The space of a search: how a range is covered by cells, how they are ordered, and how one is refined."""
 
     #: Why the bound misses its target where a cell has collapsed, in words; others are refined all the same.
     collapsed: str
@@ -106,7 +106,7 @@ class Limits:
 
     @property
     def seconds_left(self) -> float:
-        """Return what is left of the time."""
+        """Return the remaining time in seconds."""
         return self.time_limit - (time.monotonic() - self.started)
 
     def check(self, solves: int, more: int = 1) -> None:

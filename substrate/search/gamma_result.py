@@ -54,14 +54,14 @@ class GammaSearch:
 
     @property
     def path(self) -> dict[str, Any]:
-        """Return what was seen of the criterion, in the units of y squared, and the range that it is of."""
+        """Return the values of the criterion that were seen, in the units of y squared, and their range of gamma."""
         curve = _in_units(self.curve, self.unit)
         values = curve[:, 0] if self.gamma.size == 1 else curve
         return {"parameter": "gamma", "values": self.seen, "criterion": values, "coverage": self.gamma_range}
 
     @property
     def is_certified(self) -> bool:
-        """Return whether there is a lower bound at all; a search on a grid has none."""
+        """Return whether the search has a lower bound; a search on a grid has none."""
         return bool(np.isfinite(self.bounds).all())
 
     @property
@@ -106,7 +106,7 @@ class GammaSearch:
         return (("gamma searched", description), ("search of gamma", effort))
 
     def advice(self) -> tuple[tuple[str, str], ...]:
-        """Return what to do where the gap is not met."""
+        """Return advice if the gap is not met."""
         if all(row.passes for row in self.rows()):
             return ()
         needed = float(np.max((self.values - self.bounds) / np.where(self.values > 0.0, self.values, 1.0)))

@@ -108,7 +108,9 @@ def minima_of_polynomial(coefficients: Array) -> tuple[Array, float, float]:
 
 
 def ellipse(half_length: float, angles: Array) -> tuple[Array, Array]:
-    """rho of the ellipses that reach the given angles, and how far they reach beyond the ends of the interval."""
+    """Return rho of the ellipses that reach the given angles, and how far they reach beyond the ends of the
+    interval.
+    """
     beta = angles / half_length
     rho = beta + np.sqrt(1.0 + beta**2)
     return rho, 0.5 * half_length * (rho + 1.0 / rho) - half_length

@@ -79,7 +79,7 @@ def least_beyond(best: Any, at_end: Any, before_end: Any, before_that: Any) -> A
 
 
 def end_row(name: str, values: Any, beyond: Any, negligible: Any, range_option: str | None = None) -> Row:
-    """State what is expected beyond a range, of the worst output, as a row of a certificate.
+    """Return the certificate row of what the worst output could gain beyond a range.
 
     ``range_option`` is the parameter that widens the range.
     """

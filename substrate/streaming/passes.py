@@ -96,7 +96,7 @@ def longest_sum(n_rows: int) -> int:
 
 
 def _threads(source: Source, order: int) -> int:
-    """Return the number of threads for sums of matrices of an order, as many as there is memory for."""
+    """Return the number of threads for sums of matrices of an order, as many as the memory allows."""
     if isinstance(source, RowBlocks):  # read in one order
         return 1
     n_bytes = 16.0 * (order + 1) ** 2  # the sum and what is added to it

@@ -85,7 +85,7 @@ class Smoother:
         return unit * float(np.linalg.norm(errors)) / math.sqrt(first), first * first / second
 
     def shift(self, rows: Array) -> Array:
-        """Return what the correction of the bias adds to f(x), from lines l(x)."""
+        """Return the correction of the bias at x, from lines l(x)."""
         if not self.corrected:
             return np.zeros(rows.shape[0])
         return np.asarray((rows / self.roots) @ self.errors)

@@ -181,7 +181,7 @@ def less_strange(calibration: Array, scores: Array) -> Any:
 
 
 def in_set(less: Any, coverage: Any, n: int) -> Any:
-    """Return whether labels belong to the set: fewer than ceil(coverage (n + 1)) of n rows are less strange.
+    """Return whether labels belong to the set: fewer than ceil(coverage (n + 1)) of n rows have smaller scores.
 
     :place [Vovk2005]_ conformal predictor: the labels of a set
     """

@@ -105,7 +105,7 @@ def kth_smallest(values: Array, k: int) -> Array:
 
 
 def jackknife_plus(machines: LeftOutMachines, fitted: Array, X: Any, diagonal: Array, coverage: Any) -> Array:
-    """Lower and upper ends, one line per new point; ``fitted`` are the predictions there.
+    """Return lower and upper ends, one line per new point; ``fitted`` are the predictions there.
 
     :place [Barber2021]_ jackknife+: the interval from left-out machines and residuals
     """
@@ -120,7 +120,7 @@ def jackknife_plus(machines: LeftOutMachines, fitted: Array, X: Any, diagonal: A
 
 
 def cv_plus(outputs: Array, folds: Any, scores: Array, coverage: Any) -> Array:
-    """Lower and upper ends, one line per new point, from what K machines predict there, one column each.
+    """Return lower and upper ends, one line per new point, from the predictions of K machines, one column each.
 
     ``folds`` has the number of the machine that has not seen each row, ``scores`` the absolute error of the row in it.
 
