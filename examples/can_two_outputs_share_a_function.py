@@ -28,7 +28,7 @@ y = np.where(site == "north", truth(X, "north"), truth(X, "south")) + 0.2 * rng.
 common = Substrate(RBF(0.7), X, y, bias=False, name="common")
 site_functions = {name: Substrate(RBF(3.0), X[site == name], y[site == name], name=f"{name}'s own") for name in drift}
 
-# the common function is a summand of both outputs, so the biases are those of the others
+# the common function is a summand of both outputs, so only the others have a bias
 errors = [s.e - common.f()[site == name] for name, s in site_functions.items()]
 norms = common.squared_norm + sum(s.squared_norm for s in site_functions.values())
 result = Machine(

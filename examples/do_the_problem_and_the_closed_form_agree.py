@@ -33,7 +33,7 @@ print(f"at gamma = 50 the bias is {float(primal.bias):.4f}\n")
 print(primal.certificate(against=ls_svm_regression.closed_form(K, y, gamma=50.0)))
 
 # %%
-# All 133 multipliers of both convex problems are those of the linear system.
+# All 133 multipliers of both convex problems agree with the linear system.
 _, ax = plt.subplots()
 ax.axline((0.0, 0.0), slope=1.0, color="0.7", linewidth=1.0)
 ax.plot(linear["support_values"], solutions["primal"], "o", fillstyle="none", markersize=8, label="primal, CLARABEL")

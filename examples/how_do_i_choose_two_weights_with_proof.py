@@ -46,7 +46,7 @@ print(f"one weight for all inputs, on the same grid: {shared:.4f}\n")
 print(best.certificate)
 
 # %%
-# The error over all pairs: each triangle has a bound of its own, and is smaller where the error is near the least.
+# The error over all pairs: each triangle has its own bound, and is smaller where the error is near the least.
 ax = best.plot()
 ax.set_title(f"With fuse: no pair is better by more than {best.gap:.0%}")
 plt.show()

@@ -32,7 +32,7 @@ print(f"mean distance from the truth {np.mean(np.abs(density - truth)):.4f}\n")
 print(result.certificate)
 
 # %%
-# The density beside the truth, and the points that it was made of.
+# The density, the truth, and the points that it was estimated from.
 plt.figure(figsize=(7.0, 4.0), layout="constrained")
 plt.hist(points[:, 0], bins=24, density=True, color="0.85", label="points, in 24 cells")
 plt.plot(grid, truth, color="0.5", linewidth=4, label="true density")

@@ -26,7 +26,7 @@ def pinball(errors: cp.Expression, level: float) -> cp.Expression:
     return cp.sum(cp.maximum(level * errors, (level - 1.0) * errors))
 
 
-quantiles = [Substrate(RBF(0.8), X, y, name=name) for name in levels]  # outputs of their own: a bias each
+quantiles = [Substrate(RBF(0.8), X, y, name=name) for name in levels]  # separate outputs: a bias each
 low, median, high = quantiles
 cost = sum(0.5 * s.squared_norm + weight * pinball(s.e, levels[s.name]) for s in quantiles)
 

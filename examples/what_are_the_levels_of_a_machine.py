@@ -24,7 +24,7 @@ def machine(kernel: Kernel, X: np.ndarray, y: np.ndarray) -> Machine:
     return Machine(s, minimize=0.5 * cp.sum_squares(s.e) + rho * cp.sum(s.maximal_variation))
 
 
-# Level 3 is the list: every kernel is fused over rho by itself, and the least of their bounds is that of all.
+# Level 3 is the list: every kernel is fused over rho by itself, and the least of their bounds holds for all.
 kernels = {"linear": Linear(), "narrow": RBF(0.5), "wide": RBF(2.0)}
 fusions = {
     name: fuse(machine(kernel, X_train, y_train), over="rho", validation=(X_val, y_val), gap=1e-2)

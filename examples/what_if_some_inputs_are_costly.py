@@ -35,7 +35,7 @@ print()
 print(fused.certificate_)
 
 # %%
-# With a weight of their own the costly inputs, 5 to 8, nearly vanish.
+# With their own weight the costly inputs, 5 to 8, nearly vanish.
 _, ax = plt.subplots()
 for k, (name, variation) in enumerate(results.items()):
     ax.bar(np.arange(1, 9) + 0.27 * (k - 1), variation, width=0.25, label=name)

@@ -55,7 +55,7 @@ print()
 print(model.certificate_)
 
 # %%
-# The same alpha without the bias: beside the data kernel ridge regression returns to zero.
+# The same alpha without the bias: away from the data kernel ridge regression returns to zero.
 grid = np.linspace(0.0, 90.0, 300)[:, None]
 _, ax = plt.subplots()
 ax.plot(X[:, 0], y, "o", color="0.7", markersize=4)

@@ -47,7 +47,7 @@ print(f"exact zeros select inputs  {exact.get_support(indices=True) + 1}\n")
 print(exact.certificate_)
 
 # %%
-# Only the first four inputs keep a variation; that of the others is exactly zero.
+# Only the first four inputs keep a variation; all others are exactly zero.
 _, ax = plt.subplots()
 for k, (name, model) in enumerate({"exact zeros": exact, "ranking": ranking}.items()):
     ax.bar(np.arange(1, 13) + 0.4 * k - 0.2, model.maximal_variation_, width=0.38, label=name)

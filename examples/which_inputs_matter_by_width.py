@@ -12,7 +12,7 @@ from problems import LSSVMRegressorCV
 from substrate.kernels import RBF
 
 rng = np.random.default_rng(0)
-X = rng.uniform(-1.0, 1.0, size=(150, 5)) * [1.0, 1e3, 1e-3, 1.0, 1.0]  # inputs in units of their own
+X = rng.uniform(-1.0, 1.0, size=(150, 5)) * [1.0, 1e3, 1e-3, 1.0, 1.0]  # inputs in different units
 Z = X / [1.0, 1e3, 1e-3, 1.0, 1.0]
 y = np.sin(3.0 * Z[:, 0]) + 2.0 * Z[:, 1] * Z[:, 2] + 0.1 * rng.normal(size=150)
 

@@ -28,7 +28,7 @@ def penalty(rho: float, t: float, a: float) -> float:
 ends, middle = (penalty(0.0, 3.0, 1.0), penalty(2.0, 1.0, 1.0)), penalty(1.0, 2.0, 1.0)
 print(f"penalty at two feasible points {ends[0]:g} and {ends[1]:g}, half way between them {middle:g}")
 
-# 2. For each rho it is a convex problem; over all rho its value is below that of any trained machine.
+# 2. For each rho it is a convex problem; over all rho its value is below the error of any trained machine.
 for rho in (0.25, 0.5, 1.0):
     declared = fused_maximal_variation.declare(**data, rho=rho, weight=1.0).solve()
     print(f"(29) at rho = {rho:4.2f}, weight 1: value {declared.problem.value:.4f}, alpha {declared.support_values}")

@@ -61,7 +61,7 @@ SPECTRAL = {
     "KernelSpectralClustering": "problems.estimators.components",
     "LSSVMKernelPCA": "problems.estimators.components",
 }
-#: The pages: the files of this folder, but for what they say of themselves.
+#: The pages: the problem files of this folder.
 PAGES = tuple(
     file.name for file in iter_modules([os.path.dirname(__file__)]) if not file.ispkg and file.name != "demonstration"
 )
@@ -78,7 +78,8 @@ def load(path: str | os.PathLike[str], max_bytes: float | None = None) -> Any:
     Parameters
     ----------
     path
-        A file written by ``save`` or by ``substrate fit --out``. One that was changed since it was written loads with a
+        A file written by ``save`` or by ``substrate fit --out``. A file that was changed since it was written loads
+        with a
         :class:`~substrate.errors.ModelFileWarning`, and its certificate does not hold.
     max_bytes
         The memory that the model may use, added up before anything is allocated; a file that needs more is refused.

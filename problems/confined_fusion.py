@@ -27,7 +27,7 @@ together are
 and :math:`u = -M^+ r_0`. Where columns depend on each other u is the shortest one, and the errors are unique.
 
 [Pelckmans2005]_ eq. (20)-(21) and section 4.2, which proposes to confine c to a subset against over-fitting and leaves
-the subset open; the subspace is ours.
+the subset open; here it is a subspace.
 """
 
 from typing import Any
@@ -163,7 +163,7 @@ def closed_form(
     target, below, target_val, columns, signs = _check_arguments(gram, y, K_val, y_val, Z, task)
     gram.check_definite()  # convex for any matrix, but then without a w
     positive(cutoff, "cutoff")
-    centre = float(np.mean(target))  # rounding is then that of y about its mean, whatever the offset
+    centre = float(np.mean(target))  # the rounding is then of y about its mean, whatever the offset
     start, slopes, machines, biases = _errors_of_columns(gram, target - centre, below, target_val - centre, columns)
     Q, s, Vt = np.linalg.svd(slopes, full_matrices=False)
     keep = s > max(cutoff, rank_cutoff(slopes.shape[0])) * float(s[0])

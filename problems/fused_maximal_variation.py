@@ -5,8 +5,8 @@ r"""Fusion of structure detection with validation: the weight chosen inside the 
     (28): \quad \min_{\rho, \alpha, b, t, \xi} \; \|y^v - \Omega^v \alpha - b 1\|^2 \quad \text{s.t. (27) holds}
 
 Symbols: :math:`\Omega^v = \sum_l \Omega^{v,l}` kernel values of the n validation points against the N training points,
-:math:`n \times N`; :math:`y^v` their targets; the rest, and (27), as in :mod:`problems.maximal_variation_kkt`. The
-products in (27e,f) make it a program with complementarity constraints. The paper moves them into the objective,
+:math:`n \times N`; :math:`y^v` their targets; all others, and (27), are as in :mod:`problems.maximal_variation_kkt`.
+The products in (27e,f) make it a program with complementarity constraints. The paper moves them into the objective,
 
 .. math::
 

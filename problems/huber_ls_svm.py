@@ -57,7 +57,7 @@ from substrate.losses import Huber
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 
-# The dual is not among them: on a kernel matrix of low numerical rank the QP of HiGHS ends it with an error of its own.
+# The dual is not among them: on a kernel matrix of low numerical rank the QP of HiGHS ends in an internal error.
 DEMONSTRATION = Demonstration(
     equations="Huber1964",
     cases=tuple(

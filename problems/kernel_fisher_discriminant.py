@@ -14,8 +14,8 @@ conditions of optimality of :mod:`problems.kernel_cca` with :math:`\nu_2 = 0` be
 .. math:: K_1 K_2 K_1 \alpha = \sigma^2 (I + \nu K_1) K_1 \alpha :
 
 the variance of the class means of the scores, as a share of the variance of all scores with the norm of w as
-regularisation, is what the leading directions maximise; c classes have c - 1 of them. Checks, closed form and
-relaxation are as in :mod:`problems.kernel_cca`. [Mika1999b]_.
+regularisation, is the quantity that the leading directions maximise; c classes have c - 1 of them. Checks, closed form
+and relaxation are as in :mod:`problems.kernel_cca`. [Mika1999b]_.
 """
 
 from typing import Any

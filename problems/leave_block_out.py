@@ -1,4 +1,4 @@
-r"""The machines without each of several blocks of rows, and the residuals of what was left out.
+r"""The machines without each of several blocks of rows, and the residuals of the rows left out.
 
 .. math::
 

@@ -31,8 +31,9 @@ RBF components none vanishes alone, and the zeros of the paper's figures are thr
 
 Fast path: :func:`substrate.fits.variation.solve_maximal_variation`.
 
-The paper has one :math:`\rho` for all components; a number is read so. With one weight for each component, the weights
-within a group of inputs are equal: inputs that are costly to measure, or less trusted, are given a larger weight.
+The paper has one :math:`\rho` for all components; give a number for that. With one weight for each component, the
+weights within a group of inputs are equal: inputs that are costly to measure, or less trusted, are given a larger
+weight.
 
 [Pelckmans2005]_ eq. (13)-(14), (24)-(27), (30). Errata: (14) has :math:`\|e\|^2` without the half of (24), so its rho
 is twice ours; (27a) lacks :math:`\Omega^l` on the right; (27b) holds for each l; in (13)-(14) the map is the feature

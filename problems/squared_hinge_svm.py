@@ -1,4 +1,4 @@
-r"""The machine with the squared hinge, the 2-norm SVM: an LS-SVM on the rows inside of the margin.
+r"""The machine with the squared hinge, the 2-norm SVM: an LS-SVM on the rows inside the margin.
 
 .. math::
 

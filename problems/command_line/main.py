@@ -126,7 +126,7 @@ def _fit(options: argparse.Namespace) -> int:
         target, task = options.target, options.task
         if target is None and not options.data.startswith("@"):
             raise DataError(f"--target is missing; {options.data} has the columns {named_columns(table.names)}")
-        if target is None:  # an embedded data set has a target of its own
+        if target is None:  # an embedded data set has its own target
             target, classes = question_of(options.data[1:])
             task = classes if task == "auto" else task
         task, why = task_of(table, target, task)
@@ -139,7 +139,7 @@ def _fit(options: argparse.Namespace) -> int:
         model = kind(**parameters | {"verbose": 1})
         progress.step("fitting")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # those of the fit are printed below
+            warnings.simplefilter("ignore")  # the warnings of the fit are printed below
             model.fit(table, target)
             model.set_params(verbose=0)
             importances = importance(model)
@@ -187,7 +187,7 @@ def _predict(options: argparse.Namespace) -> int:
         raise DataError(
             f"{options.model} holds a {type(model).__name__}, which predicts no rows of a table; use it in Python"
         )
-    if not hasattr(model, "preparation_"):  # a machine of save(), which takes columns as they are
+    if not hasattr(model, "preparation_"):  # a machine of save(), which takes columns unchanged
         model = around(model)
     if options.adaptive and options.coverage is None:
         raise DataError("adaptive=True is about intervals: give --coverage too, for instance --coverage 0.9")

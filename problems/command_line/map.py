@@ -16,7 +16,7 @@ from substrate.errors import DataError
 
 __all__ = ["Map", "make_map", "refuse_picture"]
 
-#: What can be written, by the end of its name.
+#: The formats of pictures, by the end of the file name.
 _PICTURES = (".png", ".svg", ".pdf")
 #: Numbers of a column that are groups rather than a scale.
 _FEW = 10
@@ -43,7 +43,7 @@ def make_map(options: argparse.Namespace) -> Map:
     from problems.displays import ComponentMapDisplay
     from problems.displays.canvas import pyplot
 
-    plt = pyplot()  # before any work, where there is none to draw with
+    plt = pyplot()  # before any work, if matplotlib is missing
     table = read_table(options.data, options.delimiter, options.decimal, options.thousands, options.encoding)
     table = table.drop_columns(options.drop)
     labels = [] if options.color is None else [cell or "(missing)" for cell in table.column(options.color)]

@@ -1,4 +1,4 @@
-"""The report of ``substrate fit`` on one page: how good, how sure, by which inputs, is it solved; and how to use it."""
+"""The report of ``substrate fit`` on one page: quality, intervals, important inputs, certificate, and how to use it."""
 
 from collections.abc import Iterator
 from html import escape

@@ -1,4 +1,4 @@
-"""What ``substrate fit`` says at the end: how good the model is, then what was chosen, in at most fifteen lines.
+"""The last lines of ``substrate fit``: how good the model is, then what was chosen, in at most fifteen lines.
 
 A line is wrapped where standard output is a terminal; a file or a pipe has one line for each statement.
 """
@@ -196,7 +196,7 @@ def describe_file(model: Any, out: str | None) -> str:
         return line
     try:
         guarantee = model.interval_guarantee(0.9)
-    except SubstrateError:  # no rows have errors of their own
+    except SubstrateError:  # no row has its own error
         return line
     about = "at least 90" if guarantee.holds else "about 90"
     return f"{line}; its intervals for --coverage 0.9 hold {about} % of new rows, if they are like these"

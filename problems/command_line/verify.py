@@ -3,18 +3,18 @@
 All modules of the package are searched: a new problem file with a ``DEMONSTRATION``, a ``declare`` and (where one
 exists) a ``closed_form`` appears here without being registered anywhere.
 
-A solver *holds* where our own residuals accept its point, otherwise it *misses*; one that is not made for the cones of
-a problem is not asked. A problem passes where at least two solvers hold, or the only one that is made for it, and all
-that hold agree with the closed form, or with each other where no closed form exists. A solver that misses is shown and
-counted; that alone is no failure, since versions of solvers and processors differ. A solver that holds and disagrees is
-a failure always: either the problem or the closed form is wrong.
+A solver *holds* where our own residuals accept its point, otherwise it *misses*; a solver that does not support the
+cones of a problem is not run. A problem passes where at least two solvers hold, or the only one that is made for it,
+and all that hold agree with the closed form, or with each other where no closed form exists. A solver that misses is
+shown and counted; that alone is no failure, since versions of solvers and processors differ. A solver that holds and
+disagrees is a failure always: either the problem or the closed form is wrong.
 
 A page with an ``EIGENPROBLEM`` is not convex. Its closed form is checked by its own ``conditions``: residual, and a
 count of the eigenvalues that are larger; and against the convex relaxation that the page declares, which one solver
 with a cone of semidefinite matrices has to solve.
 
 With ``prove``, the closed form of a page that defines ``prove`` is proved in ball arithmetic too, relative to
-the kernel matrix; one that is not proved is a failure.
+the kernel matrix; a closed form that is not proved is a failure.
 """
 
 import inspect
@@ -58,7 +58,7 @@ EIGENPAIRS = "eigenpairs"
 #: Seconds for each solver, many times what the slowest of them needs for these problems.
 TIME_LIMIT = 60.0
 
-#: How many times farther apart points may be where a problem has cones beside those of a quadratic program: along a
+#: How many times farther apart points may be where a problem has other cones than a quadratic program: along a
 #: curved border a solution is known to the root of the gap at which its solver ends, on one processor and another.
 _CONES = 10.0
 

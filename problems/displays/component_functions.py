@@ -2,8 +2,8 @@ r"""Component functions of an additive model, with the partial residuals of each
 
 .. math:: f(x) = \sum_l f^l(x^l) + b, \qquad r_i^l = y_i - b - \sum_{m \ne l} f^m(x_i^m) = f^l(x_i^l) + e_i
 
-([Pelckmans2005]_ Fig. 5 and 7). The partial residuals :math:`r^l` are what the other components leave of y: the data
-that the curve :math:`f^l` goes through.
+([Pelckmans2005]_ Fig. 5 and 7). The partial residuals :math:`r^l` are y less the other components: the data that the
+curve :math:`f^l` goes through.
 """
 
 import warnings

@@ -36,7 +36,7 @@ __all__ = ["EvolutionDiagramDisplay"]
 _NAMED = 6
 #: Default begin of the diagram, as a share of the chosen rho.
 _BELOW_BEST = 0.05
-#: Points drawn beside the knots: a logarithmic axis bends the lines between them.
+#: Points drawn between the knots: a logarithmic axis bends the lines.
 _POINTS = 200
 
 

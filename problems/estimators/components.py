@@ -194,7 +194,7 @@ class LSSVMKernelPCA(KernelComponents):
     support_values_ : array of shape (n_rows, n_components)
         Coefficients of the expansion; on a basis, of its vectors.
     bias_ : array of shape (n_components,)
-        What is added, so that the scores of the training rows have the mean zero.
+        The biases, by which the scores of the training rows have the mean zero.
     certificate_ : Certificate
         What is proved of the eigenvalues and of the subspace.
 

@@ -77,7 +77,7 @@ _LIFT = 1.0 + 1e-6
 _INDEFINITE = "the kernel matrix is not positive semi-definite, so that the objective has no minimum"
 #: Bits of a proof.
 _BITS = 160
-#: Accepted difference of a left-out value and of the same by a fit, beside rounding.
+#: Accepted difference of a left-out value from its refit, in addition to rounding.
 _CHECKED = 1e-6
 
 

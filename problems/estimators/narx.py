@@ -33,8 +33,8 @@ class NARXRegressor(RegressorMixin, BaseEstimator):
     """A forecast of a series from its past values, and past values of inputs, by a regressor of this package.
 
     Outputs and inputs in other units need a kernel with one width per column, as ``RBF("each")``, or to be scaled.
-    Lags are parameters like others: ``GridSearchCV`` with ``TimeSeriesSplit`` compares free runs, and the criterion of
-    a regressor that chooses, ``regressor_.criterion_``, what it leaves out.
+    Lags are parameters like others: ``GridSearchCV`` with ``TimeSeriesSplit`` compares free runs, and
+    ``regressor_.criterion_`` of a regressor that chooses its gamma judges the rows that it leaves out.
 
     Parameters
     ----------
@@ -119,8 +119,8 @@ class NARXRegressor(RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> Array:
         """Forecast the rows of X, which follow the training rows in time, by a free run.
 
-        Without delays of inputs only the number of rows of X counts. This is what scikit-learn's ``TimeSeriesSplit``
-        asks of an estimator.
+        Without delays of inputs only the number of rows of X counts. scikit-learn's ``TimeSeriesSplit`` needs such
+        predictions.
         """
         check_is_fitted(self)
         return self.forecast(int(np.asarray(X).shape[0]), X if self.inputs_ else None)

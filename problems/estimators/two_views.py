@@ -1,4 +1,4 @@
-r"""Kernel CCA, kernel PLS and the kernel Fisher discriminant: directions of two views whose scores go together.
+r"""Kernel CCA, kernel PLS and the kernel Fisher discriminant: directions of two views with correlated scores.
 
 .. math::
 
@@ -145,7 +145,7 @@ class TwoViews(KernelComponents):
         first, second = view_of(self.kernel_, rows.X), view_of(self.y_kernel_, Y)
         again = find_pairs(first, second, self._nus(), int(self.singular_values_.size))
         off = float(np.abs(again.values - self.singular_values_).max())
-        # the stored values may be others than those of the exact problem by their distance from ours
+        # the stored values may differ from the exact ones by their distance from ours
         radius = again.square_radius + off * (2.0 * float(self.singular_values_.max(initial=0.0)) + off)
         stored = replace(
             again,

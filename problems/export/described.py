@@ -1,4 +1,4 @@
-"""A fitted model as one formula: its inputs, the machine, and what follows from its outputs."""
+"""A fitted model as one formula: its inputs, the machine, and the classes and probabilities that follow."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

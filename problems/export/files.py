@@ -1,4 +1,4 @@
-"""``to_onnx``: a fitted model as a file that needs nothing of this package.
+"""``to_onnx``: a fitted model as a file that does not need this package.
 
 The file states how far its outputs may be from the exact formula of the model, for all rows of a box, with every
 rounding counted (:mod:`substrate.kernels.rounding_bound`).

@@ -1,1 +1,1 @@
-"""Tables and frames as they come: how their columns are read, fitted and predicted, as ``substrate fit`` does it."""
+"""Raw tables and frames: how their columns are read, fitted and predicted, as by ``substrate fit``."""

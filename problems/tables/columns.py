@@ -1,4 +1,4 @@
-r"""The columns of a table: which become inputs and how, which are left out, and which are refused.
+r"""The columns of a table: which of them become inputs and how, are left out, or are refused.
 
 Every decision is one remark, which the model file keeps. A column is
 
@@ -6,7 +6,7 @@ Every decision is one remark, which the model file keeps. A column is
 - a number, if all its values are, in one format (:mod:`problems.tables.number_format`); a date, if it is named as one;
   and text with few values, or codes such as 007, categories.
 
-What could be meant in two ways is refused, with the parameter that decides it. A number is standardised by the rows
+An ambiguous column is refused, with the parameter that decides about it. A number is standardised by the rows
 that train,
 
 .. math:: x \leftarrow (x - m) / s, \qquad m \text{ mean}, \; s \text{ standard deviation (1 where it is zero)},

@@ -469,7 +469,7 @@ class TabularRegressor(RegressorMixin, _Tabular):
     validation : float, default=0.0
         Share of the rows that judges the model.
     refit : bool, default=True
-        Whether the model is fitted again to all rows, once it was judged.
+        Whether the model is fitted again to all rows after it was judged.
     random_state : int, default=0
         Seed of the rows held out and of a basis.
     verbose : int, default=0

@@ -8,15 +8,15 @@ lssvm     ``LSSVM...CV``              gamma, kernel, leave-one-out
 sparse    ``LSSVM...CV(basis=...)``   gamma, kernel, leave-one-out
 ========  ==========================  =======================================
 
-``auto`` is lssvm, or sparse where a kernel matrix of all rows is too large to decompose often. With a gamma the plain
-machine is fitted instead; a stack has none. The kernels are ``kernels="families"``; where the rows are few, the best of
-them is refined by gradients; a kernel that is named is tried at a few widths.
+``auto`` is lssvm, or sparse where a kernel matrix of all rows is too large to decompose often. With a given gamma the
+plain machine is fitted instead; a stack takes no gamma. The kernels are ``kernels="families"``; where the rows are few,
+the best of them is refined by gradients; a kernel that is named is tried at a few widths.
 
-Rows of one patient, batch or site are alike, and so are neighbours in time. Where some of them train and others judge,
-a model that knows the group again looks better than it is to new groups. Groups are therefore held out whole, and in
-time the last rows are. The search leaves out whole groups; in time a regression predicts later rows from earlier ones,
-since a kernel that follows a trend between its rows may know nothing beyond the last one, and a classification leaves
-out every row with its neighbours.
+Rows of one patient, batch or site are alike, and so are neighbours in time. If some of them train and others judge, a
+model that recognises the group looks better than it is on new groups. Groups are therefore held out whole, and in time
+the last rows are. The search leaves out whole groups; in time a regression predicts later rows from earlier ones, since
+a kernel that follows a trend between its rows may know nothing beyond the last one, and a classification leaves out
+every row with its neighbours.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ _WIDTHS = (0.25, 0.5, 1.0, 2.0)
 _BESIDE_A_PLANE: tuple[Kernel, ...] = (RBF(), Matern(nu=2.5))
 #: Folds of a model that is not judged by a closed form; rows from which earlier ones can predict later ones in two.
 _FOLDS, _FEWEST_IN_TIME = 5, 4
-#: What chose a weight, in words.
+#: The criteria that choose gamma, in words.
 CRITERION_WORDS = {
     "loo": "leave-one-out",
     "groups": "leave-group-out",
@@ -147,7 +147,7 @@ class Search:
         most = _MOST_SEARCHED[self.model]
         budget = (EVALUATIONS if n <= most else 0) if self.max_evaluations is None else self.max_evaluations
         if self.tries_families and budget and self.model != "stack":
-            # whether inputs have widths of their own is decided by single rows
+            # whether inputs have separate widths is decided by single rows
             shared = {} if self.rule == "loo" else {"widths": "shared"}
             tried |= {"search": "gradient", "max_evaluations": budget, **shared}
         if self.rule == "loo":
@@ -232,8 +232,8 @@ class Search:
         """Return the families at a few widths, alone and added to a plane; the time, if it is an input, is in the plane
         only.
 
-        A stationary kernel returns to the mean beyond the last row, a plane goes on; and what the other inputs do is
-        known at later times only if it does not depend on them.
+        A stationary kernel returns to the mean beyond the last row, a plane continues; and how the other inputs act is
+        known at later times only if this does not depend on time.
         """
         others = [column for column in range(X.shape[1]) if column != self.time_column]
         alone = [kernel for family in _FAMILIES[1:] for kernel in _widths(family, X) or [family]]

@@ -1,4 +1,4 @@
-"""How the numbers of a column are written: decimal mark, thousands separators, and a percent or currency sign.
+"""The format of the numbers of a column: decimal mark, thousands separators, and a percent or currency sign.
 
 ``1,777`` is 1777 where the comma separates thousands, and 1.777 where it is decimal. What a column means is decided by
 all of its cells: a format belongs to it if every cell is a number in that format. Where two formats give different
@@ -212,7 +212,7 @@ def column_format(
     decimal, thousands : str, optional
         The marks that the user states.
     evident : callable
-        Gives the formats of other columns of the table that leave no choice; called only where this one does.
+        Returns the formats of the unambiguous columns of the table; called only if this column is ambiguous.
 
     Raises
     ------
@@ -302,7 +302,7 @@ def two_readings(cells: Sequence[str], candidates: Sequence[tuple[NumberFormat, 
     """Return the half sentence that shows both readings of a column, and what decides between them.
 
     Numbers with a mark among others without one are numbers with separated thousands, unless somebody wrote exactly
-    three decimals or none: nothing is advised that would read them so.
+    three decimals or none: the advice never leads to such a reading.
     """
     (first_form, texts), (_, other_texts) = candidates[:2]
     grouped, decimals = (texts, other_texts) if first_form.thousands else (other_texts, texts)

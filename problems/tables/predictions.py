@@ -38,7 +38,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 _STANDARDISED = "the inputs were standardised by these rows"
 #: A machine that was fitted again does not know where its kernel and gamma come from.
 _REFITTED = "the kernel or gamma was chosen by some of these rows"
-#: More digits behind the point are those of a program, which say nothing of the precision of a target.
+#: More decimals come from a program, and say nothing about the precision of a target.
 _MOST_DECIMALS = 12
 #: Why error bars of a Gaussian process are right, where they are.
 _PROCESS = "the targets are a Gaussian process with this kernel, gamma and normal noise"

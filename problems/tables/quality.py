@@ -1,4 +1,4 @@
-r"""How good a model is, in the usual measures, compared with a prediction that looks at no input.
+r"""The quality of a model in the usual measures, compared with a prediction that ignores the inputs.
 
 For numbers, with predictions :math:`f_i` and the mean :math:`\bar y` of the rows judged,
 

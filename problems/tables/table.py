@@ -1,6 +1,6 @@
 """Tables of text: a file, an embedded data set, a frame or an array, as named columns of cells.
 
-Nothing is guessed without a word: what was recognised is a remark of the table. Cells are kept as written; a
+Nothing is guessed silently: everything recognised is a remark of the table. Cells are kept as written; a
 column is numeric when every cell of it is a finite number in one format (:mod:`problems.tables.number_format`); a
 missing cell is empty, or ``NA``, ``N/A``, ``NaN``, ``null``, ``None`` or ``?``.
 """
@@ -29,7 +29,7 @@ _MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
 _OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 _PARQUET, _EXCEL = (".parquet", ".pq"), (".xlsx", ".xlsm", ".xls", ".ods")
 _SHOWN = 5
-#: What may separate thousands.
+#: The marks that may separate thousands.
 _THOUSANDS = (",", ".", " ", "'")
 #: Byte order marks, the longer ones first, since the mark of UTF-32 begins like one of UTF-16.
 _MARKS = (
@@ -244,8 +244,9 @@ def read_table(
 def _decode(name: str, content: bytes, encoding: str | None) -> tuple[str, str]:
     """Return the text of a file, and a remark on its encoding, which is empty for UTF-8.
 
-    A byte order mark leaves no doubt. Without one a file whose every other byte is zero is UTF-16; what is no UTF-8 is
-    read as Windows-1252, the encoding of spreadsheets of western languages, in which nearly all bytes are letters.
+    A byte order mark leaves no doubt. Without one a file whose every other byte is zero is UTF-16; text that is not
+    UTF-8 is read as Windows-1252, the encoding of spreadsheets of western languages, in which nearly all bytes are
+    letters.
     """
     remark = ""
     if encoding is None:
@@ -356,7 +357,7 @@ def _read_by_pandas(path: Path) -> Table:
         ) from error
     except DataError:
         raise
-    except Exception as error:  # the readers have errors of their own
+    except Exception as error:  # the readers raise various errors
         raise DataError(f"{path} cannot be read, or is damaged: {error}") from error
     frame = next(iter(sheets.values())).dropna(how="all").dropna(axis=1, how="all")
     if frame.shape[0] < 2:
@@ -371,8 +372,8 @@ def _read_by_pandas(path: Path) -> Table:
 def table_of(X: Any, name: str = "X") -> Table:
     """Return a pandas or polars frame, a mapping of columns, or rows of cells (columns x0, x1, ...) as a table.
 
-    The cells become the text that a CSV file would have, with all digits, and what the frame knows of its columns is
-    kept: which hold numbers, which are categorical, and which hold dates.
+    The cells become the text that a CSV file would have, with all digits, and the types of the frame's columns are
+    kept: numbers, categories, or dates.
     """
     if isinstance(X, Table):
         return X

@@ -30,7 +30,7 @@ __all__ = [
     "list_unresolved",
 ]
 
-#: The parameters of ``recommended``, those of them that an estimator has.
+#: The parameters of ``recommended``, of which an estimator takes those that it has.
 RECOMMENDED: Mapping[str, Any] = {"kernels": "families", "search": "gradient"}
 
 #: One kernel of each family, its width taken from the data.

@@ -1,8 +1,8 @@
 """Fused estimators: training, and the choice of one hyper-parameter by validation, in one fit with a proof.
 
 A choice ends in a machine with the value that was chosen, which is a separate estimator on the rows that train it:
-predictions, certificates and probabilities come from that machine. What is chosen along an exact path is a matter of
-the estimator (:mod:`problems.estimators.chosen.fused_l1`, :mod:`problems.estimators.chosen.fused_variation`). Several
+predictions, certificates and probabilities come from that machine. Every estimator with an exact path decides what is
+chosen along it (:mod:`problems.estimators.chosen.fused_l1`, :mod:`problems.estimators.chosen.fused_variation`). Several
 weights of one machine are chosen together, the problems of the folds as one of cvxpy, which is affine in the weights
 and over which :func:`substrate.fuse` searches with a bound; the bias is eliminated there, as the mean of y less the
 mean of the fitted values. [Pelckmans2005]_ eq. (28) with several weights.

@@ -13,7 +13,7 @@ Refitted, the machine is a sparse LS-SVM on the support S, which changes at knot
 .. math:: f(x) = \sum_{j \in S} \beta_j k(x_j, x) + b, \qquad
           \min_{\beta, b} \tfrac12 \beta^T K_{SS} \beta + \tfrac{\gamma}{2} \sum_{i=1}^N (y_i - f(x_i))^2 ,
 
-which counts **all** rows ([Cawley2004]_ (2)): the support is where the machine is expanded, not what it is fitted to.
+which counts **all** rows ([Cawley2004]_ (2)): the machine is expanded in the support, and fitted to all rows.
 On a smooth kernel rounding decides between neighbours which rows support: the sets come from the paths as double
 precision follows them, and the bound is over these sets.
 """
@@ -241,7 +241,7 @@ class ZetaChoice(HoldsMachine):
         weights = {"zeta": max(chosen["zeta"], LEAST_ZETA), "ridge": chosen.get("ridge", 0.0)}
         kept = {f"{name}_": weight for name, weight in chosen.items()}
         machine: Any = None
-        if structure is None or not structure.members:  # folds have their own supports, or there is none
+        if structure is None or not structure.members:  # folds have their own supports, or the support is empty
             machine = self._machine_with(self._plain_type, kernel=kernel, **weights).fit(X, y)
         if structure is None:
             return Final(machine, kept)

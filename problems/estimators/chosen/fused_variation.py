@@ -64,7 +64,7 @@ def grouped_fold(
     groups.
     """
     R, target = coordinates.metric, coordinates.targets(y)
-    # a component of its own coordinates vanishes exactly in v; otherwise u is better conditioned
+    # a component with separate coordinates vanishes exactly in v; otherwise u is better conditioned
     components = coordinates.parts if coordinates.is_decoupled else divide_from_right(coordinates.parts, R)
     M = below - coordinates.parts.sum(axis=0).mean(axis=0)
     M = M if coordinates.is_decoupled else solve_triangular(R, M.T, trans="T").T

@@ -1,4 +1,4 @@
-r"""Gamma by the noise that is known: ``cv="noise"``, Morozov's discrepancy principle.
+r"""The choice of gamma by a known noise: ``cv="noise"``, Morozov's discrepancy principle.
 
 .. math:: \frac{\sum_i v_i e_i(\gamma)^2}{\sum_i v_i} = \varsigma^2
 

@@ -1,4 +1,4 @@
-r"""The inputs in the order in which a machine can do without them, by backward selection.
+r"""The ranking of inputs by backward selection.
 
 From all inputs on, one is removed at a time: the one without which the criterion of the machine, each with its own
 gamma, is smallest,

@@ -47,7 +47,7 @@ __all__ = [
 def centred_points(kernel: Kernel, X: Any) -> Any:
     """Return X minus its mean for a linear kernel on dense arrays; unchanged for any other.
 
-    Coefficients that sum to zero, and the bias, absorb what a common shift adds to x'z, while an offset of the
+    Coefficients that sum to zero, and the bias, absorb the effect of a common shift on x'z, while an offset of the
     points would cost digits of every kernel value.
     """
     plain = kernel.kernel if isinstance(kernel, Scaled) else kernel
@@ -178,7 +178,7 @@ def validation_criterion(
     spectrum = centred_spectrum(gram, p, v, border=border)
     radius = _row_rounding(p, gram.diagonal, checked, v, w)
     if linear is not None and border.slopes:
-        # of a point with Q(x) the border takes up the row Q(x) W K, and W has rows of the length of those of the mean
+        # of a point with Q(x) the border takes up the row Q(x) W K, and W has rows as long as the rows of the mean
         radius *= 1.0 + float(np.abs(border.line(linear)[:, 1:]).sum(axis=1).max(initial=0.0))
     return ValidationCriterion.of(spectrum, Y, below, Y_check, pooled=pooled, rounding=radius, weights=w, linear=linear)
 

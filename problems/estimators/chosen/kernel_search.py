@@ -74,7 +74,7 @@ _MULTIPLES = (3.0, 1.0 / 3.0)
 _PENALTY, _PRIOR, _PRIOR_OF_EVIDENCE = 1e-4, 0.1, 25.0
 #: How much of a factor that all widths have in common counts in it.
 _COMMON = 0.1**0.5
-#: A criterion below this share of its largest value is that of an exact fit, and is not searched further.
+#: A criterion below this share of its largest value belongs to an exact fit, and is not searched further.
 _EXACT = 1e-12
 #: A descent whose criterion is larger than the best one by more than this share goes no further.
 _REACH = 0.05
@@ -298,8 +298,8 @@ def search_by_slopes(
     """Return the judged candidates, and where descents of at most ``most`` kernels each end; how many kernels were
     tried on the way, and what was decided.
 
-    Of families one kernel each descends, of a list the best one; ``widths`` is what the search may do with a kernel of
-    one shared width, None: no more than refine it.
+    Of families one kernel each descends, of a list the best one; ``widths`` is how the search treats a kernel of one
+    shared width; None: it only refines it.
     """
     starts = [kernel for kernel in at_median_widths(kernels) if kernel.scales()] if by_family else []
     known = [kernel for kernel in at_median_widths(kernels) if not kernel.scales()] if by_family else kernels

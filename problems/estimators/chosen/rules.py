@@ -1,4 +1,4 @@
-"""The rules of a search of gamma: what its parameters may be, and which rows are left out together.
+"""The rules of a search of gamma: the values that its parameters may have, and the rows left out together.
 
 ``cv="groups"`` leaves every group of rows out in turn, ``cv="blocks"`` every row with its ``reach`` neighbours on both
 sides, of which only the row itself counts (:mod:`substrate.least_squares.left_out_blocks`). Both are closed forms of

@@ -145,7 +145,7 @@ class GammaChoice:
             return [model._resolved_kernel(X)]
         kernels = [model._model.own_kernel(kernel) for kernel in families.list_unresolved(self.kernels)]
         gives_widths = self.search == "gradient" and widths_of(self) in ("auto", "each")
-        if not is_sparse(X) and not gives_widths:  # columns of different units get widths of their own
+        if not is_sparse(X) and not gives_widths:  # columns of different units get separate widths
             n = int(X.shape[1])
             compared = {columns: kernel for kernel in reversed(kernels) for columns in kernel.compared_columns(n)}
             for columns, kernel in compared.items():
@@ -209,7 +209,7 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):
     Parameters
     ----------
     kernel : Kernel, str or callable, default="rbf"
-        The kernel, as for :class:`LSSVMRegressor`; where ``kernels`` are given, those are used.
+        The kernel, as for :class:`LSSVMRegressor`; not used if ``kernels`` are given.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     basis
@@ -259,10 +259,10 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):
         Maximum number of kernels that a local search tries, by default 96.
     widths : {None, "auto", "shared", "each"}, default=None
         Whether ``search="gradient"`` goes on from a kernel with one width for all inputs to one width for each:
-        ``"shared"`` never, ``"each"`` always, ``"auto"`` where the errors of rows left out are smaller by more than
-        a standard error (of classes: two) and what choosing them explains (the guide on choosing kernels has the rule).
-        None: ``"auto"`` with ``kernels="families"`` and a criterion of single rows, and otherwise the search keeps to
-        the parameters that a kernel has.
+        ``"shared"`` never, ``"each"`` always, ``"auto"`` where the errors of rows left out are smaller by more than a
+        standard error (of classes: two) plus the gain that choosing the widths explains (the guide on choosing kernels
+        has the rule). None: ``"auto"`` with ``kernels="families"`` and a criterion of single rows, and otherwise the
+        search keeps to the parameters that a kernel has.
     n_jobs : int, default=None
         Number of kernels judged at a time; the result does not depend on it.
     verbose : int, default=0
@@ -301,10 +301,10 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):
 
     Notes
     -----
-    A row of weight v is left out whole, and its squared error counts v times in the criterion. That is not the
-    criterion of v equal rows, of which one is left out and the others stay. ``"gcv"`` averages leverages by weight too,
-    so that for both a row whose weight tends to zero counts as an absent one; a factor of all weights changes gamma by
-    its inverse and no choice. ``"evidence"`` takes weights for inverse variances of the noise, and every row counts.
+    A row of weight v is left out whole, and its squared error counts v times in the criterion. That differs from the
+    criterion of v equal rows, where one is left out and the others stay. ``"gcv"`` averages leverages by weight too, so
+    that for both a row whose weight tends to zero counts as an absent one; a factor of all weights changes gamma by its
+    inverse and no choice. ``"evidence"`` takes weights for inverse variances of the noise, and every row counts.
     """
 
     _: KW_ONLY

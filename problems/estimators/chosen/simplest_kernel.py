@@ -1,4 +1,4 @@
-r"""The simplest of several kernels whose left-out errors no data of this size tell apart.
+r"""The simplest of several kernels whose left-out errors these data cannot distinguish.
 
 The smallest criterion of several families belongs to the family that suits these rows, errors included: on
 a few hundred rows of a smooth function a rough kernel is ahead by chance now and then, with many more degrees of
@@ -34,9 +34,9 @@ from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
 
 __all__ = ["End", "LeftOutLosses", "prefer_simplest"]
 
-#: Most criterion of a kernel that is compared, as a multiple of the best one: what is beyond it is told apart.
+#: Largest criterion of a kernel that is compared, as a multiple of the best one; beyond it kernels differ clearly.
 _COMPARED = 1.5
-#: Most effective parameters of a simpler kernel, as a share of those of the best one.
+#: Most effective parameters of a simpler kernel, as a share of the best kernel's.
 _FEWER = 0.95
 #: Most relative error of a decomposition at the gamma of a simpler kernel: beyond it rounding hides the machine.
 _KNOWN = 1e-7

@@ -1,4 +1,4 @@
-"""How a search judges machines: what ``cv`` means, and the splits of the rows of a fit."""
+"""The rules by which a search judges machines: the meaning of ``cv``, and the splits of the rows of a fit."""
 
 from numbers import Integral
 from typing import Any

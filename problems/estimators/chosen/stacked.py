@@ -97,7 +97,7 @@ class StackedModel(Model):
             stored: StoredFit = member._model.recall_fit(X, Y[:, 0] if Y.shape[1] == 1 else Y, weights)
             machines.append(list(stored.machines))
         values = _predict_each(members, X)
-        # equal members have no rounding; otherwise that of differences, products and sums, and of the last addition
+        # equal members have no rounding; others have it in differences, products, sums and the last addition
         spreads = np.einsum("ikm,mk->ik", np.abs(values - values[:, :, :1]), u)
         sizes = np.where(spreads > 0.0, np.abs(average(values, u)), 0.0)
         missing = relative_rounding(len(members) + 4.0) * spreads + relative_rounding(1.0) * sizes
@@ -312,7 +312,7 @@ class StackedLSSVMRegressor(StackChoice, MultiOutputMixin, Regressor):
         The machines, each at its own best gamma: all of a list; of ``"families"``, see :class:`LSSVMRegressorCV`, the
         best of each. ``StackedLSSVMRegressor.recommended()`` has ``kernels="families"``.
     cv : str, int or splitter, default="loo"
-        What chooses the gammas, as for :class:`LSSVMRegressorCV`. Weights are always by leave-one-out.
+        How the gammas are chosen, as for :class:`LSSVMRegressorCV`. Weights are always by leave-one-out.
 
     Attributes
     ----------
@@ -350,7 +350,7 @@ class StackedLSSVMRegressor(StackChoice, MultiOutputMixin, Regressor):
 class StackedLSSVMClassifier(StackChoice, Classifier):
     """A weighted mean of LS-SVM classifiers of several kernels, by exact leave-one-out, two classes or more.
 
-    The weights minimise the squares of what left-out decision values miss of the codes -1 and 1, over all machines of
+    The weights minimise the squared distance of left-out decision values from the codes -1 and 1, over all machines of
     the coding together: of probabilities :math:`(1 + f)/2`, times four.
 
     Parameters

@@ -1,4 +1,4 @@
-r"""Structure first, then a classical model: the choice of rho by the error of the machine refitted to what it selects.
+r"""The choice of rho by the error of the classical machine refitted to the structure that rho selects.
 
 [Pelckmans2005]_ uses the 1-norm "to detect structure, while the final predictions should be made based on a classical
 model with the selected components" (end of section 3.1). With :math:`S(\rho)` the components that maximal variation

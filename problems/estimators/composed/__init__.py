@@ -1,1 +1,1 @@
-"""Estimators around a machine of one's own."""
+"""Estimators around a user-defined machine."""

@@ -152,7 +152,7 @@ class MachineRegressor(RegressorMixin, _MachineEstimator):
         some of ``parameters`` by name. It must be one that pickle finds, as all parameters of scikit-learn, where the
         estimator is pickled or fitted in other processes.
     parameters : dict, default=None
-        Values by name: those that ``build`` takes go to it, the others to ``Machine.solve``, as the values of
+        Values by name: the parameters of ``build`` go to it, the others to ``Machine.solve``, as the values of
         ``cvxpy.Parameter`` of that name. A grid names them ``parameters__C``.
     solver : str, default=None
         As in ``Machine.solve``.
@@ -206,7 +206,7 @@ class MachineClassifier(ClassifierMixin, _MachineEstimator):
         +1.0, and some of ``parameters`` by name. It must be one that pickle finds, as all parameters of scikit-learn,
         where the estimator is pickled or fitted in other processes.
     parameters : dict, default=None
-        Values by name: those that ``build`` takes go to it, the others to ``Machine.solve``, as the values of
+        Values by name: the parameters of ``build`` go to it, the others to ``Machine.solve``, as the values of
         ``cvxpy.Parameter`` of that name. A grid names them ``parameters__C``.
     solver : str, default=None
         As in ``Machine.solve``.

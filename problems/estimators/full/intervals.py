@@ -21,7 +21,8 @@ Adaptive intervals repeat nothing. A second machine is fitted to the sizes of th
 
 wide where errors are. Its coverage is about c if the machines change little when a row is left out.
 
-What is made is made at the first call that needs it, from the rows that the model keeps, and is saved with it.
+Further machines are fitted at the first call that needs them, from the rows that the model keeps, and are
+saved with it.
 """
 
 import math
@@ -409,7 +410,7 @@ def predict_left_out_interval(
     X : array of shape (n, n_features)
         New rows.
     coverage : float, default=0.9
-        Share of new targets to be covered, above 0 and below 1, for every output on its own.
+        Share of new targets to be covered, above 0 and below 1, for every output separately.
     method : str, default="auto"
         ``"auto"``: after a search on fewer than 1000 rows ``"nested"``, as where its machines have been made; otherwise
         ``"conformal"``, or ``"jackknife+"`` for rows of unequal weight and precomputed kernels. From 1000 rows on, or

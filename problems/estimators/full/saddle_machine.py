@@ -58,7 +58,7 @@ def _effective_parameters(self: Any) -> Any:
 
     With :math:`\lambda_k` the eigenvalues of the centred kernel matrix and weights of one it is
     :math:`1 + \sum_k \gamma \lambda_k / (1 + \gamma \lambda_k)`, from 1 to the number of distinct rows; one number, or
-    one for each output or machine, computed when it is asked for. With a precomputed kernel it is
+    one for each output or machine, computed on request. With a precomputed kernel it is
     ``leave_one_out(K).degrees_of_freedom``.
     """
     check_is_fitted(self)

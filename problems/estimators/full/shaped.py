@@ -4,7 +4,7 @@ r"""LS-SVM regression whose shape holds everywhere: slopes, curvatures and bound
           \sigma_j (D_j f)(x) \ge c_j \quad\text{for all } x \text{ of the box of the rows.}
 
 The machine is composed (:mod:`substrate.composition.shaped_machine`), so that cvxpy is imported by such a fit and by no
-other. What is stored carries its own bracket, from which ``certify`` and ``prove`` start
+other. A stored machine has its own bracket, from which ``certify`` and ``prove`` start
 (:mod:`substrate.composition.shaped_least_squares`).
 """
 

@@ -375,7 +375,7 @@ class L1SubstrateClassifier(WithBasis, Classifier):
     support_, n_support_, support_values_, support_vectors_
         The rows, or basis vectors, that some machine uses.
     zeta_max_ : float
-        The smallest zeta that leaves none in any machine.
+        The smallest zeta that leaves no support value in any machine.
     basis_, candidates_, basis_indices_, n_rows_, bias_, kernel_, certificate_
         As for :class:`L1SubstrateRegressor`.
     """

@@ -108,7 +108,7 @@ class MaximalVariationModel(AdditiveModel):
         model.n_rows_, codes = int(Y.shape[0]), np.ascontiguousarray(Y if basis is None else Y[:0])
         model._keep_classes(coded, codes)
         signs = codes.reshape(codes.shape + (1,) * (a.ndim - codes.ndim))
-        a = a if basis is not None else coded.sign(signs, a)  # from regression's sign to that of y f = 1 - e
+        a = a if basis is not None else coded.sign(signs, a)  # from regression's sign to the sign of y f = 1 - e
         numbers = given.numbers
         if basis is not None:
             numbers = np.arange(basis.size) if basis.rows is None else given.numbers[basis.rows]

@@ -153,8 +153,8 @@ class FittedVariation:
     """One machine of maximal variation on its rows: its maximal variations, and multipliers that prove its accuracy.
 
     The coefficients ``a`` are N numbers in regression's sign, or N x d where decoupled. The directions are those that
-    the cut-off keeps, as double precision computes them; what the multipliers prove does not depend on how they were
-    found. ``v`` are the coordinates of a point near the stored coefficients.
+    the cut-off keeps, as double precision computes them; the multipliers prove it however they were found. ``v`` are
+    the coordinates of a point near the stored coefficients.
     """
 
     kernel: Componentwise

@@ -13,8 +13,8 @@ ALSSVMClassifier          an Adaline that eliminates patterns             the LS
 ========================  ==============================================  ===========================================
 
 The row and the column of the bias are always kept. On the paper's data a random S of the same size with the same least
-squares tests as well as any of the first three rules (``python examples/reproductions/run.py carvalho2006``): what
-matters is that every row enters the fit, not which columns are kept.
+squares tests as well as any of the first three rules (``python examples/reproductions/run.py carvalho2006``): it
+matters that every row enters the fit, not which columns are kept.
 
 :place [Carvalho2006]_ Tables 1-3: the comparison, with controls
 
@@ -108,8 +108,8 @@ class Selection(NamedTuple):
 class StoredColumns:
     """The least-squares machine on the kept columns and all rows, as a model stores it, in regression's sign.
 
-    ``fitted`` is what predict returns for the rows. ``tolerance`` is the accuracy required, as a share of the spread
-    of y.
+    ``fitted`` are the values that predict returns for the rows. ``tolerance`` is the accuracy required, as a share of
+    the spread of y.
     """
 
     kernel: Kernel

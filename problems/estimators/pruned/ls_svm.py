@@ -3,13 +3,13 @@ r"""Pruned LS-SVMs: few support vectors, by leaving out the rows with the smalle
 .. math:: \text{fit, sort } |\alpha_k|, \text{ remove the smallest few, fit again, until the index degrades}
 
 [Suykens2002]_ Algorithm 2, [Carvalho2006]_ section 3.2. With ``sample_weight`` all machines are weighted LS-SVMs,
-:math:`\alpha_k = \gamma v_k e_k`. A row of weight two leaves as one row, where of two equal rows one leaves before the
-other: the errors are weighed, and rows are what leaves.
+:math:`\alpha_k = \gamma v_k e_k`. A row of weight two leaves as one row, whereas of two equal rows one leaves before
+the other: weights multiply errors, and rows leave.
 
 The index is over the N training rows, those that were pruned among them: the mean loss of f (``training``), or of
 machines without a kept row, in closed form (``loo``); or over rows given for that purpose. The loss
 is the squared error of a regression, and one for each misclassified row. Where it degrades, gamma and the kernel's
-widths may be chosen again nearby before pruning goes on.
+widths may be chosen again nearby before pruning continues.
 """
 
 import warnings

@@ -113,7 +113,7 @@ class PreparedRows:
         return origin_of(self.K, self.targets, target_unit(self.targets.extremes), self.features.free)
 
 
-#: What leave-one-out of a machine on a basis does not fit again.
+#: The choices that leave-one-out on a basis does not repeat.
 CONDITIONAL = "the basis, kernel, gamma and preparation of the columns"
 #: Number of rows up to which all pairs of them are examined for a degenerate width.
 _FEW_ROWS = 500

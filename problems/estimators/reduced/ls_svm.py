@@ -79,7 +79,7 @@ from substrate.uncertainty.influence import FeatureInfluence, LeftOutMachines
 
 __all__ = ["BasisModel"]
 
-#: Difference of the sum of leverages from that of the fit, as a share of it, that only other rows explain.
+#: Difference of the sum of leverages from the sum of the fit, as a share of it, that only other rows explain.
 _OTHER_ROWS = 1e-4
 #: Multiplications up to which leave-one-out refits the machine without one row as a check.
 _CHEAP_REFIT = 1e8
@@ -592,10 +592,9 @@ class BasisModel(LeavesOut):
 
 
 def _resolve_kernels(kernels: list[Kernel], data: FitData) -> Iterator[Kernel]:
-    """Yield kernels with their widths as numbers. Rows of a file are read for that once, and only where one has to be
-    found.
+    """Yield kernels with their widths as numbers. Rows of a file are read once, and only if a width depends on data.
 
-    Whether it has to be is asked of the two rows of the survey: a kernel that they change depends on data.
+    The two rows of the survey decide whether this is needed: a kernel that they change depends on data.
     """
     rows = None if data.survey is not None else data.width_rows()
     for kernel in kernels:

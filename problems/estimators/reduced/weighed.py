@@ -1,7 +1,7 @@
 """The weights of the rows of a fit on a reduced basis: which rows there are, and in what unit their weights count.
 
 A weight multiplies the squared error of its row. Rows of weight zero are absent, also for the choice of the basis; the
-rules of a basis go by the inputs of the others and do not look at their weights.
+rules of a basis use the inputs of the other rows and ignore their weights.
 """
 
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""A parameter that a class does not take over from its base."""
+"""A parameter that a class does not inherit from its base."""
 
 from typing import Any, NoReturn
 

@@ -79,11 +79,11 @@ class KernelEstimator(BaseEstimator):
     kernel: Any = "rbf"
     _: KW_ONLY
     tol: float = ACCURATE
-    #: Parameters that are frozen values, each with what makes one of all that may be given.
+    #: Parameters that are frozen values, each with the function that makes one from any accepted argument.
     _readers: ClassVar[Mapping[str, Callable[[Any], Any]]] = {"kernel": as_kernel}
-    #: The kind of its model, unless its parameters choose another: what its machine is.
+    #: The kind of its model, unless its parameters choose another.
     _model_type: ClassVar[type[Model]]
-    #: Parameters beside its defaults with which it is typically used: the shared checks fit it with each of them too.
+    #: Parameters other than its defaults with which it is typically used: the shared checks also fit it with each.
     _typical: ClassVar[Uses] = ()
     #: The page of :mod:`problems` that states the machine.
     _page: ClassVar[str]
@@ -95,7 +95,7 @@ class KernelEstimator(BaseEstimator):
     _labels: ClassVar[bool] = False
     #: Whether the machine is a sum of components, each of which uses some of the inputs.
     _additive: ClassVar[bool] = False
-    #: Its prediction where all inputs are equal: the "mean" of y, that of the "kept" rows, the "weighted" mean,
+    #: Its prediction where all inputs are equal: the "mean" of y, the mean of the "kept" rows, the "weighted" mean,
     #: "huber" for Huber's location; None where it depends on the validation rows.
     _location: ClassVar[str | None] = "mean"
     #: Whether a constant added to y is added to the predictions, and nothing else changes.

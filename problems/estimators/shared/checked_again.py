@@ -1,4 +1,4 @@
-r"""The present state of a model checked, or proved, on its training data: one body of each for all estimators.
+r"""The check and the proof of the present state of a model on its training data, for all estimators.
 
 ``certify`` and ``prove`` go through the machines that a model stores (:class:`StoredMachine`), one for each output or
 pair of classes, or one for all of them where a pass over the rows checks all at once. What a model adds is in a

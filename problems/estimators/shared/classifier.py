@@ -93,8 +93,8 @@ class Classifier(ClassifierMixin, KernelEstimator):
     def predict_set(self, X: Any, coverage: float = 0.9, *, rows: Any = None) -> Any:
         """Return which labels belong to a set that holds the right one with probability ``coverage``.
 
-        :meth:`set_guarantee` states what is guaranteed for this model. A set may have no label, of a row that is unlike
-        all others whatever its label, or all of them, where rows are too few for the coverage.
+        :meth:`set_guarantee` states what is guaranteed for this model. A set may have no label, if the row is unlike
+        all others whatever its label, or all labels, if rows are too few for the coverage.
 
         Parameters
         ----------

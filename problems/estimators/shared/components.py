@@ -73,8 +73,7 @@ def _values_at_rows(model: Any) -> tuple[Any, Array]:
 
 
 def _maximal_variation(self: Any) -> Array:
-    """Return the largest size of every component at the rows of the expansion, max_i abs(f^l(x_i)), when it is asked
-    for."""
+    """Return the largest size of every component at the rows of the expansion, max_i abs(f^l(x_i)), on request."""
     _, values = _values_at_rows(self)
     return np.ascontiguousarray(np.abs(values).max(axis=0).T)
 

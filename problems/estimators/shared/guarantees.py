@@ -1,4 +1,4 @@
-"""What a prediction interval guarantees, in words that follow from how the machine was made."""
+"""The guarantee of a prediction interval, in words, which depends on how the machine was made."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +9,7 @@ from substrate.uncertainty.intervals import exact_level
 __all__ = ["UNEQUAL", "Guarantee", "check_method", "guarantee_of"]
 
 _EXCHANGEABLE = "the training rows and the new row are exchangeable"
-#: What breaks a guarantee where rows have weights.
+#: The reason why a guarantee fails where rows have weights.
 UNEQUAL = "rows of unequal weight are not exchangeable with a new row of weight one"
 _FIXED = "kernel, gamma and the preparation of the columns are fixed before these rows are seen"
 
@@ -21,13 +21,13 @@ class Guarantee:
     Parameters
     ----------
     method, coverage
-        Those asked for.
+        The method and the coverage of the call.
     level
         The share of new rows that is covered at least, in finite samples; None where nothing is proved.
     conditions
         What has to be true of the data for that.
     broken
-        What was done with these rows that breaks it; the coverage is then approximate.
+        What was done with these rows that invalidates the guarantee; the coverage is then approximate.
     """
 
     method: str

@@ -1,4 +1,4 @@
-"""Estimators that hold the machine that they found: an estimator with what was chosen, on the rows that it kept.
+"""Estimators that hold a fitted machine: an estimator with the chosen parameters, on the rows that were kept.
 
 Predictions, certificates, probabilities and files come from that machine.
 """

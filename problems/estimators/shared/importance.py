@@ -1,4 +1,4 @@
-r"""Which inputs matter: what a model loses, on rows left out, when the values of one input are permuted.
+r"""The importance of inputs: the increase of the loss, on rows left out, when the values of one input are permuted.
 
 .. math:: I_c = \frac1N \sum_i \ell\big(y_i, f^{(-i)}(\tilde x_i^{(c)})\big)
                 - \frac1N \sum_i \ell\big(y_i, f^{(-i)}(x_i)\big)

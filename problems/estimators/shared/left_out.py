@@ -139,7 +139,7 @@ def decode(model: Any, outputs: Array, codes: Array) -> tuple[Any, float]:
 class LeavesOut(Model):
     """A machine of which every row can be left out, without a refit where it solves one linear system."""
 
-    #: What is not refitted.
+    #: The choices that are not refitted.
     conditional: ClassVar[str] = "kernel, gamma, weights and preparation of the columns"
 
     @abstractmethod
@@ -236,9 +236,9 @@ def leave_one_out(self: Any, X: Any = None, y: Any = None, sample_weight: Any = 
     choice, which the certificate states.
 
     A model with a basis keeps no rows: they are given again, with their targets, and their weights if the fit had any.
-    The basis is unchanged, too. So are they for losses other than the squared one, where a row is left out in closed
-    form if no other row changes the piece of its loss, and by a fit if one does; the certificate states how many there
-    are of each, and there are no degrees of freedom, NaN.
+    The basis is unchanged, too. Rows are also given again for losses other than the squared one. Then a row is left out
+    in closed form if no other row changes the piece of its loss, and by a fit otherwise; the certificate counts both
+    kinds, and the degrees of freedom are NaN.
     """
     left_out: LeftOut = self._model.leave_one_out(X, y, sample_weight)
     return left_out
@@ -278,7 +278,7 @@ def left_out_importance(
     -------
     LeftOutImportance
         ``importances_mean``, ``importances_std`` and ``importances``, in the units of the mean square error or of
-        the accuracy. Kernel, gamma and scaling are not chosen again, neither without a row nor without an input.
+        the accuracy. Kernel, gamma and scaling are not chosen again without a row or an input.
     """
     how = n_repeats, random_state, groups, sample_weight
     importance: LeftOutImportance = self._model.left_out_importance(X, y, *how)

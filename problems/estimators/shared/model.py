@@ -1,10 +1,9 @@
-"""The model of an estimator: what its machine is, whatever its targets are and however its parameters were chosen.
+"""The model of an estimator: its machine, for any targets and any way to choose its parameters.
 
 An estimator is a task, ``Regressor`` or ``Classifier``, which its class derives from, with parts: a model, which its
 parameters choose; where parameters are chosen, a selector; the intervals of a regressor or the calibration of a
-classifier. A part is made for an estimator when it is asked for, and holds nothing else:
-parameters and fitted attributes belong to the estimator, so that a copy, a clone or a file of an estimator needs no
-part.
+classifier. A part is made for an estimator when it is needed, and holds nothing else: parameters and fitted attributes
+belong to the estimator, so that a copy, a clone or a file of an estimator needs no part.
 """
 
 from abc import abstractmethod
@@ -40,7 +39,7 @@ class Model:
     """A kernel expansion, a bias, and a linear part: columns that are not penalised, which the kernel does not see.
 
     The estimator may have a parameter ``linear_columns``; in a regression their coefficients have standard errors.
-    ``recall_fit`` has to be defined; the others are as a machine with one expansion needs them.
+    A subclass defines ``recall_fit``; the other methods suit a machine with one expansion.
     """
 
     estimator: Any
@@ -61,7 +60,7 @@ class Model:
                 f"{type(model).__name__} takes its linear part from the columns of X, which a precomputed kernel "
                 "matrix does not have; fit with a kernel of substrate.kernels on X itself"
             )
-        if not hasattr(model, "n_features_in_"):  # before a fit as it is given
+        if not hasattr(model, "n_features_in_"):  # before a fit, as given
             return kernel
         linear = self.linear_numbers()
         return Restricted(kernel, tuple(k for k in range(model.n_features_in_) if k not in linear))

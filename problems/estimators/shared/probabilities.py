@@ -56,7 +56,7 @@ class _Held:
 class Calibration:
     """The rows that a machine has not seen, by which a classifier is calibrated: left out in folds.
 
-    What is found is held in one object of the estimator, ``_kept_calibration``. Machines that leave rows out without a
+    The scores are held in one object of the estimator, ``_kept_calibration``. Machines that leave rows out without a
     refit, and machines whose folds keep what was chosen on all rows, have separate kinds.
     """
 
@@ -178,7 +178,7 @@ class Calibration:
 class LeftOutCalibration(Calibration):
     """A calibration by leaving out every row in closed form, with the rows that equal it in inputs and class.
 
-    So a row of weight two is what two equal rows are, and no copy of a row tells its class; the rows of a precomputed
+    So a row of weight two equals two equal rows, and no copy of a row tells its class; the rows of a precomputed
     matrix, and those that are read in passes, count as different.
     """
 

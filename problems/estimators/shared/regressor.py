@@ -42,7 +42,7 @@ class Regressor(RegressorMixin, KernelEstimator):
     def calibrate(self, X: Any, y: Any) -> Self:
         """Measure the errors of this fitted model on rows that it has not seen; the model itself is not changed.
 
-        ``calibration_scores_``, the absolute errors in ascending order, is what ``method="split"`` uses. The coverage
+        ``method="split"`` uses ``calibration_scores_``, the absolute errors in ascending order. The coverage
         is guaranteed if these rows are exchangeable with the new ones, however the model was chosen and fitted.
         """
         check_is_fitted(self)
