@@ -327,7 +327,7 @@ def bound_rows(machine: RowMachine, point: Point, g: Array, enough: float = 0.0)
 def _make_feasible(losses: RowLoss, Z: Any, g: Array) -> Any:
     """Return slopes within their limits with Z'g = 0: rows with room take the remainder of the sums.
 
-    None where no rows have room for it. Rows at a limit do not move.
+    None if no rows have room for it. Rows at a limit do not move.
     """
     numbers = type(Z)
     low, high = losses.slope_range()
@@ -370,7 +370,7 @@ class _Confined(NamedTuple):
     """The consequences of the gap alone for the optimum.
 
     ``moduli`` are the curvatures of rows that are curved wherever the optimum may be, zero elsewhere; ``radii`` bound
-    the distance of every single value, infinite where nothing does.
+    the distance of every single value, infinite without a bound.
     """
 
     moduli: Array
@@ -391,7 +391,7 @@ class _Confined(NamedTuple):
         return self._replace(moduli=np.where(shares >= _FLAT * float(shares.max()), self.moduli, 0.0))
 
     def bound_shift(self, rows: NDArray[np.intp], weights: Array, gap: float) -> Array:
-        """Bound what the values of some rows move together, for columns of non-negative weights of these."""
+        """Bound the common shift of the values of some rows, for columns of non-negative weights of these rows."""
         moduli, radii = self.moduli[rows], self.radii[rows]
         curved = moduli > 0.0
         moved = np.sqrt(np.square(weights[curved]).T @ (1.0 / moduli[curved])) * math.sqrt(2.0 * gap)

@@ -125,10 +125,10 @@ UNPOLISHED = unpolished_tolerance(ACCURATE)
 class Accuracy(Row):
     """A row named ``"accuracy"``: ``value`` bounds the distance of the fitted values from the exact optimum.
 
-    It is in units of y, whose spread is ``spread``; ``scale`` is the spread, or whatever makes the tolerance as large
-    as the rounding of y if that is larger. ``about`` names what is bounded. with several outputs, ``outputs`` holds the
-    row of each: ``value``, ``scale`` and ``spread`` then belong to the output with the largest bound, in its own units,
-    and the row passes if the rows of all outputs pass.
+    It is in units of y, whose spread is ``spread``; ``scale`` is the spread, or the number that makes the tolerance as
+    large as the rounding of y if that is larger. ``about`` names what is bounded. with several outputs, ``outputs``
+    holds the row of each: ``value``, ``scale`` and ``spread`` then belong to the output with the largest bound, in its
+    own units, and the row passes if the rows of all outputs pass.
     """
 
     spread: float = 0.0

@@ -102,7 +102,7 @@ def at_most(bound: float) -> float:
 def relative_rounding(operations: float) -> float:
     """Return the share that so many operations in a row may change: k u / (1 - k u), at most 2 k u below k u = 1/2.
 
-    A sum of k products is such a row of k operations, in whatever order it is formed, on the sum of their sizes.
+    A sum of k products is such a row of k operations, formed in any order, on the sum of their sizes.
     """
     return operations * EPS
 
@@ -117,7 +117,7 @@ ROUNDED_ONCE = relative_rounding(1.0)
 
 
 def sum_rounding(terms: float) -> float:
-    r"""Return the share k u of the sum of sizes that a sum of so many products may lose, in whatever order.
+    r"""Return the share k u of the sum of sizes that a sum of so many products may lose, in any order.
 
     This is the first order of :math:`\gamma_k`, and a bound by itself for sums and inner products [Jeannerod2013]_; of
     other rows of operations :func:`at_most` covers the rest.

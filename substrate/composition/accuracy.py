@@ -501,7 +501,7 @@ class AnswerCheck:
         z: Array,
         predicted: bool,
     ) -> list[_Bound | None]:
-        """Return how squares determine every output; None where they do not."""
+        """Return how squares determine every output; None if they do not."""
         if predicted and len(self._compiled) < 2:
             return []
         outputs = _list_outputs(self._compiled, self._outputs, predicted)
@@ -575,7 +575,7 @@ def _add_exactly(program: Program, z: Array, r: Array, error: Array) -> None:
 def _bind(
     form: StandardForm, program: Program, functions: list[_Function], point: FeasiblePoint, z: Array, output: _Output
 ) -> _Bound | None:
-    """Return how squares determine the values, or these about their mean; None where they do not."""
+    """Return how squares determine the values, or these about their mean; None if they do not."""
     n, column = output.terms[0][0].size, output.column
     values, radius, F = np.zeros(n), np.zeros(n), sp.csr_array((n, point.x.size))
     in_columns, squares = True, list[Array]()

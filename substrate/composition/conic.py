@@ -69,7 +69,7 @@ class StandardForm:
         return x
 
     def multipliers(self, duals: dict[int, Array]) -> Array | None:
-        """Return z, row by row; None where its order is not known."""
+        """Return z, row by row; None if its order is not known."""
         constraints = self.program.constraints
         if not self.understood or not all(constraint.id in duals for constraint in constraints):
             return None
@@ -135,7 +135,7 @@ class Witness:
 
 
 def witness_of(problem: Any, answer: Answer) -> Witness | None:
-    """Return the witness of a solver's answer to a problem; None where it has no point or no multipliers."""
+    """Return the witness of a solver's answer to a problem; None if it has no point or no multipliers."""
     if answer.x is None or any(dual.value is None for dual in _duals(problem)):
         return None
     x = np.array(answer.x, dtype=np.float64).ravel()

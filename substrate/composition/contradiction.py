@@ -89,7 +89,7 @@ class _Member:
 
 
 def _miss(members: Sequence[_Member], kept: Sequence[Any]) -> float | None:
-    """Return the least share of their units by which they miss each other; None where no solver can tell."""
+    """Return the least share of their units by which they miss each other; None if no solver can tell."""
     share = cp.Variable(nonneg=True)
     constraints = [constraint for one in members for constraint in one.relax(share)]
     problem = cp.Problem(cp.Minimize(share), [*constraints, *kept])

@@ -158,7 +158,7 @@ class BallTerms:
         return Balls(np.hstack(parts))
 
     def evaluate(self, points: Array, every: Sequence[dict[int, int]]) -> list[tuple[Array, Array]]:
-        """Return derivatives of these orders at points, and how far they may be."""
+        """Return derivatives of these orders at points, and how far the exact ones may be."""
         sums = [self._against(points, orders) @ self.coefficients for orders in every]
         away = (Balls(total.values - Balls.exact(total.midpoint).values) for total in sums)
         return [

@@ -98,7 +98,7 @@ class LinearOperator:
 
     @classmethod
     def derivative(cls, orders: Mapping[Any, int], at: Callable[[Array], Any] | None = None) -> "LinearOperator":
-        """Return the derivative of these orders by column; ``at`` maps the points to where it is taken."""
+        """Return the derivative of these orders by column; ``at`` maps the points to the places of the derivative."""
         if not isinstance(orders, Mapping):
             raise DeclarationError(f"orders must be a mapping from columns to orders, as {{0: 2}}; received {orders!r}")
         if at is not None and not callable(at):

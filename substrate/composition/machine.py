@@ -434,7 +434,7 @@ class Machine:
         return [constraint.label or f"constraint {k}" for k, constraint in enumerate(self._given, start=1)]
 
     def _solve_by_rows(self, verbose: bool, time_limit: float | None) -> Attempt | None:
-        """Solve row by row; None where the objective turns out to be another one."""
+        """Solve row by row; None if the objective turns out to be another one."""
         if self._row_method is None:
             return None
         start = time.perf_counter()

@@ -315,7 +315,7 @@ class Program:
         )
 
     def _confirm(self, x: Array, b: Array) -> FeasiblePoint | None:
-        """Return x with its equalities mended, and its distance to a feasible point; None where that is not certain."""
+        """Return x with its equalities mended, and its distance to a feasible point; None if that is not certain."""
         repair, x, constants = self._repair, x.copy(), b[self.equal]
         for _ in range(2 if self.equal.size else 0):
             repair.mend(x, constants)

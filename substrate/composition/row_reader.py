@@ -66,7 +66,7 @@ class _Entries:
         return _Entries(self.rows, zero + constant, zero, losses, (), self.width + width, vanishes)
 
     def scale(self, factor: Any) -> "_Entries | None":
-        """Return a multiple; None where that is not convex."""
+        """Return a multiple; None if that is not convex."""
         size = np.broadcast_to(np.asarray(factor, dtype=np.float64), self.rows.shape)
         if not self.is_affine and (size < 0.0).any():
             return None
@@ -80,7 +80,7 @@ class _Entries:
         )
 
     def add(self, other: "_Entries") -> "_Entries | None":
-        """Return a sum; None where the entries are of different rows."""
+        """Return a sum; None if the entries are of different rows."""
         if not np.array_equal(self.rows, other.rows):
             return None
         return _Entries(
@@ -192,7 +192,7 @@ def _constant_or_entries(expression: Any, leaf: Any) -> Any:
 
 
 def _entries(expression: Any, leaf: Any) -> _Entries | None:
-    """Return the entries of an elementwise convex function of single values; None where it is something else."""
+    """Return the entries of an elementwise convex function of single values; None if it is something else."""
     if expression is leaf:
         return _Entries(rows=np.arange(leaf.size), constant=np.zeros(leaf.size), slope=np.ones(leaf.size))
     if expression.ndim > 1:
@@ -320,7 +320,7 @@ def _sum_of_entries(term: Any, leaf: Any) -> _Entries | None:
 
 
 def read_row_losses(objective: Any, leaf: Any, norm: Any) -> "ReadLosses | None":
-    """Return the weight of w'w and the losses of the rows; None where the objective has anything else in it.
+    """Return the weight of w'w and the losses of the rows; None if the objective has anything else in it.
 
     ``leaf`` is the variable of the fitted values, ``norm`` the variable of w'w.
     """
@@ -344,7 +344,7 @@ class ReadLosses(NamedTuple):
 
 
 def _total_loss(n: int, terms: list[_Entries]) -> RowLoss | None:
-    """Return the sum of the terms of every row; None where it is more than a row loss has."""
+    """Return the sum of the terms of every row; None if a row loss cannot hold it."""
     slope, width = np.zeros(n), np.zeros(n)
     losses = list[PieceLoss]()
     for term in terms:

@@ -217,7 +217,7 @@ class _Answer:
 
     @property
     def accuracy(self) -> Accuracy | None:
-        """The row of the fitted values, None where no optimal value is known."""
+        """The row of the fitted values, None if no optimal value is known."""
         if isinstance(self.optimal, str):
             return None
         return self.optimal.accuracy(self.excess, math.sqrt(2.0 * BRACKET))

@@ -31,7 +31,7 @@ class Dataset(tuple[NDArray[np.float64], NDArray[Any]]):
     DESCR : str
         The docstring of the function that made it.
     citation, provenance, filename
-        What to cite, where the numbers come from, and the embedded file, None where they are generated.
+        What to cite, where the numbers come from, and the embedded file, None if they are generated.
     noiseless, outliers
         The values before noise, and the rows that were shifted; None without noise or outliers.
     """

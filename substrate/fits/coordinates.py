@@ -75,7 +75,7 @@ class ComponentCoordinates:
     ranks
         Number of directions kept: one number, or one per component.
     mass
-        Weights of the rows; None where all are one.
+        Weights of the rows; None if all are one.
     """
 
     parts: Array

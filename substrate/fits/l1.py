@@ -118,7 +118,7 @@ def _settle(B: Array, target: Array, zeta: float, a: Array, zero_sum: bool) -> A
 def _solve_signed(
     columns: Array, target: Array, zeta: float, signs: Array, a: Array, zero_sum: bool
 ) -> tuple[Array, float] | None:
-    """Return what columns with given signs have to change, and nu; None where they depend on each other."""
+    """Return what columns with given signs have to change, and nu; None if they depend on each other."""
     rows, ones = columns, np.ones(a.size)
     if zero_sum:  # a row of equal entries changes nothing where 1'a = 0, and makes the columns independent
         rows = np.vstack([columns, np.full((1, a.size), float(np.abs(columns).max()) or 1.0)])

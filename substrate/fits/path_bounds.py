@@ -390,8 +390,8 @@ def _estimate_beyond(values: Array, errors: Array, least: float) -> float:
 
 
 def _find_first_within(bounds: Array, squares: Array, gap: float) -> int:
-    """Return the first interval from which on the bound is within the gap of the best error; zero where there is
-    none.
+    """Return the first interval from which on the bound is within the gap of the best error; zero without such an
+    interval.
     """
     lowest = np.minimum.accumulate(bounds[::-1])[::-1]
     best = np.minimum.accumulate(squares[::-1])[::-1]

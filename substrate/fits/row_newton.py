@@ -117,7 +117,7 @@ class GramRows:
         return -g / self.lam
 
     def pivot(self) -> "FeatureRows | None":
-        """Return features of a nearby matrix, fewer than half of the rows; None where that takes more."""
+        """Return features of a nearby matrix, fewer than half of the rows; None if that takes more."""
         n = self.K.shape[0]
         packed, pivots, rank, _ = dpstrf(self.K, tol=_COARSE * float(self.K.diagonal().max()), lower=1)
         if not 0 < rank <= n // 2:
@@ -273,7 +273,7 @@ class _Iterate:
 
 
 class _Envelope:
-    """The losses with quadratic smoothing of the given weight about the shift ``weight * g``; none where it is zero."""
+    """The losses with quadratic smoothing of the given weight about the shift ``weight * g``; none if it is zero."""
 
     def __init__(self, losses: RowLoss, weight: float, g: Array) -> None:
         self.losses, self.weight, self.g = losses, weight, g

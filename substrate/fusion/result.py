@@ -75,7 +75,7 @@ class Fusion:
     certificate
         The certificate of the machine and of the search: it holds where the gap that was asked for is proved.
     result
-        The machine at the best values, trained on all training rows; None for a problem that is no machine.
+        The machine at the best values, trained on all training rows; None for a problem that is not a machine.
     path
         The vertices of the search, with the simplices between them.
     loss

@@ -217,7 +217,7 @@ class Universal:
         return 2.0 ** round(math.log2(min(max(highest, _FINEST), 1.0 / _FINEST)))
 
     def _nearest(self, knot: Knot) -> Knot | None:
-        """Return the vertex itself, or the nearest one where h is known; None where it is known nowhere."""
+        """Return the vertex itself, or the nearest one where h is known; None if it is known nowhere."""
         known = [other for other in self.knots.values() if other.fused]
         return knot if knot.fused else min(known, key=lambda other: _distance(knot, other), default=None)
 

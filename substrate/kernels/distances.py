@@ -95,7 +95,7 @@ def _finite_mean(points: Any) -> Any:
 def negative_squares(X: Any, Z: Any, roots: Array, dtype: Any = np.float64, out: Array | None = None) -> Any:
     """Return -sum_c (roots_c (x_c - z_c))^2 for all pairs by one matrix product; rounding may leave it above zero.
 
-    None where the norms are so large that the cancellation would show. An array ``out`` may be used for the result.
+    None if the norms are so large that the cancellation would show. An array ``out`` may be used for the result.
     """
     if is_sparse(X) or is_sparse(Z):  # centring would fill a sparse matrix; sparse data lie around the origin anyway
         left, right = ((p.multiply(roots[None, :]).tocsr() if is_sparse(p) else p * roots) for p in (X, Z))

@@ -106,7 +106,7 @@ class Kernel(Value, ABC):
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """Return a new array of all k(x_i, z_j) of two checked point sets, in their namespace and this precision.
 
-        The points themselves are float64. The second may be None where the first has the rows of a precomputed matrix.
+        The points themselves are float64. The second may be None if the first has the rows of a precomputed matrix.
         """
 
     @abstractmethod
@@ -170,7 +170,7 @@ class Kernel(Value, ABC):
         return self
 
     def rank(self, n_features: int) -> int | None:
-        """Return the dimension of the space of its functions; None where it is not finite, or not known."""
+        """Return the dimension of the space of its functions; None if it is not finite, or not known."""
         return None
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
@@ -584,7 +584,7 @@ def may_enlarge(values: Any, factors: Any) -> bool:
 
 
 def _columns_of(kernel: Kernel) -> set[int]:
-    """Return the columns that a kernel depends on; none where they are not stated."""
+    """Return the columns that a kernel depends on; none if they are not stated."""
     if isinstance(kernel, Restricted):
         return set(kernel.columns)
     inside = [_columns_of(part) for part in kernel.inside]
@@ -776,7 +776,7 @@ class Restricted(Composite):
         return take_columns(X, self.columns)
 
     def _orders(self, orders: Orders) -> Orders | None:
-        """Return the orders in the columns of the kernel inside; None where one is in another column."""
+        """Return the orders in the columns of the kernel inside; None if one is in another column."""
         if not set(orders) <= set(self.columns):
             return None
         return {self.columns.index(column): order for column, order in orders.items()}

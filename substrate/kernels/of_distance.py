@@ -126,7 +126,7 @@ class KernelOfDistance(Kernel, ABC):
         return abs(ratio) if self.power == 1.0 else abs(ratio) ** number(self.power)
 
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
-        """Return all columns; none where every column has its own width."""
+        """Return all columns; none if every column has its own width."""
         # a kernel of one column may stand for every column of a sum, and its width then is one for all
         has_own_widths = self.sigma == "each" or (isinstance(self.sigma, tuple) and len(self.sigma) == n_features)
         return () if has_own_widths else (tuple(range(n_features)),)

@@ -158,7 +158,7 @@ def bound_expansion(
     kernel
         The map of coefficients to K a, in these numbers.
     fitted
-        What predict returns; None where that is as far from K a + Z c as the values in these numbers may be.
+        What predict returns; None if that is as far from K a + Z c as the values in these numbers may be.
     """
     v = numbers.exact(machine.weights)
     a = machine.border.balance(numbers.exact(machine.a), v)
@@ -192,7 +192,7 @@ def bound_answer(
     slopes: Array | None = None,
     fitted: Array | None = None,
 ) -> tuple[tuple[Row, ...], Facts]:
-    """Return the row of the answer, none where K is indefinite, and what else the certificate states.
+    """Return the row of the answer, none if K is indefinite, and what else the certificate states.
 
     Parameters
     ----------

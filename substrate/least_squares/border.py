@@ -306,7 +306,7 @@ class Border:
         return at_most(float(np.linalg.norm(np.sqrt(v / v.sum())[:, None] * difference.sizes)))
 
     def row(self, alpha: Array, tolerance: float) -> tuple[Row, ...]:
-        """Return the certificate row of Q'alpha = 0; none where the constant is all."""
+        """Return the certificate row of Q'alpha = 0; none if the constant is all."""
         if not self.slopes:
             return ()
         Q = self.linear_basis

@@ -93,8 +93,8 @@ class Samples:
     """Values, ceilings and losses of shape (intervals, points, outputs).
 
     A ceiling, and what errors take from the root of the exact criterion at most, hold from a point to the next.
-    ``condition``, one number per interval, is by how much rounding errors of the sums can be larger in the residuals;
-    None where they are not.
+    ``condition``, one number per interval, is the factor by which rounding errors of the sums can be larger in the
+    residuals; None if they are not.
     """
 
     values: Array

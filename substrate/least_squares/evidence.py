@@ -68,7 +68,8 @@ class OfSums(OfMachine):
     def _factors(self, g: Array, lambdas: Array) -> tuple[Array, Array, Array]:
         """Return a factor that falls, one column per output, and one that rises, one line per point.
 
-        The third is the falling factor of what the squares outside are a difference of, zero where there are none.
+        The third is the falling factor of the squares whose difference gives the squares outside, zero if none are
+        outside.
         """
 
     def sample(self, t: Array) -> Samples:

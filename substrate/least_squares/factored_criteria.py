@@ -77,7 +77,7 @@ class FactoredCriterion:
     def value_and_slope(self, K: Array, lam: float) -> ValueAndSlope | None:
         """Return the criterion of a kernel matrix, overwritten, at one lambda, and its slope in it.
 
-        None where the matrix is not positive definite.
+        None if the matrix is not positive definite.
         """
         factored = _Factored.of(K, lam, self.root)
         B = None if factored is None else factored.inverse()
@@ -147,7 +147,7 @@ class _Factored:
 
     @classmethod
     def of(cls, K: Array, lam: float, root: Array | None) -> "_Factored | None":
-        """Factor A; K is overwritten. None where it is not positive definite."""
+        """Factor A; K is overwritten. None if it is not positive definite."""
         from scipy.linalg.lapack import dpotrf
 
         n = K.shape[0]

@@ -61,7 +61,7 @@ class LeftOutBlocks:
 
     @classmethod
     def of_splits(cls, n: int, splits: Sequence[Split]) -> "LeftOutBlocks":
-        """Return, of splits of n rows, all rows that do not train, of which those that validate count."""
+        """Return the blocks of splits of n rows: all rows that do not train, of which the validating ones count."""
         rows = tuple(np.setdiff1d(np.arange(n), train) for train, _ in splits)
         places = (np.searchsorted(block, test) for block, (_, test) in zip(rows, splits, strict=True))
         return cls._checked(n, rows, tuple(places))
@@ -70,7 +70,7 @@ class LeftOutBlocks:
     def centred(cls, n: int, reach: int, series: Any = None) -> "LeftOutBlocks":
         """Return the block of every row and ``reach`` neighbours on both sides, of which the row itself counts.
 
-        Rows are in the order of time. Blocks end where a series does: ``series`` has one label per row, None where all
+        Rows are in the order of time. Blocks end where a series does: ``series`` has one label per row, None if all
         rows are one series.
         """
         if reach < 0:

@@ -37,7 +37,7 @@ class LinearColumns:
 
     ``turn`` makes orthonormal features of them, and ``sizes`` are what their rounding is relative to, as the root of
     k(s, s) is for the kernel values of a basis vector; both are known after a survey of the rows only. ``floor`` is
-    added to k(x, x) where all of them are zero, so that there is something to be relative to.
+    added to k(x, x) where all of them are zero, so that relative errors are defined.
     """
 
     numbers: tuple[int, ...]

@@ -196,7 +196,7 @@ class KernelRows:
 
     @property
     def weights(self) -> Any:
-        """v, one per row; None where all are one."""
+        """v, one per row; None if all are one."""
         return self.source.weights
 
     @property

@@ -85,7 +85,7 @@ class CellSpace(Protocol[C]):
         """Return where a cell stands in the queue, the smallest first."""
 
     def refine(self, cell: C, target: float) -> Sequence[C]:
-        """Return cells that cover this one: the same with a better bound, or its parts; none where it has collapsed."""
+        """Return cells that cover this one: the same with a better bound, or its parts; none if it has collapsed."""
 
 
 class SpentError(Exception):

@@ -145,7 +145,7 @@ class SecularEquation:
         return float(np.exp(brentq(difference, np.log(low), np.log(high), xtol=1e-15, rtol=8.9e-16, maxiter=500)))
 
     def bracket(self, quantity: Quantity, value: float, lam: float) -> tuple[float, float] | None:
-        """Return lambdas on both sides of a root, proved by the signs there; None where rounding hides them."""
+        """Return lambdas on both sides of a root, proved by the signs there; None if rounding hides them."""
         for half_width in _HALF_WIDTHS:
             low, high = lam / (1.0 + half_width), lam * (1.0 + half_width)
             first, last = self.between(quantity, low), self.between(quantity, high)

@@ -115,7 +115,7 @@ class Source(ABC):
 
     @property
     def block_in_memory(self) -> Block | None:
-        """Return all rows in one block where they are in memory; None where they are read in passes."""
+        """Return all rows in one block where they are in memory; None if they are read in passes."""
         return None
 
     def whole(self, why: str) -> Block:
