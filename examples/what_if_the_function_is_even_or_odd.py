@@ -34,7 +34,7 @@ for name, model in machines.items():
         f"left-out error {np.sqrt(np.mean(loo.residuals**2)):.3f}"
     )
 
-# f - b is symmetric: the bias is not part of it
+# f - b is even or odd: the bias is not part of the symmetry
 odd = machines["odd"]
 distance = np.abs(odd.predict(points) + odd.predict(-points) - 2.0 * odd.bias_).max()
 print(f"f(x) + f(-x) - 2 b is at most {distance:.1e}, b is {odd.bias_:.3f}\n")

@@ -13,7 +13,7 @@ The products in (27e,f) make it a program with complementarity constraints. The 
     (29): \quad \min_{\rho, \alpha, b, t, \xi} \; \|y^v - \Omega^v \alpha - b 1\|^2 + \omega \sum_l \Big(
     \xi^{-lT} (t_l 1 + \Omega^l \alpha) + \xi^{+lT} (t_l 1 - \Omega^l \alpha) \Big) \quad \text{s.t. (27a)-(27d)}
 
-with :math:`\omega = 1`, calls it a quadratic program and says that it has the solution of (28). Neither is so. Under
+with :math:`\omega = 1`, calls it a quadratic program and states that it has the solution of (28). Neither is so. Under
 (27a)-(27d) the penalty is the duality gap :math:`\|P\Omega\alpha\|^2 - y^T P \Omega\alpha + \rho \sum_l t_l` of the
 training problem, and its last term is bilinear. Nor is the weight 1 enough in general: with :math:`\Omega = I_2`,
 y = (1, -1), :math:`\Omega^v = (2, 0)`, :math:`y^v = 4`, (28) has the value 4 at :math:`\alpha = (1, -1)`, and (29) at

@@ -20,7 +20,7 @@ The multipliers of the equalities are the support values, :math:`\alpha_i = \gam
 declared in the shares :math:`a = \alpha / \gamma`, whose bound does not contain :math:`\gamma`, so that :math:`\gamma`
 is a parameter of either form. For :math:`\delta \to \infty` it is the LS-SVM; for :math:`\delta \to 0` at constant
 :math:`\gamma \delta` it is the machine of least absolute deviations. The problem is convex, so the weights of
-:mod:`problems.weighted_ls_svm` are not needed and nothing depends on a first fit; but the pull of an outlier is
+:mod:`problems.weighted_ls_svm` are not needed and nothing depends on a first fit; but the influence of an outlier is
 bounded, not zero.
 
 Fast path: :func:`substrate.fits.row_newton.solve_rows` with the loss :class:`substrate.losses.Huber`.

@@ -68,7 +68,7 @@ def make_map(options: argparse.Namespace) -> Map:
 
 
 def _groups(cells: list[str]) -> Any:
-    """Return numbers where all cells are and there are many, and otherwise the cells as labels."""
+    """Return numbers if all cells are numbers of many values, and otherwise the cells as labels."""
     numbers = [number(cell) for cell in cells]
     if None in numbers or len(set(numbers)) <= _FEW:
         return np.array(cells)

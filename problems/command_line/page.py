@@ -109,7 +109,7 @@ def _cell(tag: str, is_number: bool, text: str) -> str:
 
 
 def answers(lines: Iterable[tuple[str, str, str, str]]) -> str:
-    """Return the first screen: a question, its answer in few words, a sentence, and how it is marked."""
+    """Return the first screen: questions, each with its answer in few words, a sentence, and a mark."""
     boxes = "".join(
         f'<div class="{kind}"><h2>{escape(question)}</h2><strong>{escape(short)}</strong><p>{escape(more)}</p></div>'
         for question, short, more, kind in lines

@@ -327,7 +327,7 @@ def table(lines: list[Line]) -> str:
 
 
 def _cells(row: tuple[str, ...], lines: list[Line]) -> str:
-    """Return the cells of a row, text aligned left and numbers right; proofs are shown where one was asked for."""
+    """Return the cells of a row, text aligned left and numbers right; proofs are shown if requested."""
     problem, size, held, agreement, proved, verdict, seconds, missed = row
     width = max(len(line.case) for line in lines) + 2
     proofs = f"  {proved:>7}" if any(line.proved is not None for line in lines) else ""

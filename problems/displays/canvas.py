@@ -53,7 +53,7 @@ def pyplot() -> Any:
 def axes_for(
     ax: Any, rows: int = 1, columns: int = 1, size: tuple[float, float] = (6.4, 4.2), **options: Any
 ) -> tuple[Any, Any]:
-    """Return a figure and a flat array of axes: those given, which must be as many as there are panels, or new ones."""
+    """Return a figure and a flat array of axes: the given axes, one for each panel, or new ones."""
     plt = pyplot()
     if ax is None:
         figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, **options)

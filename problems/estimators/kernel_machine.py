@@ -142,12 +142,12 @@ class BasisExpansion:
 
     @property
     def refusal(self) -> str:
-        """Return nothing: vectors that can be told apart have a positive definite matrix."""
+        """Return an empty reason: vectors that are numerically distinct have a positive definite matrix."""
         return ""
 
     @classmethod
     def of(cls, kernel: Kernel, points: Any, vectors: Any, coefficients: Array) -> Self:
-        """Return the expansions over the vectors that can be told apart, and those that coefficients use."""
+        """Return the expansion over the vectors that are numerically distinct or have a coefficient."""
         K = Gram.of(kernel, points).block(vectors, vectors) if kernel.pairwise else kernel(vectors)
         kept = np.union1d(independent_vectors(K), np.flatnonzero(coefficients.any(axis=1)))
         return cls(kernel, points, vectors, np.asarray(basis_features(K, kept).transform))

@@ -189,7 +189,7 @@ class TwoViews(KernelComponents):
         whole_number(self.cv, "cv", 2)
 
     def _directions(self, second_columns: int) -> int:
-        """Return the number of pairs, for a second view of so many columns."""
+        """Return the number of pairs, for a second view with this number of columns."""
         return whole_number(self.n_components, "n_components", 1)
 
     def _weigh(self, nu: float, first: View, second: View) -> tuple[float, float]:

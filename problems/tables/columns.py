@@ -88,7 +88,7 @@ class Input:
     """One column of the table: numeric with centre and scale, or categorical with the categories seen in training.
 
     ``fill`` replaces a missing cell, where there is one; ``origin`` is the first date of a column of dates, written as
-    ``date_format`` says; ``written`` is the format of its numbers, None where it is unknown and new tables tell it;
+    ``date_format`` says; ``written`` is the format of its numbers, None where it is unknown until new tables show it;
     ``low`` and ``high`` are the least and the largest number of the training table, None where they are not known. With
     ``by_kernel`` categories are one column of codes, from 0 on, for a separate kernel; -1 is none of them.
     """

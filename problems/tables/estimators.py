@@ -206,7 +206,7 @@ class _Tabular(BaseEstimator):
     def _fit_machines(
         self, search: Search, preparation: Preparation, X: Array, y: NDArray[Any], train: Any, held: Any
     ) -> None:
-        """Fit to the rows that train, judge by the others, and fit again to all."""
+        """Fit to the training rows, measure the quality on the others, and fit again to all."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             machine = search.fit(X[train], y[train])

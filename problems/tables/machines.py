@@ -60,7 +60,7 @@ CRITERION_WORDS = {
 class Search:
     """The options by which a machine is chosen and fitted.
 
-    ``groups`` has the group of every row (None: no groups); ``in_time`` says that rows are in the order of time, and
+    ``groups`` has the group of every row (None: no groups); ``in_time`` states that rows are in the order of time, and
     ``time_column`` is the column of the time; ``category_columns`` have a separate kernel.
     """
 

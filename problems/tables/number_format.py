@@ -63,7 +63,7 @@ def is_code(cells: Sequence[str]) -> bool:
 
 @cache
 def _pattern(decimal: str, thousands: str) -> re.Pattern[str]:
-    """Match digits without a sign: groups of three, and of two for the Indian use of commas, or none at all."""
+    """Match digits without a sign: in groups of three, and of two for the Indian use of commas, or without groups."""
     point = re.escape(decimal)
     if not thousands:
         return re.compile(rf"(?:\d+(?:{point}\d*)?|{point}\d+)(?:[eE][-+]?\d+)?", re.ASCII)
@@ -267,7 +267,7 @@ def _is_trap(form: NumberFormat, cells: Sequence[str]) -> bool:
 
 
 def _find_unmarked(mark: str, cells: Sequence[str]) -> str | None:
-    """Return the first number that has no such mark; zero tells nothing."""
+    """Return the first number that has no such mark; zero decides nothing."""
     return next((cell for cell in cells if mark not in cell and cell.strip() != "0"), None)
 
 

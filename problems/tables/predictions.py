@@ -45,8 +45,8 @@ _PROCESS = "the targets are a Gaussian process with this kernel, gamma and norma
 
 
 def _method(machine: Any, method: str) -> str:
-    """Return the method that is asked for; "auto" is by rows that were held out, else the one of the machine, and
-    "gaussian" for a machine that does not keep its rows.
+    """Return the given method; "auto" is "split" if rows were held out, else the machine's own "auto", or "gaussian"
+    for a machine that does not keep its rows.
     """
     if method != "auto":
         return method

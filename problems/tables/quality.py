@@ -71,7 +71,8 @@ class Quality:
 
 
 def quality_of(machine: Any, search: Search, X: Array, y: NDArray[Any], X_val: Array, y_val: NDArray[Any]) -> Quality:
-    """Judge a machine of the training rows ``X, y`` by the rows held out, or by leaving training rows out."""
+    """Measure the quality of a machine of the training rows ``X, y`` on held-out rows, or by leaving training rows
+    out."""
     if y_val.size:
         quality = _measure(_HELD_OUT, y_val, machine.predict(X_val), _scores(machine, X_val), y)
         if quality.confusion is not None:
@@ -88,12 +89,12 @@ def quality_of(machine: Any, search: Search, X: Array, y: NDArray[Any], X_val: A
 
 
 def training_quality(machine: Any, X: Array, y: NDArray[Any], caveat: str = "") -> Quality:
-    """Judge a machine by its own training rows."""
+    """Measure the quality of a machine on its own training rows."""
     return replace(_measure(_TRAINING, y, machine.predict(X), _scores(machine, X), y), caveat=caveat)
 
 
 def _leave_folds_out(machine: Any, search: Search, X: Array, y: NDArray[Any], caveat: str) -> Quality:
-    """Judge by machines of the same kernel and gamma, fitted again without each fold."""
+    """Measure the quality by machines of the same kernel and gamma, fitted again without each fold."""
     predicted, scores = np.empty(y.shape, dtype=y.dtype), np.empty(0)
     folds = search.folds(y.size)
     for train, test in folds:

@@ -69,7 +69,7 @@ def list_unresolved(kernels: Any) -> list[Kernel]:
 
 
 def at_all_widths(kernels: Any, resolved: Iterable[Kernel]) -> list[Kernel]:
-    """Return the candidates, each once: families at all their widths, a list at those it states."""
+    """Return the candidates, each once: families at all their widths, a list at its own widths."""
     if not is_families(kernels):
         return list(dict.fromkeys(resolved))
     kernels_found: list[Kernel] = []

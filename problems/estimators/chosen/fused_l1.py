@@ -289,7 +289,7 @@ class FusedL1SubstrateRegressor(ZetaChoice, Regressor):
         weights together by a search with a bound over all pairs, zeta up to the largest that matters. Without it
         there is no ridge.
     max_evaluations : int, default=2000
-        Largest number of machines solved by that search; one that ends there has a wider gap and says so.
+        Largest number of machines solved by that search; a search that ends there has a wider gap and reports it.
     refit : {False, True, "loo"}, default=False
         Whether zeta is chosen by, and predictions are made by, the sparse LS-SVM whose basis is the support at zeta and
         which counts all rows. All supports along the path are refitted, each at its own best gamma: by the validation

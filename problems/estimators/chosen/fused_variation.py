@@ -191,7 +191,7 @@ class RhoChoice(SelectorMixin, HoldsMachine):
         return choice
 
     def _fit_chosen(self, kernel: Any, X: Any, y: Any, value: Any) -> Final:
-        """Fit the machine at the chosen weights, refitted to the components that it selects where that was judged."""
+        """Fit the machine at the chosen weights, refitted to its selected components if ``refit``."""
         structure = value if isinstance(value, Structure) else None
         chosen: Any = value if structure is None else structure.value
         spread = 2.0 if self._labels else float(np.ptp(y))
@@ -238,7 +238,7 @@ class FusedMaximalVariationRegressor(RhoChoice, Regressor):
         all together, by a search with a bound over all weights, as far as ``proved_on_`` states, instead of a path.
         Three may need many evaluations.
     max_evaluations : int, default=2000
-        Largest number of machines solved by that search; one that ends there has a wider gap and says so.
+        Largest number of machines solved by that search; a search that ends there has a wider gap and reports it.
     refit : {False, True, "loo"}, default=False
         Whether rho is chosen by, and predictions are made by, the componentwise LS-SVM on the inputs that are selected
         at rho: those that vary by more than ``relevance`` times the largest. Along the exact path there are finitely

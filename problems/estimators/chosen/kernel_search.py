@@ -107,7 +107,7 @@ def check_slopes(kernels: Sequence[Kernel], X: Any) -> None:
 
 
 def search_kernels(model: Any, kernels: list[Kernel], judge: Judge, task: Task) -> Candidates:
-    """Return the judged candidates, and, where ``search`` says so, where searches by the slopes of a task end."""
+    """Return the judged candidates and, with ``search``, the ends of gradient searches."""
     by_slopes = model.search == "gradient"
     most = MOST_KERNELS if model.max_evaluations is None else int(model.max_evaluations)
     if by_slopes:
@@ -230,7 +230,7 @@ class Descent:
         return np.array([name.rpartition("__")[2].partition("[")[0] == "sigma" for name in self.names])
 
     def settle(self, most: int, small: float = _SETTLED) -> Self:
-        """Continue for at most so many kernels, until two steps in a row gain less than ``small``."""
+        """Try at most ``most`` more kernels, until two steps in a row gain less than ``small``."""
         from scipy.optimize import minimize
 
         start, first, limit, values = self._z, self._at_end, self.tried + most, list[float]()
@@ -295,8 +295,8 @@ def search_by_slopes(
     n_jobs: Any,
     progress: Progress,
 ) -> tuple[list[EvaluatedKernel], int, tuple[tuple[str, str], ...]]:
-    """Return the judged candidates, and where descents of at most ``most`` kernels each end; how many kernels were
-    tried on the way, and what was decided.
+    """Return the judged candidates and the ends of descents of at most ``most`` kernels each, the number of kernels
+    tried on the way, and the decisions.
 
     Of families one kernel each descends, of a list the best one; ``widths`` is how the search treats a kernel of one
     shared width; None: it only refines it.

@@ -139,7 +139,8 @@ class GammaChoice:
         return Chosen(found.best.kernel, gammas, (found.rows(), facts), keep)
 
     def _candidates(self, X: Any) -> list[Kernel]:
-        """Return the kernels to judge, made of those given as the model makes its own, their widths as numbers."""
+        """Return the kernels to judge, built from the given ones as the model builds its own, with widths as
+        numbers."""
         model: Any = self
         if self.kernels is None:
             return [model._resolved_kernel(X)]
@@ -153,7 +154,7 @@ class GammaChoice:
         return families.at_all_widths(self.kernels, (kernel.resolved(X) for kernel in kernels))
 
     def _judge(self, kernels: list[Kernel], task: Task) -> Candidates:
-        """Judge the candidates, and go on from the best of them as ``search`` says."""
+        """Judge the candidates, and continue from the best of them by ``search``."""
         if task.criterion == "noise":
             judged = judge_by_noise(self, kernels[0], task)
             return Candidates([judged], judged)
@@ -213,8 +214,8 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     basis
-        As for :class:`LSSVMRegressor`; every kernel has its own basis. ``search`` then goes by at most 1,000 of
-        the rows, and every kernel is judged by all of them.
+        As for :class:`LSSVMRegressor`; every kernel has its own basis. ``search`` then uses at most 1,000 of the rows,
+        and every kernel is judged by all of them.
     linear_columns
         As for :class:`LSSVMRegressor`; kernels see the other columns, and ``search`` is None. They must not depend on
         each other on the training rows of any fold.

@@ -14,7 +14,7 @@ __all__ = ["judged_by", "refuse_device", "splits_of", "take_points", "trainable_
 
 
 def judged_by(cv: Any, words: tuple[str, ...], or_none: str = "") -> str:
-    """Return what ``cv`` means: one of ``words``, "folds", or, where ``or_none`` says so, "validation" rows."""
+    """Return the meaning of ``cv``: one of ``words``, "folds", or, with ``or_none``, "validation" rows."""
     if isinstance(cv, (bool, float)) or (isinstance(cv, str) and cv not in words) or (cv is None and not or_none):
         raise DeclarationError(
             f"cv must be {', '.join(map(repr, words))}, a number of folds, a splitter, "

@@ -50,7 +50,7 @@ class _MachineEstimator(BaseEstimator):
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters; ``parameters__C=2.0`` sets a parameter of the function."""
+        """Set parameters; ``parameters__C=2.0`` sets the parameter C of the function."""
         nested = {name: value for name, value in params.items() if name.startswith("parameters__")}
         super().set_params(**{name: value for name, value in params.items() if name not in nested})
         if nested:

@@ -225,9 +225,9 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X and targets y; a row of weight 2 counts as two rows, one of weight 0 not at all.
 
-        With a basis, rows may be blocks ``(X, y)`` that can be iterated again, or Dask collections; the basis is chosen
-        without a look at the weights but that rows of weight zero are absent, and on a given one a row of weight 2
-        counts as two rows. The rule ``"pruned"``, which goes by fits, weighs their errors.
+        With a basis, rows may be blocks ``(X, y)`` that can be iterated again, or Dask collections; the choice of the
+        basis ignores the weights, except that rows of weight zero are absent, and on a given basis a row of weight 2
+        counts as two rows. The rule ``"pruned"``, which is based on fits, weighs their errors.
 
         :place [Suykens2002]_ Algorithm 1: the weighted LS-SVM
         """

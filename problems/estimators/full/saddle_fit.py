@@ -222,7 +222,7 @@ def _certify(
     facts: Facts,
     home: Array,
 ) -> SaddleFit:
-    """Bound the answer of the numbers that predict uses, and check their equations."""
+    """Bound the error of the numbers that predict uses, and check their equations."""
     gram = matrix if isinstance(matrix, Gram) else None
     border, Y, diagonal = problem.border, problem.Y, to_numpy(matrix.diagonal)
     slopes = solution.slopes if border.slopes else None

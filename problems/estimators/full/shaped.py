@@ -46,7 +46,7 @@ _FACTS = ("solver", "points of the shapes", "no machine that holds everywhere")
 
 
 def has_shape(model: Any) -> bool:
-    """Return whether a shape is asked for."""
+    """Return whether the model has a shape."""
     return any(getattr(model, name, None) is not None for name in ("monotone", "convex", "bounds"))
 
 

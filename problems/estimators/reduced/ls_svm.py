@@ -10,9 +10,9 @@ r"""The LS-SVM on a reduced basis: few vectors in the expansion, the errors of a
 :mod:`problems.reduced_basis_ls_svm` for the problem and :mod:`substrate.reduced.solution` for the closed form. Time is
 linear in the number of rows, memory does not depend on it, and rows need not be in memory: ``fit`` takes arrays, mapped
 ones too, Dask arrays and dataframes, or an iterable of blocks ``(X, y)`` that can be iterated again; see
-:mod:`substrate.streaming`. With ``sample_weight`` the squared error of row i counts :math:`v_i` times; the basis is
-chosen without a look at the weights, but rows of weight zero are absent. Robust weights ([Suykens2002]_ Algorithm 1)
-multiply the weights of the rows.
+:mod:`substrate.streaming`. With ``sample_weight`` the squared error of row i counts :math:`v_i` times; the choice of
+the basis ignores the weights, but rows of weight zero are absent. Robust weights ([Suykens2002]_ Algorithm 1) multiply
+the weights of the rows.
 
 Leave-one-out takes one more pass, and keeps one number per row and output.
 """
@@ -102,7 +102,7 @@ class StoredReduced:
 
 
 def kept_vectors(K: Array, coefficients: Array) -> Any:
-    """Return the numbers of the vectors of a machine: all that can be told apart, and all that it uses."""
+    """Return the numbers of the vectors of a machine: all that are numerically distinct, and all that it uses."""
     used = np.flatnonzero(to_numpy(coefficients)[: K.shape[0]].any(axis=1))
     return np.union1d(independent_vectors(K), used)
 
@@ -152,7 +152,7 @@ class BasisModel(LeavesOut):
         self.keep(self.fit_prepared(prepared, gamma), data)
 
     def fit_prepared(self, prepared: PreparedRows, gamma: float) -> ReducedFit:
-        """Fit at one gamma, and again with robust weights where they are asked for."""
+        """Fit at one gamma, and again with robust weights if requested."""
         model, tolerance = self.estimator, self.estimator._tolerance()
         if getattr(model, "robust", None) is None:
             return fit_at(prepared, gamma, tolerance)

@@ -209,9 +209,10 @@ class KernelEstimator(BaseEstimator):
     def relevance_(self) -> Array:
         """The relevance of every input, which sum to one: inverse widths in units of the inputs' spreads.
 
-        The spread is the standard deviation over ``support_vectors_``. It says how fast the kernel lets the function
-        vary along an input, not how much it does; ``left_out_importance`` measures that. An AttributeError says why it
-        does not exist: one width for all inputs, or a kernel made of several, does not tell the inputs apart.
+        The spread is the standard deviation over ``support_vectors_``. It measures how fast the kernel lets the
+        function vary along an input, not how much the function varies; ``left_out_importance`` measures that. An
+        AttributeError says why it does not exist: one width for all inputs, or a kernel made of several, does not tell
+        the inputs apart.
         """
         check_is_fitted(self)
         kernel = getattr(self, "kernel_", None)

@@ -36,7 +36,7 @@ def components_of(kernel: Any, n_features: int) -> tuple[Restricted, ...]:
 
 
 def has_components(model: Any) -> bool:
-    """Return whether the machine is additive; raise an AttributeError that says what makes it so."""
+    """Return whether the machine is additive; raise an AttributeError with a remedy otherwise."""
     kernel: Kernel | str = getattr(model, "kernel_", model.kernel)
     inner = kernel.kernel if isinstance(kernel, Restricted) else kernel
     if not isinstance(inner, Componentwise):

@@ -54,7 +54,7 @@ class Guarantee:
 
 
 def check_method(method: Any, methods: tuple[str, ...]) -> str:
-    """Return the name of a method; an unknown name raises an error that lists the methods."""
+    """Return the name of a method; an unknown name raises an error with all names."""
     if not isinstance(method, str) or method not in methods:
         raise DeclarationError(f"method must be one of {', '.join(methods)}, received {method!r}")
     return method
