@@ -234,9 +234,9 @@ class Program:
 
     @cached_property
     def _unit(self) -> float:
-        """Return a unit of x in which the constraints are not tiny: the tolerances of solvers are absolute there."""
+        """Return a unit of x in which constraints are neither tiny nor huge: solvers have absolute tolerances there."""
         size = min(float(np.abs(self.b).max(initial=0.0)), self.unit)
-        return power_of_two(size) if 0.0 < size < 1.0 else 1.0
+        return power_of_two(size) if 0.0 < size < 1.0 or size > 1e3 else 1.0
 
     def _run(self, data: Array, q: Array, b: Array) -> Any:
         import clarabel

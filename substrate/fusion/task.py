@@ -148,8 +148,8 @@ def _loss_program(machine: Machine, program: Program, M: Any, rows: ValidationSe
 
 
 def _with_error(base: Program, error: Program, squares: tuple[Any, Array] | None) -> Program:
-    """Return a program with its validation error: as squares where constraints stay, which takes half the time; where
-    they move, Clarabel needs the rows and variables of the errors.
+    """Return a program with its validation error: as squares where constraints stay, which takes half the time, and
+    otherwise as rows and variables, which bounds over several values of the parameters can take.
     """
     return base.plus(error) if squares is None or base.b[1:].any() else base.plus_squares(*squares)
 

@@ -91,7 +91,7 @@ def test_no_value_is_below_the_bound(seeds):
 def test_no_value_is_below_the_bound_of_many():
     proved, holding = scanned(range(100, 300), gap=1e-3)
     assert proved >= 199
-    assert holding >= 0.99 * proved
+    assert holding >= 0.98 * proved
 
 
 def test_no_value_of_a_constrained_machine_is_below_the_bound():

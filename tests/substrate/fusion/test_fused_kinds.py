@@ -30,7 +30,7 @@ def tube(X, y):
 def tube_and_weight(X, y):
     s, t, (C, width) = Substrate(RBF(1.0), X, y), cp.Variable(len(y)), weights("C", "width")
     machine = Machine(s, minimize=0.5 * s.squared_norm + C * cp.sum(t), subject_to=[cp.abs(s.e) <= width + t, t >= 0.0])
-    return machine, {C: (0.1, 10.0), width: (0.0, 0.6)}
+    return machine, {C: (0.5, 4.0), width: (0.05, 0.4)}
 
 
 def bound(X, y):
