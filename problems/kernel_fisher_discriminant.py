@@ -56,6 +56,6 @@ EIGENPROBLEM = Demonstration(
 def closed_form(X: Any, Y: Any, kernels: Any, n_components: int, nu: Any, K: Any = None) -> dict[str, Array]:
     """Return singular values, support values and biases of rows and codes, and the value of the relaxation.
 
-    :place [Mika1999b]_ Fisher criterion: the variance of class means against that of all scores, regularised
+    :place [Mika1999b]_ Fisher criterion: the variance of class means against the variance of all scores, regularised
     """
     return kernel_cca.closed_form(X, Y, kernels, n_components, nu)

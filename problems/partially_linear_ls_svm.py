@@ -121,7 +121,7 @@ def _declare(data: RegressionData, border: Border) -> Declared:
 def closed_form(K: Any, y: Any, gamma: float, weights: Any = None, *, Z: Any) -> dict[str, Array]:
     """Return the same quantities by linear algebra: support values, coefficients, bias and errors.
 
-    :place [Espinoza2005b]_ dual problem: the linear system with the columns of the linear part beside the ones
+    :place [Espinoza2005b]_ dual problem: the linear system with the columns of the linear part next to the ones
     """
     gram = own_gram(K)
     target, v = real_targets(y, gram.n), row_weights(weights, gram.n)

@@ -82,7 +82,7 @@ def declare(
     """Declare the problem on a kernel matrix (or a Gram) of all points; ``basis`` names the vectors S itself.
 
     :equation [Cawley2004]_ (2): the sparse LS-SVM, primal
-    :place [Cawley2002]_ Fig. 1 and 2: errors of all rows against those of the kept points
+    :place [Cawley2002]_ Fig. 1 and 2: errors of all rows against errors of the kept points
     """
     gram = given_gram(K)
     data = _check_arguments(gram, y, gamma, n_basis, residuals, basis, weights)
