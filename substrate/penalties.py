@@ -374,7 +374,7 @@ class BallColumns(Columns):
         if differences:
             D = flint().arb_mat(np.vstack([-np.ones(some.size - 1), np.eye(some.size - 1)]).tolist())
             H, column = D.transpose() * H * D, D.transpose() * column
-        if all(value == 0 for value in column.entries()):  # also where there are none
+        if not column.nrows():
             return Balls.exact(0.0)
         try:
             return Balls(root_of((column.transpose() * H.solve(column))[0, 0]))
