@@ -177,7 +177,10 @@ def _variation_track(B: Array, target: Array, path: Path, M: Array, offsets: Arr
 def l1_fold(Phi: Array, y: Array, below: Array, y_val: Array, zeta_min: float | None = None) -> Fold:
     """Follow the path in zeta; ``below`` are the kernel rows of the validation points."""
     path = l1_path_of(Phi, y, zeta_min)
-    return Fold(path, _l1_track(Phi, y, path, below, y_val))
+    # the bias absorbs what is taken off a column, and rounding counts the values that are left; each is rounded once
+    # more, by u of itself, for which a relative_rounding of one operation or more, 2 u each, has room
+    offsets = Phi.mean(axis=0)
+    return Fold(path, _l1_track(Phi - offsets, y, path, below - offsets, y_val))
 
 
 def l1_path_of(Phi: Array, y: Array, zeta_min: float | None = None) -> Path:

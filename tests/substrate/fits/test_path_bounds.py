@@ -62,6 +62,15 @@ def test_tampered_coefficients_never_raise_the_bound_above_the_optimum(kernel, f
     assert read.lower_bound < exact.lower_bound
 
 
+def test_a_kernel_far_from_zero_costs_no_digits_of_the_bound():
+    """The bias absorbs what all values of a column share, 2e4 beside differences of one."""
+    rng = np.random.default_rng(42)
+    X, y = rng.normal(100.0, size=(100, 2)), rng.normal(size=100)
+    K = X @ X.T
+    read = read_off([l1_fold(K[:75, :75], y[:75], K[75:, :75], y[75:])])
+    assert (1.0 - 1e-3) * read.error <= read.lower_bound <= read.error
+
+
 def test_the_end_at_zeta_zero_is_not_claimed():
     """There the 1-norm of the optimum has no bound, and predictions need one."""
     rng = np.random.default_rng(3)
@@ -121,11 +130,12 @@ def test_no_gap_of_a_variation_path_is_below_the_exact_one(seed, scale):
 
 @pytest.mark.parametrize("width", [0.5, 4.0])
 @pytest.mark.parametrize("offset", [0.0, 1e6])
-def test_no_gap_of_a_norm_path_is_below_the_exact_one(width, offset):
-    """In fractions, with support values that are large beside what they add up to."""
+@pytest.mark.parametrize("constant", [0.0, 1e4])
+def test_no_gap_of_a_norm_path_is_below_the_exact_one(width, offset, constant):
+    """In fractions, with support values that are large beside what they add up to, and a kernel of large values."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(8, 1))
-    Phi, y = np.exp(-((X - X.T) ** 2) / width**2), rng.normal(size=8) + offset
+    Phi, y = np.exp(-((X - X.T) ** 2) / width**2) + constant, rng.normal(size=8) + offset
     fold = l1_fold(Phi, y, Phi[:3], y[:3])
     matrix, targets = [exact(row) for row in Phi], exact(y)
     for k in range(len(fold.path)):
