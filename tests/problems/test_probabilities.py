@@ -68,6 +68,15 @@ def test_equal_rows_are_left_out_together_with_their_weights():
     assert_allclose(sparse.calibration_scores_.scores, expected, atol=1e-10)
 
 
+def test_equal_rows_of_a_machine_that_nearly_interpolates_are_left_out_as_one():
+    """Their leverages add up to one but for rounding."""
+    X, y = np.random.default_rng(0).random((15, 30)), np.arange(15) % 3
+    times = 1 + np.arange(15) % 4
+    model = LSSVMClassifier(RBF(2.3), 1e8).fit(X.repeat(times, axis=0), y.repeat(times))
+    expected = np.array([outputs_without(model, X, y, i, times) for i in range(15)])
+    assert_allclose(model.calibration_scores_.scores, expected.repeat(times, axis=0), atol=1e-10)
+
+
 @pytest.mark.parametrize("calibration", CALIBRATIONS)
 def test_a_row_of_weight_two_is_two_rows(calibration):
     X, y = blobs(3, 30)

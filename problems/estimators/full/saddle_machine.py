@@ -33,6 +33,7 @@ from substrate.arrays import (
     room_on_device,
     take_columns,
     take_points,
+    take_rows,
     to_numpy,
 )
 from substrate.certificates import Certificate, Row, roundoff, warn_unless_holds
@@ -295,6 +296,25 @@ class LSSVMModel(LeavesOut):
         points = None if model.kernel_.pairwise else model.support_vectors_
         weights = self.row_weights()
         return RowsLeftOut(points, targets, errors, residuals, weights, freedom, gcv, tuple(worst), gram.record())
+
+    def leave_groups_out(self, left_out: RowsLeftOut, groups: Any) -> Array:
+        """Leave equal rows out as the one row that they are together, of the sum of their weights: near interpolation
+        nothing remains of one less the sum of their leverages.
+        """
+        _, first = np.unique(groups, return_index=True)
+        if first.size == groups.size:
+            return left_out.residuals
+        gram = Gram.of(self.estimator.kernel_, take_rows(self.estimator.support_vectors_, first))
+        alpha, residuals = self.to_columns()[0], np.empty(left_out.residuals.shape)
+        for columns, d, border in self.groups():
+            ridge = 1.0 / np.bincount(groups, 1.0 / d)
+            B = to_numpy(projected_diagonal(gram, on_device_of(gram.diagonal, ridge), border.take(first, 1.0 / ridge)))
+            is_determined = B > 0.0  # otherwise the columns of a linear part need a row of the group
+            for column in columns:
+                together = np.bincount(groups, alpha[:, column]) / np.where(is_determined, B, 1.0)
+                single = left_out.residuals[:, column]
+                residuals[:, column] = np.where(is_determined[groups], together[groups], single)
+        return residuals
 
     def left_out_machines(self, rows: Any) -> tuple[LeftOutMachines, ...]:
         """Return all machines without one row, for every output."""

@@ -26,7 +26,6 @@ __all__ = [
     "equal_rows",
     "fold_numbers",
     "fold_scores",
-    "leave_groups_out",
     "probabilities",
     "probability_maps",
 ]
@@ -116,26 +115,6 @@ def equal_rows(X: Any, classes: Any) -> Any:
     keys = [(key, int(number)) for key, number in zip(_contents(X), classes, strict=True)]
     numbers = {key: number for number, key in enumerate(sorted(set(keys)))}
     return np.array([numbers[key] for key in keys])
-
-
-def leave_groups_out(errors: Array, residuals: Array, groups: Any) -> Array:
-    r"""Return the residuals of rows left out together with equal rows, from the residuals of single rows.
-
-    With the errors :math:`e` of the fit, :math:`1 - h_i = e_i / r_i` is the spare leverage of a row; equal rows have
-    equal errors, and without all of them the residual is :math:`e / (1 - \sum_i h_i)`. A row of weight two is so the
-    same as two equal rows. One column per machine.
-    """
-    sizes = np.bincount(groups)
-    if sizes.max() < 2:
-        return residuals
-    residuals_of_groups = residuals.copy()
-    with np.errstate(divide="ignore", invalid="ignore"):
-        leverages = np.where(residuals == 0.0, 0.0, 1.0 - errors / residuals)
-        for column in range(residuals.shape[1]):
-            spare = 1.0 - np.bincount(groups, leverages[:, column])[groups]
-            several = (sizes[groups] > 1) & (errors[:, column] != 0.0) & (spare > 0.0)
-            residuals_of_groups[several, column] = errors[several, column] / spare[several]
-    return residuals_of_groups
 
 
 def fold_numbers(groups: Any, classes: Any, n_folds: int) -> Any:

@@ -148,6 +148,23 @@ class LeavesOut(Model):
         result if ``is_checked``.
         """
 
+    def leave_groups_out(self, left_out: RowsLeftOut, groups: Any) -> Array:
+        r"""Return the residuals of rows left out together with equal rows, whose numbers are ``groups``.
+
+        With the errors :math:`e` of the fit, :math:`1 - h_i = e_i / r_i` is the spare leverage of a row; equal rows
+        have equal errors, and without all of them the residual is :math:`e / (1 - \sum_i h_i)`. A row of weight two is
+        so the same as two equal rows. One column per machine.
+        """
+        sizes, errors, residuals = np.bincount(groups), left_out.errors, left_out.residuals
+        residuals_of_groups = residuals.copy()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            leverages = np.where(residuals == 0.0, 0.0, 1.0 - errors / residuals)
+            for column in range(residuals.shape[1]):
+                spare = 1.0 - np.bincount(groups, leverages[:, column])[groups]
+                several = (sizes[groups] > 1) & (errors[:, column] != 0.0) & (spare > 0.0)
+                residuals_of_groups[several, column] = errors[several, column] / spare[several]
+        return residuals_of_groups
+
     def left_out_machines(self, rows: Any) -> Sequence[LeftOutMachines]:
         """Return all machines without one row, for every output; ``rows`` are the training rows, if the model does not
         keep them."""

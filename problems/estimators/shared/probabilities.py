@@ -22,7 +22,6 @@ from problems.estimators.shared.calibration_scores import (
     CalibrationScores,
     equal_rows,
     fold_scores,
-    leave_groups_out,
 )
 from problems.estimators.shared.coded import numbers_of_codes, scores_of
 from problems.estimators.shared.guarantees import Guarantee, guarantee_of
@@ -196,14 +195,13 @@ class LeftOutCalibration(Calibration):
         model = self.estimator
         try:
             left_out = model._model.leave_rows_out(*rows, is_checked=False)
+            classes, residuals = numbers_of_codes(left_out.targets, model.code_book_), left_out.residuals
+            if left_out.X is not None:
+                residuals = model._model.leave_groups_out(left_out, equal_rows(to_numpy(left_out.X), classes))
         except SolverError:
             if rows[0] is None:
                 raise
             return super().score_left_out(rows)
-        classes, residuals = numbers_of_codes(left_out.targets, model.code_book_), left_out.residuals
-        if left_out.X is not None:
-            groups = equal_rows(to_numpy(left_out.X), classes)
-            residuals = leave_groups_out(left_out.errors, residuals, groups)
         outputs = left_out.targets - residuals
         scores = scores_of(outputs[:, 0] if outputs.shape[1] == 1 else outputs, model.coding, model.code_book_)
         return CalibrationScores.of(scores, classes, left_out.weights, "left out")
