@@ -48,6 +48,8 @@ _SHARE_OF_SIZE = 1e-6
 #: Rows from which the interior-point iteration is for a matrix of fewer columns, the share of the largest diagonal
 #: entry at which its factor ends, and the relative gap and the first weight behind it then.
 _MANY, _COARSE, _CENTRAL_COARSE, _NEAR_COARSE = 300, 1e-3, 1e-3, 1e-2
+#: Roundings of the values up to which a step leaves them where they are.
+_STILL = 4.0
 #: Share of the sizes of its terms at which the slope of a subproblem counts as zero.
 _STATIONARY = 1e-12
 #: Relative gap at which the iteration ends, the weight of the residual against it, and the gap of a poor point.
@@ -80,6 +82,10 @@ class GramRows:
     def inner(self, u: Array, v: Array, values: Array) -> float:
         """Return a'K a."""
         return float(u @ values)
+
+    def rounding(self, u: Array) -> float:
+        """Return the size of the rounding of K a: no entry is larger than the largest on the diagonal."""
+        return ROUNDED_ONCE * float(self.K.diagonal().max(initial=0.0)) * float(np.abs(u).sum())
 
     def step(self, D: Array) -> Callable[[Array, Array, Array], tuple[Array, Array]]:
         """Factor the system of the rows with a curvature."""
@@ -147,6 +153,10 @@ class FeatureRows:
     def inner(self, u: Array, v: Array, values: Array) -> float:
         """Return the product of the weights."""
         return float(u @ v)
+
+    def rounding(self, u: Array) -> float:
+        """Return zero: where weights change, so does the objective."""
+        return 0.0
 
     def step(self, D: Array) -> Callable[[Array, Array, Array], tuple[Array, Array]]:
         """Factor the normal equations lam I + Phi'D Phi."""
@@ -510,11 +520,15 @@ def _minimise(rows: _Iterate, envelope: _Envelope) -> Array:
             c = _balance(envelope, space.Z, values, rows.c)
         du, products = u - rows.u, values - rows.products
         df = products + space.Z @ (c - rows.c)
+        # values that stay where they are tell nothing of coefficients that change in the null space of the matrix
+        size = _size_of_values(f, g, D)
+        noise = space.rounding(rows.u) + space.rounding(u) + ROUNDED_ONCE * size
+        is_still = float(np.abs(df).max()) <= _STILL * noise <= _STATIONARY * size
         linear = space.lam * space.inner(rows.u, du, products)
         square = space.lam * space.inner(du, du, products)
         # a full step that lowers the objective by less than its rounding is the last one
         is_over = is_smooth and -ROUNDED_ONCE * rows.cost(f) <= linear + float(g @ df) <= 0.0
-        step = 1.0 if is_over else _minimise_on_line(envelope, f, df, linear, square)
+        step = 1.0 if is_over or is_still else _minimise_on_line(envelope, f, df, linear, square)
         if step == 0.0:
             return g
         is_full = step == 1.0
@@ -532,6 +546,12 @@ def _minimise(rows: _Iterate, envelope: _Envelope) -> Array:
         if is_over:
             return g
     return g
+
+
+def _size_of_values(f: Array, g: Array, D: Array) -> float:
+    """Return the size of the values, and of the shifts by which single slopes would change a constant."""
+    total = float(D.sum())
+    return float(np.abs(f).max()) + (float(np.abs(g).sum()) / total if total > 0.0 else 0.0)
 
 
 def _minimise_on_line(envelope: _Envelope, f: Array, df: Array, linear: float, square: float) -> float:
