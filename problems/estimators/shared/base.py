@@ -356,6 +356,13 @@ class KernelEstimator(BaseEstimator):
                 f"at least two rows of positive weight are needed, received {rows.size} of {weights.shape[0]}; "
                 "give more rows a positive sample_weight"
             )
+        used = to_numpy(weights)[rows]
+        with np.errstate(over="ignore", divide="ignore"):
+            if not np.isfinite([1.0 / used.min(), used.sum()]).all():
+                raise DataError(
+                    f"sample_weight leaves the range of floating point, received {used.min():g} to {used.max():g}; "
+                    "rescale the weights"
+                )
         if rows.size == weights.shape[0]:
             return WeightedRows(X=X, y=y, weights=weights, numbers=rows)
         kept = take_points(X, rows, self.__sklearn_tags__().input_tags.pairwise)
