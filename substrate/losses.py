@@ -270,9 +270,8 @@ class PieceLoss(RowLoss):
 
     @property
     def centre(self) -> Array:
-        """Return the middle of the breakpoints."""
-        middle = self.places.shape[1] // 2
-        return np.asarray(0.5 * self.places[:, -middle - 1] + 0.5 * self.places[:, middle])
+        """Return the middle breakpoints."""
+        return np.asarray(self.places[:, self.places.shape[1] // 2])
 
     @cached_property
     def has_kinks(self) -> bool:  # type: ignore[override]
