@@ -27,6 +27,7 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.exceptions import ConvergenceWarning
 from spoilt_values import BAD_NUMBERS, brief
 
+from problems import KernelRegressor
 from substrate.errors import DataError, DegenerateKernelWarning
 from substrate.kernels import RBF, Laplacian, Linear, Matern
 
@@ -36,6 +37,12 @@ from substrate.kernels import RBF, Laplacian, Linear, Matern
 @pytest.mark.some_cases(1)
 def test_a_constant_target_is_the_bias(estimator, choice, constant):
     X, _ = make_data(estimator)
+    if estimator is KernelRegressor and constant == 0.0:  # nothing has a size that its rounding could be a share of
+        with pytest.warns(ConvergenceWarning, match="accuracy"):
+            model = make_estimator(estimator, **choice).fit(X, np.zeros(len(X)))
+        assert model.certificate_.accuracy <= 1e-12
+        assert_allclose(model.predict(X), 0.0, atol=1e-15)
+        return
     model = make_estimator(estimator, **choice).fit(X, np.full(len(X), constant))
     exact = not choice
     assert_allclose(model.support_values_, 0.0, atol=(1e-16 if exact else 1e-6) * max(abs(constant), 1.0))
