@@ -28,7 +28,7 @@ from sklearn.exceptions import ConvergenceWarning
 from spoilt_values import BAD_NUMBERS, brief
 
 from problems import KernelRegressor
-from substrate.errors import DataError, DegenerateKernelWarning
+from substrate.errors import DataError, DegenerateKernelWarning, ScaleWarning
 from substrate.kernels import RBF, Laplacian, Linear, Matern
 
 
@@ -175,7 +175,8 @@ def test_a_sigma_that_tells_no_points_apart_warns_and_works(estimator, kernel, s
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = seeded(estimator, kernel=kernel(sigma=sigma)).fit(X, y)
-    assert {w.category for w in caught} <= {DegenerateKernelWarning, ConvergenceWarning}
+    # the few rows that are left of a pruned machine may have another scale in a column
+    assert {w.category for w in caught} <= {DegenerateKernelWarning, ConvergenceWarning, ScaleWarning}
     told = " ".join(str(w.message) for w in caught)
     assert ("is the identity" if sigma < 1.0 else "is constant") in told
     assert np.isfinite(output(model, X)).all()
