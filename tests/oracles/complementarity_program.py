@@ -70,7 +70,8 @@ def _solve(fit, M, y_val, weight):
     slackness = fit.slackness(point, _TOLERANCE)
     value = float(errors @ errors) + (weight or 0.0) * slackness.sum
     lower_bound = min(unit**2 * float(program.model.getDualbound()), value)
-    assert value - lower_bound <= _TOLERANCE * (value + unit**2)  # SCIP's tolerances are absolute in its units
+    # SCIP's tolerances are absolute in its units, and the products enter the objective times their weight
+    assert value - lower_bound <= _TOLERANCE * (value + (1.0 + (weight or 0.0)) * unit**2)
     assert all(row.passes for row in fit.rows(point, _TOLERANCE, slackness=weight is None))
     return GlobalOptimum(point, fit.coefficients @ point.v, slackness, value, lower_bound)
 
