@@ -10,16 +10,16 @@ mean of the fitted values. [Pelckmans2005]_ eq. (28) with several weights.
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
 from problems.estimators.chosen.splits import judged_by, refuse_device, splits_of, take_points, trainable_splits
-from problems.estimators.shared.base import Fitted
 from problems.estimators.shared.calibration_scores import CalibrationScores
+from problems.estimators.shared.holding import HoldsMachine
 from problems.estimators.shared.probabilities import Calibration
 from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import WIDER, Certificate, Row, warn_unless_holds
@@ -30,7 +30,7 @@ from substrate.least_squares.leave_one_out import Split
 from substrate.numbers import target_rounding
 from substrate.search.range_end import NEGLIGIBLE, end_row
 
-__all__ = ["Choice", "Final", "FusedCalibration", "FusionRound", "WeighedFold", "along_path", "fit_fused", "jointly"]
+__all__ = ["Choice", "Final", "FusedCalibration", "FusedChoice", "FusionRound", "WeighedFold", "along_path", "jointly"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,60 +128,78 @@ def divide_rows(
     return rounds, rows, how
 
 
-def fit_fused(self: Fitted, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Fitted:
-    """Fit to rows X and numbers or labels y; validate on the given rows, on folds, or on a fraction held out."""
-    model: Any = self
-    model._begin_fit()
-    model._check_rules()
-    whole_number(model.max_evaluations, "max_evaluations", 1)
-    positive(model.gap, "gap")
-    if judged_by(model.cv, ("loo",), ", or None for validation rows") == "validation":
-        held_out_rows(model, 4)  # refuses the share
-    model._check_coding()
-    X, y, _ = model._check_data(X, y, None, numeric=not model._labels)
-    coded = model._encode(y)
-    rounds, rows, how = divide_rows(model, X, y, X_val, y_val, coded)
-    known: tuple[tuple[str, str], ...] = ()
-    with warnings.catch_warnings():
-        if model.__sklearn_tags__().input_tags.pairwise:  # a whole matrix is checked, before it is split
-            gram = Gram.of(model._resolved_kernel(X), X)
-            gram.check_definite()
-            known = tuple(fact for fact in gram.record() if fact[0] == "alteration")
-            warnings.simplefilter("ignore", IndefiniteKernelWarning)  # once is enough
-        X_final = take_points(model, X, rows, rows)
-        kernel = model._resolved_kernel(X_final)
-        choice: Choice = model._choose(kernel, rounds)
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the certificate of this fit says the same, and more
-        final: Final = model._fit_chosen(kernel, X_final, y[rows], choice.value)
-    # an error of rounding size needs no bound, nor does one within the rounding of the targets
-    Y, name = coded.codes(y), str(model._chooses)
-    unknown, spread = target_rounding(Y.shape[0], float(np.abs(Y).max())), float(np.mean(np.var(Y, axis=0)))
-    least = choice.error if choice.least is None else choice.least
-    added = [
-        Row(
-            name=f"gap of {name}",
-            value=least - choice.lower_bound,
-            scale=least + 1e-9 * spread + unknown * unknown / float(model.gap),
-            tolerance=float(model.gap),
-            formula=f"{'criterion' if choice.least is None else 'least criterion'} - lower bound over {name}",
-        )
-    ]
-    answer = final.machine.certificate_
-    facts = [*answer.record, *final.facts, *known, ("validated on", how), *choice.facts]
-    if choice.beyond is not None:
-        end = end_row(name, choice.error, choice.beyond, NEGLIGIBLE * spread, f"{name}_min")
-        added.append(end)
-        if not end.passes:
-            said = f"the error may fall below {name} = {choice.path['coverage'][0]:.3g}"
-            facts.append((WIDER, f"{said}: a smaller {name}_min searches there"))
-    model.criterion_, model.criterion_lower_bound_ = choice.error, choice.lower_bound
-    model.path_, model.training_rows_ = choice.path, rows
-    for attribute, value in {**choice.kept, **final.kept}.items():
-        setattr(model, attribute, value)
-    model.certificate_ = Certificate(model._title, (*answer.rows, *final.rows, *added), tuple(facts))
-    warn_unless_holds(model.certificate_)
-    model.machine_ = final.machine
-    return self
+@dataclass(eq=False, repr=False)
+class FusedChoice(HoldsMachine):
+    """A base of estimators that choose weights of a machine by validation: their shared parameters, and the fit.
+
+    :class:`~problems.FusedL1SubstrateRegressor` documents them.
+    """
+
+    _location: ClassVar[str | None] = None
+    _takes_weights = False
+    _: KW_ONLY
+    cv: Any = None
+    validation_fraction: float = 0.25
+    gap: float = 1e-2
+    random_state: Any = None
+    max_evaluations: int = 2000
+    refit: Any = False
+    standard_errors: float = 0.0
+
+    def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
+        """Fit to rows X and numbers or labels y; validate on the given rows, on folds, or on a fraction held out."""
+        model: Any = self
+        model._begin_fit()
+        model._check_rules()
+        whole_number(model.max_evaluations, "max_evaluations", 1)
+        positive(model.gap, "gap")
+        if judged_by(model.cv, ("loo",), ", or None for validation rows") == "validation":
+            held_out_rows(model, 4)  # refuses the share
+        model._check_coding()
+        X, y, _ = model._check_data(X, y, None, numeric=not model._labels)
+        coded = model._encode(y)
+        rounds, rows, how = divide_rows(model, X, y, X_val, y_val, coded)
+        known: tuple[tuple[str, str], ...] = ()
+        with warnings.catch_warnings():
+            if model.__sklearn_tags__().input_tags.pairwise:  # a whole matrix is checked, before it is split
+                gram = Gram.of(model._resolved_kernel(X), X)
+                gram.check_definite()
+                known = tuple(fact for fact in gram.record() if fact[0] == "alteration")
+                warnings.simplefilter("ignore", IndefiniteKernelWarning)  # once is enough
+            X_final = take_points(model, X, rows, rows)
+            kernel = model._resolved_kernel(X_final)
+            choice: Choice = model._choose(kernel, rounds)
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the certificate of this fit says the same, and more
+            final: Final = model._fit_chosen(kernel, X_final, y[rows], choice.value)
+        # an error of rounding size needs no bound, nor does one within the rounding of the targets
+        Y, name = coded.codes(y), str(model._chooses)
+        unknown, spread = target_rounding(Y.shape[0], float(np.abs(Y).max())), float(np.mean(np.var(Y, axis=0)))
+        least = choice.error if choice.least is None else choice.least
+        added = [
+            Row(
+                name=f"gap of {name}",
+                value=least - choice.lower_bound,
+                scale=least + 1e-9 * spread + unknown * unknown / float(model.gap),
+                tolerance=float(model.gap),
+                formula=f"{'criterion' if choice.least is None else 'least criterion'} - lower bound over {name}",
+            )
+        ]
+        answer = final.machine.certificate_
+        facts = [*answer.record, *final.facts, *known, ("validated on", how), *choice.facts]
+        if choice.beyond is not None:
+            end = end_row(name, choice.error, choice.beyond, NEGLIGIBLE * spread, f"{name}_min")
+            added.append(end)
+            if not end.passes:
+                said = f"the error may fall below {name} = {choice.path['coverage'][0]:.3g}"
+                facts.append((WIDER, f"{said}: a smaller {name}_min searches there"))
+        model.criterion_, model.criterion_lower_bound_ = choice.error, choice.lower_bound
+        model.path_, model.training_rows_ = choice.path, rows
+        for attribute, value in {**choice.kept, **final.kept}.items():
+            setattr(model, attribute, value)
+        model.certificate_ = Certificate(model._title, (*answer.rows, *final.rows, *added), tuple(facts))
+        warn_unless_holds(model.certificate_)
+        model.machine_ = final.machine
+        return self
 
 
 class FusedCalibration(Calibration):

@@ -28,10 +28,10 @@ from problems.estimators.chosen.fused import (
     Choice,
     Final,
     FusedCalibration,
+    FusedChoice,
     FusionRound,
     WeighedFold,
     along_path,
-    fit_fused,
     jointly,
 )
 from problems.estimators.chosen.structure_refit import (
@@ -49,7 +49,7 @@ from problems.estimators.penalised.l1 import (
 )
 from problems.estimators.shared.checked_again import definite_gram
 from problems.estimators.shared.classifier import Classifier
-from problems.estimators.shared.holding import HeldModel, HoldsMachine
+from problems.estimators.shared.holding import HeldModel
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, non_negative, positive
 from substrate.errors import DeclarationError
@@ -128,7 +128,7 @@ def refitted_machines(kernel: Kernel, one: FusionRound, support: Any) -> Iterato
 
 
 @dataclass(eq=False, repr=False)
-class ZetaChoice(HoldsMachine):
+class ZetaChoice(FusedChoice):
     """The choice of zeta by validation, of numbers or of classes: its parameters.
 
     :class:`FusedL1SubstrateRegressor` documents them.
@@ -137,20 +137,9 @@ class ZetaChoice(HoldsMachine):
     _model_type: ClassVar[Any] = HeldModel
     _page: ClassVar[str] = "fused_l1_substrate"
     _chooses: ClassVar[str | None] = "zeta"
-    _location: ClassVar[str | None] = None
-    _takes_weights = False
     _: KW_ONLY
-    cv: Any = None
-    validation_fraction: float = 0.25
-    gap: float = 1e-2
-    random_state: Any = None
     zeta_min: float | None = None
     ridge_range: Any = None
-    max_evaluations: int = 2000
-    refit: Any = False
-    standard_errors: float = 0.0
-
-    fit = fit_fused
 
     @property
     def n_support_(self) -> int:
@@ -279,17 +268,9 @@ class FusedL1SubstrateRegressor(ZetaChoice, Regressor):
         predictions by fitted values, and rounding then keeps the bound from coming nearer.
     random_state : int, RandomState or None, default=None
         Seed of the rows held out.
-    zeta_min : float, default=None
-        Where the path ends, at or above zero; unless given, at a ten-thousandth of the zeta that leaves no support
-        value, further down where the error still falls there, or before, where rounding hides the bound. The bound is
-        over that range; the certificate states where it ends, and fails where the error is to be expected to fall by
-        more than a tenth below it.
-    ridge_range : (float, float) or None, default=None
-        Where given, the weight of half the squared norm of w is chosen too, from this range above zero: both
-        weights together by a search with a bound over all pairs, zeta up to the largest that matters. Without it
-        there is no ridge.
     max_evaluations : int, default=2000
-        Largest number of machines solved by that search; a search that ends there has a wider gap and reports it.
+        Largest number of machines solved by a search over zeta and the ridge; one that ends there has a wider gap and
+        reports it.
     refit : {False, True, "loo"}, default=False
         Whether zeta is chosen by, and predictions are made by, the sparse LS-SVM whose basis is the support at zeta and
         which counts all rows. All supports along the path are refitted, each at its own best gamma: by the validation
@@ -299,6 +280,15 @@ class FusedL1SubstrateRegressor(ZetaChoice, Regressor):
         With ``refit``, the fewest support vectors are taken whose error is within so many standard errors of the least
         one ([Breiman1984]_: one), where the standard error is computed from the squared errors of the best. The bound
         belongs to the least error.
+    zeta_min : float, default=None
+        Where the path ends, at or above zero; unless given, at a ten-thousandth of the zeta that leaves no support
+        value, further down where the error still falls there, or before, where rounding hides the bound. The bound is
+        over that range; the certificate states where it ends, and fails where the error is to be expected to fall by
+        more than a tenth below it.
+    ridge_range : (float, float) or None, default=None
+        Where given, the weight of half the squared norm of w is chosen too, from this range above zero: both
+        weights together by a search with a bound over all pairs, zeta up to the largest that matters. Without it
+        there is no ridge.
 
     Attributes
     ----------
@@ -338,9 +328,9 @@ class FusedL1SubstrateClassifier(ZetaChoice, Classifier):
 
     Parameters
     ----------
-    kernel, tol, cv, validation_fraction, gap, random_state, zeta_min, ridge_range
+    kernel, tol, cv, validation_fraction, gap, random_state, max_evaluations
         As for :class:`FusedL1SubstrateRegressor`.
-    max_evaluations, refit, standard_errors
+    refit, standard_errors, zeta_min, ridge_range
         As for :class:`FusedL1SubstrateRegressor`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines; one zeta for all of them.

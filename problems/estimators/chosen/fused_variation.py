@@ -20,10 +20,10 @@ from problems.estimators.chosen.fused import (
     Choice,
     Final,
     FusedCalibration,
+    FusedChoice,
     FusionRound,
     WeighedFold,
     along_path,
-    fit_fused,
     jointly,
 )
 from problems.estimators.chosen.structure_refit import (
@@ -39,7 +39,7 @@ from problems.estimators.penalised.variation_fit import Variation
 from problems.estimators.shared.additive import AdditiveModel, kernel_matrices
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.components import component_functions, get_support
-from problems.estimators.shared.holding import HeldModel, HoldsMachine, OfMachine
+from problems.estimators.shared.holding import HeldModel, OfMachine
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, non_negative
 from substrate.errors import DeclarationError
@@ -81,7 +81,7 @@ def grouped_fold(
 
 
 @dataclass(eq=False, repr=False)
-class RhoChoice(SelectorMixin, HoldsMachine):
+class RhoChoice(SelectorMixin, FusedChoice):
     """The choice of rho by validation, of numbers or of classes: its parameters.
 
     :class:`FusedMaximalVariationRegressor` documents them.
@@ -90,26 +90,15 @@ class RhoChoice(SelectorMixin, HoldsMachine):
     _model_type: ClassVar[Any] = FusedVariationModel
     _page: ClassVar[str] = "fused_maximal_variation"
     _chooses: ClassVar[str | None] = "rho"
-    _location: ClassVar[str | None] = None
-    _takes_weights = False
     _additive, _takes_matrix = True, False  # a matrix has no inputs to be taken one at a time, and fit refuses it
     component_functions, get_support, _get_support_mask = component_functions, get_support, get_support
     maximal_variation_, component_support_ = OfMachine(), OfMachine()
     _: KW_ONLY
-    cv: Any = None
-    validation_fraction: float = 0.25
-    gap: float = 1e-2
-    random_state: Any = None
     relevance: float = 0.05
     expansion: str = "shared"
     ridge: float = 0.0
     cutoff: float = CUTOFF
     groups: Any = None
-    max_evaluations: int = 2000
-    refit: Any = False
-    standard_errors: float = 0.0
-
-    fit = fit_fused
 
     def _stated(self) -> dict[str, Any]:
         stated = {"rho": self.rho_, "tol": self.tol}
@@ -231,14 +220,9 @@ class FusedMaximalVariationRegressor(RhoChoice, Regressor):
         bound of one weight at a few thousandths in the worst case.
     random_state : int, RandomState or None, default=None
         Seed of the rows held out.
-    relevance, expansion, ridge, cutoff
-        As for :class:`~problems.MaximalVariationRegressor`.
-    groups : sequence of sequences, dict or None, default=None
-        Two or three groups of inputs as for :class:`~problems.MaximalVariationRegressor`: one rho is chosen for each,
-        all together, by a search with a bound over all weights, as far as ``proved_on_`` states, instead of a path.
-        Three may need many evaluations.
     max_evaluations : int, default=2000
-        Largest number of machines solved by that search; a search that ends there has a wider gap and reports it.
+        Largest number of machines solved by a search over the weights of groups; one that ends there has a wider gap
+        and reports it.
     refit : {False, True, "loo"}, default=False
         Whether rho is chosen by, and predictions are made by, the componentwise LS-SVM on the inputs that are selected
         at rho: those that vary by more than ``relevance`` times the largest. Along the exact path there are finitely
@@ -249,6 +233,12 @@ class FusedMaximalVariationRegressor(RhoChoice, Regressor):
         With ``refit``, the fewest inputs are taken whose error is within so many standard errors of the least one: one
         is the rule of [Breiman1984]_, which leaves out inputs that lower the error by chance. ``criterion_`` is the
         error of the machine taken; the bound belongs to the least error.
+    relevance, expansion, ridge, cutoff
+        As for :class:`~problems.MaximalVariationRegressor`.
+    groups : sequence of sequences, dict or None, default=None
+        Two or three groups of inputs as for :class:`~problems.MaximalVariationRegressor`: one rho is chosen for each,
+        all together, by a search with a bound over all weights, as far as ``proved_on_`` states, instead of a path.
+        Three may need many evaluations.
 
     Attributes
     ----------
@@ -302,9 +292,9 @@ class FusedMaximalVariationClassifier(RhoChoice, Classifier):
 
     Parameters
     ----------
-    kernel, tol, cv, validation_fraction, gap, random_state, relevance, expansion, ridge
+    kernel, tol, cv, validation_fraction, gap, random_state, max_evaluations
         As for :class:`FusedMaximalVariationRegressor`.
-    cutoff, groups, max_evaluations, refit, standard_errors
+    refit, standard_errors, relevance, expansion, ridge, cutoff, groups
         As for :class:`FusedMaximalVariationRegressor`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines; one rho, or one for each group, for all of them.
