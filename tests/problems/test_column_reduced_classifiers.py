@@ -70,6 +70,10 @@ def test_ranked_columns_are_the_declared_problem(estimator, selection, n_support
 
 @pytest.mark.parametrize("threshold", [0.05, 0.2, 0.4])
 def test_ls2_svm_is_echelon_reduction_and_pseudo_inverse(threshold):
+    """:equation [Carvalho2006]_ (4): the system written out, with its pseudo-inverse.
+
+    :place [Carvalho2006]_ section 3.3: against Gaussian elimination written out.
+    """
     X, y = two_classes()
     model = made(LS2SVMClassifier, gamma=3.0, threshold=threshold).fit(X, y)
     A, B = oracle.system(KERNEL(X), signs(y), 3.0)
@@ -96,6 +100,44 @@ def test_a_lssvm_is_the_ls_svm_of_the_patterns_it_keeps():
     alone = LSSVMClassifier(KERNEL, gamma=3.0).fit(X[model.support_], y[model.support_])
     assert_allclose(model.decision_function(X), alone.decision_function(X), atol=1e-10)
     assert "30 of 60, elimination ended by count" in str(model.certificate_)
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_patterns_leave_epoch_by_epoch_as_in_the_paper_written_with_masks(seed):
+    """:place [Carvalho2006]_ section 3.1, steps 3-4: epoch by epoch."""
+    X, y = two_classes(20)
+    A, B = oracle.system(KERNEL(X), np.ones(20), 10.0)
+    B[1:] = signs(y)
+    norm = np.linalg.norm(A, 2)
+    start = np.random.RandomState(seed).randint(2**31 - 1)
+    W = np.random.default_rng(start).normal(scale=0.01 / norm, size=21)
+    active, epochs = np.ones(21, dtype=bool), 0
+    while active.sum() > 9 and epochs < 60:
+        W = np.where(active, W + (A.T @ np.where(active, B - A @ W, 0.0)) / norm**2, 0.0)
+        epochs += 1
+        errors = np.abs(B - A @ W)
+        for i in sorted(range(1, 21), key=lambda i: errors[i]):
+            same = [j for j in range(1, 21) if active[j] and B[j] == B[i]]
+            if active[i] and errors[i] < 0.3 and active.sum() > 9 and len(same) > 1:
+                active[i] = False
+        W = np.where(active, W, 0.0)
+    model = ALSSVMClassifier(KERNEL, 10.0, threshold=0.3, n_support=8, max_epochs=60, random_state=seed).fit(X, y)
+    assert model.n_epochs_ == epochs
+    assert_array_equal(model.support_, np.flatnonzero(active[1:]))
+    expected = np.linalg.norm((B - A @ W)[active]) / np.linalg.norm(B[active])
+    assert_allclose(model.residual_, expected, rtol=1e-3)  # the step uses an estimate of the norm
+
+
+def test_the_plain_rule_is_that_of_the_textbook():
+    """:place [Carvalho2006]_ section 3.1, steps 1-2: epoch by epoch."""
+    X, y = two_classes(20)
+    A, B = oracle.system(KERNEL(X), np.ones(20), 10.0)
+    B[1:] = signs(y)
+    W = oracle.adaline(A, B, np.linalg.norm(A, 2) ** -2.0, 7)
+    model = AdaPinvClassifier(KERNEL, 10.0, accelerated=False, max_epochs=7, adaline_tol=1e-12)
+    with pytest.warns(ConvergenceWarning, match="plain Adaline"):
+        model.fit(X, y)
+    assert_allclose(model.residual_, np.linalg.norm(B - A @ W) / np.linalg.norm(B), rtol=1e-3)
 
 
 def test_a_lssvm_says_when_its_epochs_were_spent():

@@ -31,6 +31,7 @@ def test_it_is_the_sum_over_eigenvalues():
 
 @pytest.mark.parametrize("kernel", [RBF(1.0), Linear()], ids=["rbf", "features"])
 def test_it_is_the_trace_with_weights_and_for_every_output(kernel):
+    """:place [Cawley2004]_ section 2.6: against the trace of refits of unit vectors."""
     expected = [np.trace(hat_matrix(Gram.of(kernel, X), 1.0 / (gamma * WEIGHTS))) for gamma in (5.0, 0.1)]
     both = LSSVMRegressor(kernel, (5.0, 0.1)).fit(X, np.column_stack([Y, -Y]), WEIGHTS)
     assert_allclose(both.effective_parameters_, expected, rtol=1e-8)

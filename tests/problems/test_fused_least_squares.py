@@ -45,7 +45,7 @@ def assert_same(found, expected, tolerance):
 
 @pytest.mark.parametrize("task", TASKS)
 def test_closed_form_declared_and_lstsq_agree(task):
-    """:equation [Pelckmans2005]_ (21): the declared problem against the eliminated one."""
+    """:equation [Pelckmans2005]_ (21)-(22): the declared problem against the eliminated one."""
     given = case(task)
     expected = eliminated(*given, task)
     closed = fused_least_squares.closed_form(*given, task)

@@ -75,6 +75,7 @@ def refits(machine, points, targets, weights, new):
 @pytest.mark.parametrize("name", some_slow(MACHINES, ("linear", "reduced", "reduced components", "even")))
 @pytest.mark.some_cases(4)
 def test_jackknife_intervals_equal_refits(name):
+    """:place [Barber2021]_ jackknife+: the interval from left-out machines and residuals"""
     machine, weights = MACHINES[name]
     outputs, errors = refits(machine, X, Y, weights, NEW)
     k, sizes = rank(0.8, N), np.abs(errors)

@@ -44,6 +44,7 @@ def test_correlated_noise_is_not_followed():
 
 
 def test_groups_are_the_splits_of_scikit_learn():
+    """:equation [Cawley2004]_ (A.1): against refits without each group."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(24, 2))
     groups = np.repeat(np.arange(4), 6)

@@ -37,21 +37,6 @@ def test_the_script_of_a_practitioner_works_as_written():
     assert model.certificate_.holds
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_conjugate_gradients_find_the_same_model(data, weighted):
-    X, y = data
-    weights = np.arange(y.size) % 4 if weighted else None
-    closed = LSSVMRegressor(RBF(2.0), gamma=5.0).fit(X, y, sample_weight=weights)
-    model = LSSVMRegressor(RBF(2.0), gamma=5.0, solver="cg").fit(X, y, sample_weight=weights)
-    tolerance = 1e-5
-    assert_allclose(model.predict(X), closed.predict(X), atol=tolerance * np.abs(y).max())
-    scale = np.abs(closed.support_values_).max()
-    assert_allclose(model.support_values_, closed.support_values_, atol=tolerance * scale)
-    assert_allclose(model.bias_, closed.bias_, atol=tolerance * np.abs(y).max())
-    assert_array_equal(model.support_, closed.support_)
-    assert model.certificate_.holds
-
-
 @pytest.mark.parametrize("outputs", [1, 2])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.some_cases(2)

@@ -13,7 +13,7 @@ from problems import LSSVMClassifier, LSSVMClassifierCV, LSSVMRegressor, LSSVMRe
 from substrate import conventions
 from substrate.datasets import boston, motorcycle, ripley
 from substrate.errors import DataError, DeclarationError, SolverError
-from substrate.kernels import RBF, Linear, Precomputed
+from substrate.kernels import RBF, Linear, Polynomial, Precomputed
 from substrate.least_squares.leave_one_out import relative_error
 from substrate.reduced import RULES, Basis
 
@@ -197,6 +197,67 @@ def test_points_need_not_be_rows_and_may_tie():
     assert (fitted.rank_, fitted.support_vectors_.shape) == (8, (16, 3))
     expected = naive.fit(KERNEL(points[::2]), KERNEL(X, points[::2]), Y, 5.0)
     assert_allclose(fitted.predict(X), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", [RBF(1.0), RBF(0.3), Polynomial(2, 1.0)], ids=repr)
+def test_the_greedy_rule_is_the_published_one(kernel):
+    """:equation [Cawley2004]_ (4)-(5): against J(S) computed anew for every candidate."""
+    K = kernel(X[:30])
+    fitted = LSSVMRegressor(kernel, 5.0, basis=Basis(5, n_candidates=None, n_scoring=None)).fit(X[:30], Y[:30])
+    assert list(fitted.basis_indices_) == naive.greedy_basis(K, 5)
+    assert_allclose(fitted.reconstruction_error_, naive.reconstruction(K, list(fitted.basis_indices_)), atol=1e-10)
+
+
+@pytest.mark.parametrize("width", [0.5, 2.0, 8.0])
+def test_every_greedy_step_is_the_best_one_on_clusters(width):
+    """Most entries of a product are negligible on separate clusters, none with a wide kernel; copies tie."""
+    generator = np.random.default_rng(2)
+    centers = generator.uniform(0.0, 20.0, (12, 3))
+    points = np.tile(np.repeat(centers, 10, axis=0) + 0.3 * generator.standard_normal((120, 3)), (2, 1))
+    basis = Basis(25, n_candidates=None, n_scoring=None)
+    chosen = LSSVMRegressor(RBF(width), 5.0, basis=basis).fit(points, points[:, 0]).basis_indices_
+    K = RBF(width)(points)
+    for k, best in enumerate(chosen):
+        S = chosen[:k]
+        away = K - K[:, S] @ np.linalg.solve(K[np.ix_(S, S)], K[S]) if k else K
+        outside = away.diagonal() > 1e-10
+        gains = np.where(outside, (away**2).sum(axis=1) / np.where(outside, away.diagonal(), 1.0), 0.0)
+        assert gains[best] >= gains.max() * (1.0 - 1e-6)
+        assert gains[best] > gains[:best].max(initial=0.0) * (1.0 - 1e-6)
+
+
+def pruned_by_refits(K, y, count, gamma, start):
+    """Rows that are left when the smallest coefficients of fits to all rows leave, a twentieth at a time."""
+    kept = list(start)
+    while len(kept) > count:
+        u, _, _ = naive.weights(K[np.ix_(kept, kept)], K[:, kept], y, gamma)
+        values, vectors = np.linalg.eigh(K[np.ix_(kept, kept)])
+        inside = values > len(kept) * np.finfo(float).eps * values[-1]
+        beta = vectors[:, inside] @ (u / np.sqrt(values[inside]))
+        leaving = min(max(1, int(0.05 * len(kept))), len(kept) - count)
+        kept = [kept[i] for i in np.sort(np.argsort(np.abs(beta), kind="stable")[leaving:])]
+    return kept
+
+
+@pytest.mark.parametrize("count", [15, 45])
+def test_pruning_drops_the_smallest_coefficients_of_a_fit_to_all_rows(count):
+    """:place [Cawley2002]_ section 2, backward elimination: against refits."""
+    points, targets = X[:60, :2], Y[:60]  # a narrow kernel: beta is known to all digits, so the order is
+    fitted = LSSVMRegressor(RBF(1.0), 10.0, basis=Basis(count, "pruned")).fit(points, targets)
+    expected = pruned_by_refits(RBF(1.0)(points), targets, count, 10.0, range(60))
+    assert_array_equal(np.sort(fitted.basis_indices_), expected)
+
+
+def test_swaps_raise_the_entropy_and_spread_points_avoid_chosen_ones():
+    K = KERNEL(X)
+    entropies = []
+    for rule in ("renyi", "random"):
+        rows = [model(rule=rule, random_state=seed).fit(X, Y).basis_indices_ for seed in range(5)]
+        entropies.append(np.mean([-np.log(K[np.ix_(some, some)].mean()) for some in rows]))
+    assert entropies[0] > entropies[1]
+    tied = np.repeat(X[:6], 4, axis=0)
+    fitted = LSSVMRegressor(KERNEL, 5.0, basis=Basis(20, "kmeans++")).fit(tied, Y[:24])
+    assert np.unique(fitted.basis_indices_ // 4).size == fitted.basis_indices_.size == 6
 
 
 def test_a_tolerance_ends_the_choice():

@@ -184,7 +184,10 @@ def test_intervals_beside_slopes_are_those_of_the_values(blocks):
 
 
 def test_conformal_intervals_beside_slopes_are_those_of_refits_for_every_target(blocks):
-    """By brute force: the machine with the new row, for targets on a grid; only values are compared with it."""
+    """By brute force: the machine with the new row, for targets on a grid; only values are compared with it.
+
+    :place [Vovk2005]_ section 2.3: the set of targets by studentised residuals is one interval
+    """
     places, targets = blocks
     at = np.array([[0.4]])
     s = Substrate(RBF(1.0), places, targets, observed=KINDS)

@@ -15,8 +15,6 @@ from sampled_cases import first
 from scipy.optimize import linprog
 from sklearn.linear_model import lars_path
 
-from substrate.datasets.additive import additive_function
-from substrate.errors import DataError
 from substrate.fits.paths import Path, variation_path
 
 
@@ -108,29 +106,6 @@ def test_between_knots_it_equals_a_conic_solver():
         assert ours == pytest.approx(value, rel=1e-8)
 
 
-def test_one_expansion_per_component_with_a_ridge():
-    rng = np.random.default_rng(4)
-    n, tau = 15, 0.01
-    X = rng.uniform(size=(n, 2))
-    y = np.sin(5.0 * X[:, 0]) + 0.3 * rng.standard_normal(n)
-    factors = []
-    for x in X.T:
-        values, vectors = np.linalg.eigh(rbf(x[:, None], 0.3))
-        factors.append(vectors[:, -5:] * np.sqrt(values[-5:]))
-    widths = [factor.shape[1] for factor in factors]
-    fitted = np.hstack(factors)
-    A = np.vstack([fitted - fitted.mean(axis=0), np.sqrt(tau) * np.eye(sum(widths))])
-    parts = [np.hstack([factors[0], np.zeros((n, 5))]), np.hstack([np.zeros((n, 5)), factors[1]])]
-    form = prox_form(A, np.concatenate([y - y.mean(), np.zeros(sum(widths))]), parts)
-    path = variation_path(form.parts, form.target)
-    assert worst(path, form.parts, form.target) < 1e-9
-    vanished = [np.abs(form.parts[1] @ u).max() for u in path.primal]
-    assert min(vanished[: len(path) - 2]) < 1e-12, "a component of its own vanishes before the end"
-    rho = 0.4 * path.values[-1]
-    u, _ = naive(form.parts, form.target, rho)
-    np.testing.assert_allclose(path.at(rho).primal, u, atol=1e-5)
-
-
 @pytest.mark.parametrize("seed", first(10, range(30)))
 @pytest.mark.some_cases(5)
 def test_random_instances_complete_or_say_so(seed):
@@ -138,52 +113,6 @@ def test_random_instances_complete_or_say_so(seed):
     path = variation_path(parts, target)
     assert path.complete, (kind, path.stop)
     assert worst(path, parts, target) < 1e-8, kind
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(30, 200))
-def test_many_random_instances_complete_or_say_so(seed):
-    kind, parts, target = variation_instance(seed, largest=200 if seed % 5 == 0 else 60)
-    path = variation_path(parts, target)
-    assert path.complete or path.stop.startswith("stopped"), kind
-    assert worst(path, parts, target) < 5e-7, kind
-
-
-@pytest.mark.slow
-def test_the_additive_function():
-    X, y = additive_function(100, 25, random_state=0)
-    form = shared_form([rbf(x[:, None], 0.5) for x in X.T], y)
-    path = variation_path(form.parts, form.target)
-    assert path.complete
-    assert len(path) > 5000
-    assert worst(path, form.parts, form.target) < 1e-8
-
-
-@pytest.mark.slow
-def test_components_so_smooth_that_rounding_is_all():
-    X, y = additive_function(100, 25, random_state=0)
-    form = shared_form([rbf(x[:, None], 1.0) for x in X.T], y)
-    path = variation_path(form.parts, form.target)
-    assert path.complete or path.stop.startswith("stopped where")
-    assert worst(path, form.parts, form.target) < 1e-6
-
-
-def test_the_objective_rises_with_rho_and_the_penalty_falls():
-    form = smooth()
-    path = variation_path(form.parts, form.target)
-    points = [path.at(float(rho)) for rho in knots_and_midpoints(path)]
-    penalty = np.array([sum(np.abs(part @ point.primal).max() for part in form.parts) for point in points])
-    errors = np.array([0.5 * np.sum((point.primal - form.target) ** 2) for point in points])
-    costs = errors + penalty * [point.value for point in points]
-    scale = costs.max()
-    assert (np.diff(costs) > -1e-10 * scale).all()
-    assert (np.diff(penalty) < 1e-10 * penalty[0]).all()
-    for point in points:
-        rows = {
-            row.name: row
-            for row in variation_point_rows(form.parts, form.target, point.value, point.primal, point.dual)
-        }
-        assert rows["duality gap"].value > -1e-12 * scale
 
 
 def test_components_of_zeros_and_directions_no_component_sees():
@@ -199,19 +128,6 @@ def test_components_of_zeros_and_directions_no_component_sees():
     assert worst(path, parts, target) < 1e-9
     nothing = variation_path([np.zeros((3, 2))], np.ones(2))
     assert nothing.at(5.0).primal.tolist() == [1.0, 1.0]
-
-
-def test_multiplying_the_target_multiplies_the_path():
-    form = smooth()
-    path, large = variation_path(form.parts, form.target), variation_path(form.parts, 1e9 * form.target)
-    rho = 0.3 * path.values[-1]
-    np.testing.assert_allclose(large.at(1e9 * rho).primal, 1e9 * path.at(rho).primal, rtol=1e-6, atol=1e2)
-
-
-def test_bad_input_is_refused():
-    form = smooth()
-    with pytest.raises(DataError, match=r"parts must have 17 columns each.*received \[\(18, 16\)\]"):
-        variation_path([form.parts[0][:, :-1]], form.target)
 
 
 def test_tampering_with_a_knot_makes_rows_fail():

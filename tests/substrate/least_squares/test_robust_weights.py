@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from substrate.errors import DeclarationError
 from substrate.least_squares.robust_weights import (
     LEAST_WEIGHT,
     SCALES,
@@ -50,22 +49,10 @@ def test_a_weight_is_one_for_no_error_falls_with_it_and_never_reaches_nought(wei
     assert_array_equal(robust_weights(-r, 1.0, weighting), v)
 
 
-@over_weightings
-def test_without_a_scale_no_error_is_large(weighting):
-    assert_array_equal(robust_weights(np.array([0.0, 1.0, -5.0]), 0.0, weighting), 1.0)
-
-
 @over_scales
 def test_the_scale_of_a_gaussian_is_its_deviation(scale):
     errors = 0.7 * np.random.default_rng(0).standard_normal(200_000) + 3.0
     assert_allclose(robust_scale(errors, scale), 0.7, rtol=0.01)
-
-
-@over_scales
-def test_one_error_in_five_may_be_anything(scale):
-    errors = np.random.default_rng(1).standard_normal(1000)
-    errors[:200] = 1e9 * np.sign(errors[:200])
-    assert robust_scale(errors, scale) < 2.5
 
 
 @over_scales
@@ -102,11 +89,3 @@ def test_a_weight_of_two_is_a_row_twice_and_a_common_factor_is_nothing(scale):
     assert robust_scale(errors, scale, weights / 7.0) == expected
     order = rng.permutation(60)
     assert robust_scale(errors[order], scale, weights[order]) == expected
-
-
-@pytest.mark.parametrize("wrong", ["tukey", "", None, 3, ["hampel"]])
-def test_unknown_names_are_refused_with_the_choices(wrong):
-    with pytest.raises(DeclarationError, match="weighting must be one of hampel, huber, logistic, myriad"):
-        robust_weights(np.ones(3), 1.0, wrong)
-    with pytest.raises(DeclarationError, match="scale must be one of iqr, mad"):
-        robust_scale(np.ones(3), wrong)

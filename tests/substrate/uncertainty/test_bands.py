@@ -49,14 +49,6 @@ def test_the_variance_of_the_noise_is_unbiased_for_a_mean_that_the_smoother_keep
     assert_allclose(Smoother.of(hat, y - hat @ y, np.ones(N), False).noise()[1], N - 3, rtol=1e-9)
 
 
-@pytest.mark.parametrize("unit", [1e-160, 1e160])
-def test_units_do_not_matter(unit):
-    hat, y, v = smoothed()
-    deviation, freedom = Smoother.of(hat, y - hat @ y, v, True).noise()
-    assert_allclose(Smoother.of(hat, unit * (y - hat @ y), v, True).noise(), (unit * deviation, freedom))
-    assert Smoother.of(hat, np.zeros(N), v, True).noise()[0] == 0.0
-
-
 def test_a_machine_through_all_targets_is_refused():
     with pytest.raises(DataError, match="no degree of freedom for the noise; use a smaller gamma"):
         Smoother.of(np.eye(N), np.zeros(N), np.ones(N), False).noise()
@@ -66,25 +58,6 @@ def test_a_machine_through_all_targets_is_refused():
 def test_without_a_curve_the_quantile_is_students(freedom):
     assert_allclose(tube_quantile(0.9, freedom), stdtrit(freedom, 0.95), rtol=1e-9)
     assert tube_quantile(0.9, freedom, 2.0) > tube_quantile(0.9, freedom, 1.0) > tube_quantile(0.9, freedom)
-
-
-def test_the_length_of_a_great_circle_and_of_its_parts():
-    def circle(t):
-        return np.column_stack([np.cos(t[:, 0]), np.sin(t[:, 0]), np.zeros(len(t))])
-
-    assert_allclose(curve_length(circle, np.array([[0.0], [2.0 * np.pi]])), 2.0 * np.pi, rtol=1e-12)
-    assert_allclose(curve_length(circle, np.array([[0.0], [1.0], [1.0], [0.5]])), 1.5, rtol=1e-12)
-    assert curve_length(circle, np.array([[1.0]])) == curve_length(circle, np.array([[1.0], [1.0]])) == 0.0
-
-
-def test_a_rough_curve_is_followed_until_its_length_settles():
-    def wave(t):
-        angle = 0.2 * np.sin(40.0 * t[:, 0])
-        return np.column_stack([np.cos(t[:, 0]) * np.cos(angle), np.sin(t[:, 0]) * np.cos(angle), np.sin(angle)])
-
-    fine = wave(np.linspace(0.0, 3.0, 200_000)[:, None])
-    exact = np.linalg.norm(np.diff(fine, axis=0), axis=1).sum()
-    assert_allclose(curve_length(wave, np.array([[0.0], [3.0]])), exact, rtol=2e-3)
 
 
 def test_the_tube_formula_covers_a_random_curve_as_often_as_it_states():

@@ -10,7 +10,6 @@ from substrate.uncertainty.calibration import (
     beside_decision,
     fit_isotonic,
     fit_sigmoid,
-    margins,
     smoothed_targets,
 )
 
@@ -50,26 +49,6 @@ def test_separable_scores_have_a_finite_slope():
     assert_allclose(found(np.array([-1.0, 1.0])), [1.0 / 52.0, 31.0 / 32.0], rtol=1e-6)
 
 
-@pytest.mark.parametrize("unit", [1e-150, 1.0, 1e150])
-def test_the_unit_of_the_scores_does_not_matter(unit):
-    scores, positive, weights = sample(0)
-    plain, scaled = fit_sigmoid(scores, positive, weights), fit_sigmoid(unit * scores, positive, weights)
-    assert_allclose(scaled(unit * scores), plain(scores), rtol=1e-8)
-
-
-@pytest.mark.parametrize("scores", [np.zeros(6), np.full(6, 3.0), np.array([5.0, 4.0, 3.0, 2.0, 1.0, 0.0])])
-def test_equal_scores_and_scores_the_wrong_way_round_give_one_probability(scores):
-    positive = np.array([False, False, False, False, True, True])
-    found = fit_sigmoid(scores, positive, np.ones(6))
-    assert found.slope == 0.0
-    assert_allclose(found(scores), smoothed_targets(positive, np.ones(6)).mean(), rtol=1e-12)
-
-
-def test_a_class_without_rows_is_improbable():
-    found = fit_sigmoid(np.arange(5.0), np.zeros(5, dtype=bool), np.ones(5))
-    assert_allclose(found(np.array([-9.0, 9.0])), 1.0 / 7.0)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_isotonic_regression_is_scikit_learns(seed):
     scores, positive, weights = sample(seed)
@@ -79,20 +58,6 @@ def test_isotonic_regression_is_scikit_learns(seed):
     found = fit_isotonic(scores, positive, weights)
     assert_allclose(found(new), peer.predict(new), atol=1e-12)
     assert (np.diff(found(new)) >= 0.0).all()
-
-
-def test_weights_count_as_rows():
-    scores, positive, _ = sample(1, 20)
-    times = np.arange(20) % 3 + 1
-    for fit in (fit_sigmoid, fit_isotonic):
-        weighed = fit(scores, positive, times.astype(float))
-        repeated = fit(scores.repeat(times), positive.repeat(times), np.ones(times.sum()))
-        assert_allclose(weighed(scores), repeated(scores), rtol=1e-8)
-
-
-def test_margins_by_hand():
-    assert_array_equal(margins(np.array([0.5, -2.0])), [[-0.5, 0.5], [2.0, -2.0]])
-    assert_array_equal(margins(np.array([[1.0, 3.0, 2.0], [4.0, 4.0, 0.0]])), [[-2.0, 1.0, -1.0], [0.0, 0.0, -4.0]])
 
 
 def test_probabilities_are_moved_to_the_side_of_the_decision_and_no_further():

@@ -1,0 +1,234 @@
+"""Conjugate gradients reach the closed form without the matrix, and say so when they do not."""
+
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+from sklearn.exceptions import ConvergenceWarning
+
+from problems import LSSVMRegressor
+from substrate.datasets import sinc
+from substrate.errors import DeclarationError, IndefiniteKernelWarning, SubstrateError
+from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, Precomputed
+
+KERNELS = [
+    RBF(1.0),
+    Linear(),
+    Polynomial(2, 0.5),
+    Laplacian(1.5),
+    Matern(2.0),
+    0.5 * RBF(0.5) + Linear(),
+    Componentwise(RBF(0.7)),
+]
+
+
+def make(n=120, outputs=1, seed=0, d=2):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    Y = np.column_stack([np.sin((k + 1) * X[:, 0]) + 0.1 * rng.normal(size=n) for k in range(outputs)])
+    return X, Y
+
+
+def assert_same(kernel, gamma, X, y, weights=None, form=np.asarray, **options):
+    """Predictions of both solvers, to what the tolerances of both promise."""
+    closed = LSSVMRegressor(kernel, gamma).fit(X, y, sample_weight=weights)
+    model = LSSVMRegressor(kernel, gamma, solver="cg", tol=1e-8, **options).fit(form(X), y, sample_weight=weights)
+    assert model.certificate_.holds
+    assert model.n_iter_ >= 0
+    assert_allclose(model.predict(X), closed.predict(X), atol=2e-6 * np.abs(y).max())
+    scale = np.abs(closed.support_values_).max(axis=0)
+    difference = np.abs(model.support_values_ - closed.support_values_).max(axis=0)
+    assert (difference <= 1e-5 * scale).all()
+    return model
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("gamma", [1e-4, 1.0, 100.0])
+def test_equals_the_closed_form(kernel, gamma):
+    """:place [Suykens2002]_ end of section 2: against the direct solution."""
+    X, Y = make()
+    assert_same(kernel, gamma, X, Y[:, 0])
+
+
+@pytest.mark.parametrize("n", [2, 3, 51, 600])
+def test_small_and_large_numbers_of_rows_with_weights_and_sparse(n):
+    X, Y = make(n)
+    weights = np.random.default_rng(1).uniform(0.01, 10.0, n)
+    assert_same(RBF(1.0), 10.0, X, Y[:, 0], weights)
+    assert_same(RBF(1.0), 10.0, np.where(X > 0.5, X, 0.0), Y[:, 0], form=sp.csr_array)
+
+
+def test_repeated_points_and_a_kernel_that_is_nought():
+    X, Y = make(60)
+    noise = np.random.default_rng(2).normal(size=180)
+    assert_same(RBF(1.0), 100.0, np.repeat(X, 3, axis=0), np.repeat(Y[:, 0], 3) + noise)
+    model = LSSVMRegressor(Linear(), 2.0, solver="cg").fit(np.zeros((8, 2)), np.arange(8.0))
+    assert_allclose(model.predict(np.zeros((1, 2))), [3.5])
+
+
+def test_outputs_of_any_unit_and_offset_and_constant_ones():
+    X, Y = make(outputs=4)
+    Y = Y * np.array([1e-6, 1.0, 1e6, 0.0]) + np.array([0.0, 1e3, 0.0, 2.0])
+    closed = LSSVMRegressor(RBF(1.0), [5.0, 0.1, 5.0, 5.0]).fit(X, Y)
+    model = LSSVMRegressor(RBF(1.0), [5.0, 0.1, 5.0, 5.0], solver="cg", tol=1e-8).fit(X, Y)
+    assert model.certificate_.holds
+    for k in range(4):
+        assert_allclose(model.predict(X)[:, k], closed.predict(X)[:, k], atol=1e-7 * max(np.ptp(Y[:, k]), 1e-7))
+    assert (model.support_values_[:, 3] == 0.0).all(), "a constant output has no support values"
+    assert model.bias_[3] == 2.0
+
+
+def test_a_bias_far_beyond_the_spread_of_the_target_is_allowed_for():
+    """The residual of the machine is that of y less b, and b = -88 where y is within 3 of nought."""
+    x = np.random.default_rng(0).normal(size=(80, 1))
+    y = x[:, 0] + 0.1 * np.random.default_rng(1).normal(size=80)
+    kernel = Linear() + RBF(0.5)
+    exact = LSSVMRegressor(kernel, 100.0, solver="cholesky").fit(100.0 + x, y)
+    model = LSSVMRegressor(kernel, 100.0, solver="cg", tol=1e-3).fit(100.0 + x, y)
+    assert abs(model.bias_) > 50.0
+    distance = np.sqrt(np.square(model.predict(100.0 + x) - exact.predict(100.0 + x)).mean())
+    assert distance <= model.certificate_.rows[0].value + exact.certificate_.rows[0].value
+
+
+# ---- agreement -----------------------------------------------------------------------------------
+
+
+# ---- products in blocks --------------------------------------------------------------------------
+
+
+# ---- memory --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", ["cg", "auto"])
+def test_the_matrix_is_never_allocated(solver):
+    X, y = sinc(n_samples=1500, noise=0.1, random_state=0)
+    matrix = 8 * 1500**2
+    tracemalloc.start()
+    try:
+        model = LSSVMRegressor(RBF(1.0), gamma=1.0, solver=solver).fit(X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert model.certificate_.holds
+    if solver == "cg":
+        assert peak < 0.6 * matrix
+    else:
+        assert peak > matrix, "the measure sees a matrix where there is one"
+
+
+# ---- honest failure ------------------------------------------------------------------------------
+
+
+def hard():
+    X, Y = make(n=400, seed=5)
+    return X, Y[:, 0]
+
+
+@pytest.mark.parametrize("max_iter", [1, 3])
+def test_too_few_iterations_warn_and_the_certificate_does_not_hold(max_iter):
+    X, y = hard()
+    model = LSSVMRegressor(Laplacian(0.3), gamma=1e4, solver="cg", max_iter=max_iter)
+    with pytest.warns(ConvergenceWarning, match=f"stopped after {max_iter} iterations .*raise max_iter"):
+        model.fit(X, y)
+    assert model.n_iter_ == max_iter
+    assert not model.certificate_.holds
+    assert not model.certify(X, y).holds
+    assert np.isfinite(model.predict(X)).all()
+    assert LSSVMRegressor(Laplacian(0.3), gamma=1e4, solver="cg").fit(X, y).certificate_.holds
+
+
+def not_positive(X, Z):
+    return -np.exp(-np.square(X[:, None, :] - Z[None, :, :]).sum(axis=2))
+
+
+def indefinite(X, Z):
+    return np.tanh(2.0 * X @ Z.T - 1.0)
+
+
+@pytest.mark.parametrize("kernel", [not_positive, indefinite])
+def test_a_kernel_that_is_not_positive_is_pointed_out_or_refused(kernel):
+    """The closed form warns and records it; the iteration meets negative curvature and must not hide it."""
+    X, y = hard()
+    model = LSSVMRegressor(kernel, gamma=10.0, solver="cg")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            model.fit(X[:60], y[:60])
+        except SubstrateError:
+            return
+    assert any(issubclass(w.category, IndefiniteKernelWarning) for w in caught) or not model.certificate_.holds
+
+
+@pytest.mark.parametrize("gamma", [1e6, 1e8, 1e10])
+@pytest.mark.parametrize("n", [40, 200])
+def test_extreme_gamma_converges_or_says_so(gamma, n):
+    """Smooth kernel, hardly any ridge: the hardest system there is."""
+    X, Y = make(n=n)
+    model = LSSVMRegressor(RBF(3.0), gamma=gamma, solver="cg", max_iter=200)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, Y[:, 0])
+    assert all(issubclass(warning.category, ConvergenceWarning) for warning in caught), [str(w.message) for w in caught]
+    assert np.isfinite(model.support_values_).all()
+    assert model.certificate_.holds or caught, str(model.certificate_)
+
+
+@pytest.mark.parametrize("kernel", ["precomputed", Precomputed(), 2.0 * Precomputed()], ids=repr)
+def test_a_precomputed_matrix_is_refused(kernel):
+    X, Y = make(20)
+    with pytest.raises(
+        DeclarationError, match="solver='cg' needs a kernel that is positive semi-definite by its formula"
+    ):
+        LSSVMRegressor(kernel, solver="cg").fit(RBF(1.0)(X), Y[:, 0])
+
+
+@pytest.mark.parametrize("parameters", [{"tol": 0.0}, {"tol": "small"}, {"max_iter": 0}, {"max_iter": 2.5}])
+def test_options_out_of_range(parameters):
+    X, Y = make(20)
+    with pytest.raises(DeclarationError, match=next(iter(parameters))):
+        LSSVMRegressor(solver="cg", **parameters).fit(X, Y[:, 0])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # a bound is true whether or not it holds
+@pytest.mark.parametrize("gamma", [1e-6, 10.0, 1e7])
+@pytest.mark.parametrize(("unit", "offset"), [(1.0, 0.0), (1e9, 1e8), (1e-9, 0.0)])
+def test_a_certificate_of_tiles_is_true(gamma, unit, offset):
+    rng = np.random.default_rng(2)
+    points = 1e6 + rng.normal(size=(300, 2))
+    y = offset + unit * (np.sin(3.0 * points[:, 0]) + 0.1 * rng.normal(size=300))
+    exact = LSSVMRegressor(RBF(1.0), gamma, solver="cholesky", tol=1e-9).fit(points, y)
+    model = LSSVMRegressor(RBF(1.0), gamma, solver="cg", tol=1e-4, max_iter=5000).fit(points, y)
+    bound = model.certificate_.rows[0].value
+    distance = np.sqrt(np.square(model.predict(points) - exact.predict(points)).mean())
+    assert distance <= bound + exact.certificate_.rows[0].value
+
+
+def test_numbers_beyond_single_precision_are_computed_in_double():
+    rng = np.random.default_rng(3)
+    points = 1e10 * rng.normal(size=(200, 2))  # kernel values of 1e40
+    y = points[:, 0] / 1e10 + 0.1 * rng.normal(size=200)
+    model = LSSVMRegressor(Polynomial(2), gamma=1e-40, solver="cg", tol=1e-3, max_iter=5000)
+    with np.errstate(all="ignore"):
+        model.fit(points, y)
+    assert np.isfinite(model.predict(points)).all()
+    exact = LSSVMRegressor(Polynomial(2), gamma=1e-40, solver="cholesky").fit(points, y)
+    distance = np.sqrt(np.square(model.predict(points) - exact.predict(points)).mean())
+    assert distance <= model.certificate_.rows[0].value + exact.certificate_.rows[0].value
+
+
+def test_a_device_takes_conjugate_gradients_and_refuses_what_has_no_formula():
+    torch = pytest.importorskip("torch")
+    points = np.random.default_rng(0).normal(size=(300, 3))
+    y = np.sin(points[:, 0])
+    exact = LSSVMRegressor(RBF(2.0), gamma=10.0).fit(points, y)
+    model = LSSVMRegressor(RBF(2.0), gamma=10.0, solver="cg", tol=1e-6).fit(torch.asarray(points), torch.asarray(y))
+    assert model.certificate_.holds
+    assert isinstance(model.predict(torch.asarray(points)), torch.Tensor)
+    distance = np.sqrt(np.square(model.predict(torch.asarray(points)).numpy() - exact.predict(points)).mean())
+    assert distance <= model.certificate_.rows[0].value + exact.certificate_.rows[0].value
+    assert dict(model.certificate_.record)["precision"] == "steps in single, residuals in double precision"
+    with pytest.raises(DeclarationError, match="positive semi-definite by its formula"):
+        LSSVMRegressor(lambda x, z: x @ z.T, solver="cg").fit(torch.asarray(points), torch.asarray(y))
