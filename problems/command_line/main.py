@@ -110,16 +110,13 @@ def _class_weight(words: Sequence[str]) -> str | dict[str, float]:
 
 
 def _fit(options: argparse.Namespace) -> int:
-    from problems import TabularClassifier, TabularRegressor
-    from problems.command_line.report import report
-    from problems.command_line.summary import describe_file, importance, is_reliable, said, summary
-    from problems.tables.columns import task_of
+    from problems.tables.columns import treat
     from problems.tables.embedded_sets import question_of
     from problems.tables.table import named_columns, read_table
 
     _refuse_unwritable(options.out, options.data)
     _refuse_unwritable(options.report, options.data, options.out)
-    progress = Progress(2 + (options.report is not None))
+    progress = Progress(2 + (options.out is not None) + (options.report is not None))
     try:
         progress.step(f"reading {options.data}")
         table = read_table(options.data, options.delimiter, options.decimal, options.thousands, options.encoding)
@@ -129,7 +126,14 @@ def _fit(options: argparse.Namespace) -> int:
         if target is None:  # an embedded data set has its own target
             target, classes = question_of(options.data[1:])
             task = classes if task == "auto" else task
-        task, why = task_of(table, target, task)
+        treated = treat(table, options, target, task)
+        task, why = treated.task, treated.remarks[0]
+
+        from problems import TabularClassifier, TabularRegressor  # a refusal need not wait for scikit-learn
+        from problems.command_line.report import report
+        from problems.command_line.summary import describe_file, importance, is_reliable, said, summary
+        from problems.tables.predictions import make_intervals
+
         kind = TabularRegressor if task == "regression" else TabularClassifier
         parameters = {name: value for name, value in vars(options).items() if name in kind().get_params()}
         if options.class_weight is not None:
@@ -143,6 +147,9 @@ def _fit(options: argparse.Namespace) -> int:
             model.fit(table, target)
             model.set_params(verbose=0)
             importances = importance(model)
+            if options.out is not None:
+                progress.step("repeating the search for intervals")
+                make_intervals(model.estimator_, model.judged_.X[:1])
             if options.report is not None:
                 progress.step("drawing the report")
                 page = report(model, why, options.out, importances)
@@ -156,12 +163,12 @@ def _fit(options: argparse.Namespace) -> int:
             _complain(warning)
     if not options.quiet:
         lines = summary(model, why, importances, verbose=options.verbose, report=options.report)
-        print(said(map(in_shell, lines)), flush=True)
+        print(said(lines), flush=True)
     if options.out is not None:  # last: a file that cannot be written takes nothing else with it
         with _printed_warnings():
             model.save(options.out)
     if not options.quiet:
-        print(said([in_shell(describe_file(model, options.out))]), flush=True)
+        print(said([describe_file(model, options.out)]), flush=True)
     certificates = [machine.certificate_ for machine in (model.judged_.machine, model.estimator_)]
     for certificate in {id(certificate): certificate for certificate in certificates}.values():
         if not is_reliable(certificate, model.quality_):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from problems.tables.columns import fill_inputs, raw_matrix, refuse_overflow, scale_inputs, treat
+from problems.tables.columns import prepare, treat
 from problems.tables.machines import kernel_of
 from problems.tables.table import number, read_table
 from substrate.certificates import Certificate
@@ -45,15 +45,11 @@ def make_map(options: argparse.Namespace) -> Map:
 
     plt = pyplot()  # before any work, if matplotlib is missing
     table = read_table(options.data, options.delimiter, options.decimal, options.thousands, options.encoding)
-    table = table.drop_columns(options.drop)
     labels = [] if options.color is None else [cell or "(missing)" for cell in table.column(options.color)]
     treated = treat(table if options.color is None else table.drop_columns([options.color]), options, "")
     used = treated.table
-    inputs = fill_inputs(treated.inputs, used) if options.impute == "median" else treated.inputs
-    X = raw_matrix(inputs, used)
-    for name, values in zip((name for entry in inputs for name in entry.features), X.T, strict=True):
-        refuse_overflow(name, values, used)
-    entries = [entry for entry in scale_inputs(inputs, X, slice(None), options.standardize) for _ in entry.features]
+    inputs, X, _ = prepare(treated, range(used.n_rows), options)
+    entries = [entry for entry in inputs for _ in entry.features]
     X = (X - [entry.center for entry in entries]) / [entry.scale for entry in entries]
     if X.shape[0] < 3:
         raise DataError(f"a map needs at least three rows, {table.source} leaves {X.shape[0]}")

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from problems.command_line.words import in_shell
 from problems.tables.machines import CRITERION_WORDS
 from problems.tables.quality import Quality, QualityMeasure
 from substrate.certificates import Certificate
@@ -114,7 +115,7 @@ def kernel_name(kernel: Kernel) -> str:
 
 def summary(model: Any, why: str, importances: Any, *, verbose: bool = False, report: str | None = None) -> list[str]:
     """Return the lines; ``verbose`` adds all remarks and the rows of the certificates."""
-    quality, remarks = model.quality_, [why, *model.remarks_[1:]]
+    quality, remarks = model.quality_, [in_shell(remark) for remark in (why, *model.remarks_[1:])]
     lines = [f"NOT GOOD: this model is {quality.worse_than}; do not predict with it"] if quality.worse_than else []
     if len(remarks) > _MOST_REMARKS and not verbose:
         more = len(remarks) - _MOST_REMARKS + 1

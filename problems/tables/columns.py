@@ -50,14 +50,13 @@ __all__ = [
     "Treated",
     "dates_of",
     "decimals_of",
-    "describe_imputation",
     "describe_unknown",
     "fill_inputs",
     "labels_of",
+    "prepare",
     "raw_matrix",
     "refuse_overflow",
     "scale_inputs",
-    "task_of",
     "treat",
 ]
 
@@ -142,7 +141,8 @@ def treat(table: Table, options: Any, target: str, task: str = "auto") -> Treate
     table
         The table.
     options
-        Whatever has the attributes ``categories``, ``dates``, ``id``, ``group``, ``time``, ``impute``, ``categorical``.
+        Whatever has the attributes ``drop``, ``categories``, ``dates``, ``id``, ``group``, ``time``, ``impute`` and
+        ``categorical``.
     target
         The column that is predicted; empty for none.
     task
@@ -151,6 +151,9 @@ def treat(table: Table, options: Any, target: str, task: str = "auto") -> Treate
     for name, allowed in (("impute", IMPUTE), ("categorical", CATEGORICAL)):
         if getattr(options, name) not in allowed:
             raise DataError(f"{name} must be one of {', '.join(allowed)}, received {getattr(options, name)!r}")
+    if target in options.drop:
+        raise DataError(f"the target {target!r} cannot be left out (drop={list(options.drop)})")
+    table = table.drop_columns(options.drop)
     _check_named(table, options, target)
     rows, written = list(range(table.n_rows)), dict[str, NumberFormat]()
     remarks: list[str] = []
@@ -283,13 +286,6 @@ def _rows_with_target(table: Table, target: str) -> tuple[list[int], list[str]]:
         return rows, []
     gone = table.name_rows(sorted(missing))
     return rows, [f"left out: {_count(len(missing), 'row')} without a target ({gone})"]
-
-
-def task_of(table: Table, target: str, task: str = "auto") -> tuple[str, str]:
-    """Return whether to predict numbers or classes, and the sentence that states why."""
-    rows, _ = _rows_with_target(table, target)
-    table, _ = _target_in_plain(table, target, task)
-    return _task_of(table.take_rows(rows), target, task)
 
 
 def _target_in_plain(table: Table, target: str, task: str) -> tuple[Table, dict[str, NumberFormat]]:
@@ -706,6 +702,20 @@ def refuse_overflow(name: str, values: Array, table: Table) -> None:
             f"column {name!r} has {values[row]:g} in {table.name_rows([row])}, whose square is infinite; correct that "
             "cell, or give the column another unit"
         )
+
+
+def prepare(treated: Treated, rows: Sequence[int], options: Any) -> tuple[tuple[Input, ...], Array, list[str]]:
+    """Return the inputs with what fills and scales them, from these rows; their columns in their own units; and one
+    line for every column in which cells are filled in.
+    """
+    table, inputs, imputed = treated.table, treated.inputs, list[str]()
+    if options.impute == "median":
+        inputs = fill_inputs(inputs, table.take_rows(rows))
+        imputed = describe_imputation(inputs, table)
+    X = raw_matrix(inputs, table)
+    for name, values in zip((name for entry in inputs for name in entry.features), X.T, strict=True):
+        refuse_overflow(name, values, table)
+    return scale_inputs(inputs, X, rows, options.standardize), X, imputed
 
 
 def scale_inputs(inputs: Sequence[Input], X: Array, rows: Any, standardize: bool = True) -> tuple[Input, ...]:

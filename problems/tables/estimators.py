@@ -25,11 +25,9 @@ from problems.tables.columns import (
     decimals_of,
     describe_imputation,
     describe_unknown,
-    fill_inputs,
     labels_of,
+    prepare,
     raw_matrix,
-    refuse_overflow,
-    scale_inputs,
     treat,
 )
 from problems.tables.machines import BASIS, MOST_DENSE, Search, divide
@@ -146,9 +144,6 @@ class _Tabular(BaseEstimator):
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
         table, target = self._with_target(self.read(X), y)
-        if target in self.drop:
-            raise DataError(f"the target {target!r} cannot be left out (drop={list(self.drop)})")
-        table = table.drop_columns(self.drop)
         treated = treat(table, self, target, self._task)
         labels = treated.y if self._task == "classification" else None
         if labels is not None and np.unique(labels).size < 2:
@@ -199,7 +194,7 @@ class _Tabular(BaseEstimator):
             )
         preparation = replace(preparation, remarks=tuple(remarks))
         self._fit_machines(search, preparation, X_all, treated.y, train, held)
-        self.feature_names_in_ = np.array(self._names(table, target), dtype=object)
+        self.feature_names_in_ = np.array(self._names(treated.table, target), dtype=object)
         self.n_features_in_ = self.feature_names_in_.size
         return self
 
@@ -335,19 +330,14 @@ class _Tabular(BaseEstimator):
 
     def _prepare(self, treated: Treated, target: str, train: NDArray[Any]) -> tuple[Preparation, Array]:
         """Return the preparation of the table, from the training rows, and its inputs in units of the machine."""
-        table, inputs, remarks = treated.table, treated.inputs, treated.remarks[1:]
-        if self.impute == "median":
-            inputs = fill_inputs(inputs, table.take_rows(train.tolist()))
-            remarks = (*remarks, *describe_imputation(inputs, table))
-        raw = raw_matrix(inputs, table)
-        for name, values in zip((name for entry in inputs for name in entry.features), raw.T, strict=True):
-            refuse_overflow(name, values, table)
+        inputs, raw, imputed = prepare(treated, train.tolist(), self)
+        cells = treated.table.column(target)
         preparation = Preparation(
-            source=Path(table.source).name or table.source,
+            source=Path(treated.table.source).name or treated.table.source,
             target=target,
-            inputs=scale_inputs(inputs, raw, train, self.standardize),
-            decimals=decimals_of(table.column(target)) if self._task == "regression" else _OF_PROBABILITIES,
-            remarks=tuple(remarks),
+            inputs=inputs,
+            decimals=decimals_of(cells) if self._task == "regression" else _OF_PROBABILITIES,
+            remarks=(*treated.remarks[1:], *imputed),
         )
         return preparation, preparation.scale(raw)
 

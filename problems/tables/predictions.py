@@ -96,14 +96,18 @@ def _depend_by(model: Any) -> tuple[str, ...]:
 
 
 def guarantee_in_words(model: Any, coverage: float, *, adaptive: bool = False) -> str:
-    """Return what the columns of intervals, or of sets, guarantee."""
+    """Return in one sentence which share of new rows the intervals, or the sets of labels, hold."""
     if hasattr(model, "classes_"):
-        return f"label sets: {model.estimator_.set_guarantee(coverage)}"
-    guarantee = interval_guarantee(model, coverage, "adaptive" if adaptive else "auto")
-    can_be_exact = model.preparation_.refitted and not _depend_by(model)
-    exact = "; a fit with refit=False keeps intervals by the rows held out, which are exact"
-    more = exact if can_be_exact and guarantee.method in ("conformal", "jackknife+") else ""
-    return f"intervals by method {guarantee.method}: {guarantee}{more}"
+        name, guarantee = "sets of labels", model.estimator_.set_guarantee(coverage)
+    else:
+        guarantee = interval_guarantee(model, coverage, "adaptive" if adaptive else "auto")
+        name = f"intervals by method {guarantee.method}"
+    share = f"at least {guarantee.level:.4g}" if guarantee.holds else f"about {guarantee.coverage:.4g}"
+    wanted = "these are like the rows of the fit" if guarantee.level is not None else " and ".join(guarantee.conditions)
+    broken = f"; approximate, since {'; '.join(guarantee.broken)}" if guarantee.broken else ""
+    can_be_exact = broken and model.preparation_.refitted and not (hasattr(model, "classes_") or _depend_by(model))
+    exact = "; a fit with refit=False keeps intervals by the rows held out, which are exact" if can_be_exact else ""
+    return f"{name} hold {share} of new rows, if {wanted}{broken}{exact}"
 
 
 def predictions_csv(

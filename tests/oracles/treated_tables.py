@@ -6,7 +6,7 @@ from problems.command_line.words import in_shell
 from problems.tables.columns import treat
 from substrate.errors import DataError
 
-DEFAULTS = {"categories": (), "dates": (), "id": (), "group": None, "time": None, "impute": "refuse"}
+DEFAULTS = {"drop": (), "categories": (), "dates": (), "id": (), "group": None, "time": None, "impute": "refuse"}
 
 
 def treated(table, target="y", task="auto", **options):

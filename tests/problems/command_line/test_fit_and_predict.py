@@ -154,7 +154,7 @@ def test_what_is_saved_was_fitted_again_to_all_rows_with_what_was_chosen(tmp_pat
     assert kept.estimator_.certificate_ == expected.certificate_
     assert main(["predict", str(again), str(path), "--coverage", "0.9"]) == 0
     assert "by method split" not in (said := capsys.readouterr().err)
-    assert "approximate" in said
+    assert "hold about 0.9 of new rows" in said
 
 
 def test_weights_of_classes_are_those_of_the_estimator(tmp_path, classes, capsys):
@@ -445,11 +445,11 @@ def test_intervals_rest_on_the_rows_that_were_held_out_and_only_judged(tmp_path,
     wanted = model.estimator_.predict_interval(model.matrix(read_table(path)), 0.9, "split")
     np.testing.assert_allclose(ends, wanted)
     assert model.estimator_.calibration_scores_.size == 12
-    assert "intervals by method split: covers at least 0.9 of new rows in finite samples" in err
+    assert "intervals by method split hold at least 0.9 of new rows" in err
     ends, err = _intervals(tmp_path, capsys, kept, path, "--adaptive")
     X_table = model.matrix(read_table(path))
     np.testing.assert_allclose(ends, model.estimator_.predict_interval(X_table, 0.9, "adaptive"))
-    assert "intervals by method adaptive: approximate" in err
+    assert "intervals by method adaptive hold about 0.9 of new rows" in err
     assert np.ptp(ends[:, 1] - ends[:, 0]) > 0.0
     assert (
         main(["fit", str(path), "--target", "y", "--quiet", "--validation", "0", "--kernel", "rbf", "--out", str(kept)])
@@ -459,7 +459,7 @@ def test_intervals_rest_on_the_rows_that_were_held_out_and_only_judged(tmp_path,
     model = load(kept)
     np.testing.assert_allclose(ends, model.estimator_.predict_interval(model.matrix(read_table(path))))
     assert hasattr(model.estimator_, "nested_machines_"), "the file holds them"
-    assert "intervals by method nested: approximate: the inputs were standardised by these rows" in err
+    assert "of the fit; approximate, since the inputs were standardised by these rows" in err
     assert X.shape[0] == ends.shape[0]
 
 
@@ -473,7 +473,7 @@ def test_intervals_of_a_model_that_is_fitted_again_repeat_its_search(tmp_path, r
     assert len(widths) > 1, "every fold has a kernel of its own"
     ends, err = _intervals(tmp_path, capsys, kept, path)
     np.testing.assert_allclose(ends, model.estimator_.predict_interval(model.matrix(read_table(path)), 0.9, "nested"))
-    assert "intervals by method nested: approximate: the inputs were standardised by these rows" in err
+    assert "of the fit; approximate, since the inputs were standardised by these rows" in err
     assert "was chosen" not in err, "the choice is repeated"
 
 
@@ -492,13 +492,16 @@ def test_intervals_of_sparse_models_of_classes_and_of_chosen_weights(tmp_path, r
     path, kept = regression[0], tmp_path / "model.npz"
     line = ["fit", str(path), "--target", "y", "--quiet", "--kernel", "rbf", "--out", str(kept)]
     assert main([*line, "--model", "sparse", "--validation", "0"]) == 0
-    assert "intervals by method gaussian: approximate" in _intervals(tmp_path, capsys, kept, path)[1]
+    assert (
+        "intervals by method gaussian hold about 0.9 of new rows, if the targets are a Gaussian process"
+        in _intervals(tmp_path, capsys, kept, path)[1]
+    )
     assert main(["predict", str(kept), str(path), "--coverage", "90"]) == 2
     assert "coverage must be above 0 and below 1" in capsys.readouterr().err
     assert main(["fit", str(classes[0]), "--target", "answer", "--quiet", "--kernel", "rbf", "--out", str(kept)]) == 0
     assert main(["predict", str(kept), str(classes[0]), "--coverage", "0.9"]) == 0
     said = capsys.readouterr().err
-    assert "label sets: approximate: conformity to left-out rows covers 0.9 of new rows" in said
+    assert "sets of labels hold about 0.9 of new rows" in said
 
 
 def test_probabilities_and_label_sets_of_classes(tmp_path, regression, classes, capsys):
@@ -516,7 +519,7 @@ def test_probabilities_and_label_sets_of_classes(tmp_path, regression, classes, 
         assert [names[k] for k in p.argmax(axis=1)] == [one["prediction"].lstrip("'") for one in lines]
         held = np.array([[int(one[f"set_{name}"]) for name in names] for one in lines])
         np.testing.assert_array_equal(held, loaded.estimator_.predict_set(X, 0.8))
-        assert "label sets: " in err
+        assert "sets of labels hold " in err
     assert main(["fit", str(regression[0]), "--target", "y", "--quiet", "--kernel", "rbf", "--out", str(kept)]) == 0
     assert main(["predict", str(kept), str(regression[0]), "--proba"]) == 2
     assert "this model predicts numbers; use --coverage" in capsys.readouterr().err

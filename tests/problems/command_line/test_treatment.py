@@ -13,7 +13,7 @@ from treated_tables import treated
 import problems
 from problems import load
 from problems.command_line.main import main
-from problems.tables.columns import dates_of, task_of
+from problems.tables.columns import dates_of
 from problems.tables.table import Table, read_table
 from substrate.errors import DataError
 from substrate.kernels import RBF
@@ -109,31 +109,31 @@ def test_a_column_that_could_be_two_things_is_refused_with_the_option_that_decid
 @pytest.mark.parametrize(
     ("cells", "task", "words"),
     [
-        ([0, 1] * 20, "classification", r"has two values (task='regression' for numbers)"),
+        ([0, 1] * 20, "classification", r"has two values (--task regression for numbers)"),
         (["0", "0.0", "1", "1.0"] * 10, "classification", "has two values"),
         ([1.5] * 40, "regression", "numeric"),
-        ([1, 2, 3, 4] * 10, "regression", "it has 4 values; if they are classes, task='classification'"),
+        ([1, 2, 3, 4] * 10, "regression", "it has 4 values; if they are classes, --task classification"),
         (Y, "regression", "since the target y is numeric"),
         (["a", "b"] * 20, "classification", "is not numeric"),
     ],
 )
 def test_the_task_follows_from_the_target_and_is_said(cells, task, words):
-    found, why = task_of(table_of(u=U, y=cells), "y", "auto")
-    assert found == task
-    assert words in why
+    found = treated(table_of(u=U, y=cells))
+    assert found.task == task
+    assert words in found.remarks[0]
 
 
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
         ([*Y[:-1], "abc"], r"neither numeric \(row 40 has 'abc'\) nor a few classes .*; correct the cell"),
-        (NAMES, "neither numeric .* nor a few classes .40 values in 40 rows.; .*task='classification'"),
-        ([f"{k},5" for k in range(40)], "for numbers with a decimal comma give decimal=','"),
+        (NAMES, "neither numeric .* nor a few classes .40 values in 40 rows.; .*--task classification"),
+        ([f"{k},5" for k in range(40)], "for numbers with a decimal comma give --decimal ,"),
     ],
 )
 def test_a_target_that_is_neither_is_refused(cells, message):
     with pytest.raises(DataError, match=message):
-        task_of(table_of(u=U, y=cells), "y", "auto")
+        treated(table_of(u=U, y=cells))
 
 
 def test_rows_without_a_target_are_left_out_and_counted_and_rows_keep_their_numbers():
