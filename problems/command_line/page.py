@@ -27,6 +27,7 @@ p, ul { margin: .5rem 0; }
 table { border-collapse: collapse; width: 100%; margin: .6rem 0; font-size: .92rem; }
 th, td { text-align: left; padding: .3rem .6rem .3rem 0; border-bottom: 1px solid #ccc; vertical-align: top;
          overflow-wrap: anywhere; }
+th:first-child, td:first-child { min-width: 5.5em; }
 th.number, td.number { text-align: right; font-variant-numeric: tabular-nums; overflow-wrap: normal; }
 td small, th small { display: block; color: #555; font-weight: normal; }
 pre { background: #f4f4f4; padding: .7rem; font-size: .85rem; white-space: pre-wrap; overflow-wrap: anywhere; }

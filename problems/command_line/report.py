@@ -20,7 +20,7 @@ from problems.command_line.page import (
     section,
     table,
 )
-from problems.command_line.summary import describe_choice, digits, important, is_reliable
+from problems.command_line.summary import describe_choice, digits, importance_shares, important, is_reliable
 from problems.command_line.words import in_shell
 from problems.tables.predictions import interval_ends
 from problems.tables.quality import training_quality
@@ -306,13 +306,13 @@ def _draw_probabilities(model: Any) -> str:
 def _draw_importances(model: Any, importances: Any) -> str:
     from problems.displays.canvas import ACCENT
 
-    mean, deviation = importances.importances_mean, importances.importances_std
-    order = np.argsort(mean, kind="stable")[-_BARS:]
+    shares, deviation = importance_shares(importances)
+    order = np.argsort(shares, kind="stable")[-_BARS:]
     drawn, axes = _axes(1.3 + 0.32 * order.size)
     names = [_plain(model.preparation_.inputs[number].name) for number in order]
-    axes.barh(names, mean[order], xerr=deviation[order], color=ACCENT)
-    axes.set_xlabel(f"change of the {importances.score}")
-    caption = "How much worse left-out rows are predicted when the values of an input are shuffled."
+    axes.barh(names, 100.0 * shares[order], xerr=100.0 * deviation[order], color=ACCENT)
+    axes.set_xlabel("% of the error that shuffling adds")
+    caption = "Left-out rows are predicted worse when the values of an input are shuffled: the share of each input."
     return figure("Which inputs matter", caption, drawn)
 
 

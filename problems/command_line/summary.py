@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from problems.command_line.words import in_shell
 from problems.tables.machines import CRITERION_WORDS
 from problems.tables.quality import Quality, QualityMeasure
+from substrate.arrays import Array
 from substrate.certificates import Certificate
 from substrate.errors import SubstrateError
 from substrate.kernels import Kernel, Matern
@@ -26,6 +27,7 @@ __all__ = [
     "describe_file",
     "digits",
     "importance",
+    "importance_shares",
     "important",
     "is_reliable",
     "kernel_name",
@@ -81,6 +83,13 @@ def important(importances: Any) -> list[int]:
     mean, deviation = np.asarray(importances.importances_mean), np.asarray(importances.importances_std)
     least = np.maximum(2.0 * deviation, _LEAST_SHARE * abs(importances.left_out_score))
     return [int(k) for k in np.argsort(-mean, kind="stable") if mean[k] > least[k]]
+
+
+def importance_shares(importances: Any) -> tuple[Array, Array]:
+    """Return the share of each input in the error that shuffling adds, and its standard deviation."""
+    mean, deviation = np.asarray(importances.importances_mean), np.asarray(importances.importances_std)
+    total = max(float(mean.clip(0.0).sum()), np.finfo(float).tiny)
+    return mean / total, deviation / total
 
 
 def is_reliable(certificate: Certificate, quality: Quality) -> bool:
@@ -159,8 +168,7 @@ def _matter(model: Any, importances: Any) -> list[str]:
     order = important(importances)[:_MOST_INPUTS]
     if not order:
         return ["inputs that matter: none is seen to, when its values are shuffled"]
-    mean = np.asarray(importances.importances_mean)
-    inputs, shares = model.preparation_.inputs, mean / max(float(mean.clip(0.0).sum()), np.finfo(float).tiny)
+    inputs, (shares, _) = model.preparation_.inputs, importance_shares(importances)
     listed = ", ".join(f"{inputs[k].name} ({shares[k]:.0%})" for k in order)
     return [f"inputs that matter: {listed} (share of the error that shuffling adds)"]
 
