@@ -380,9 +380,8 @@ class RowLossModel(LeavesOut):
         model, X = self.estimator, expansion.points
         if model.kernel_.pairwise:
             places = expansion.vectors if isinstance(expansion, BasisExpansion) else _used_rows(a)
-            return model.kernel_.expansion_values(None, model._coefficients(), self.unpenalised(X), X, places)  # type: ignore[no-any-return]
-        values: Array = self.evaluate(X)
-        return values
+            return model.kernel_.expansion_values(None, model._coefficients(), self.unpenalised(X), X, places)
+        return self.evaluate(X)
 
     def leave_rows_out(self, X: Any, y: Any = None, sample_weight: Any = None, is_checked: bool = True) -> RowsLeftOut:
         """Leave every row out of every machine, in closed form where no other row changes the piece of its loss."""

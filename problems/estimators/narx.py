@@ -80,8 +80,7 @@ class NARXRegressor(RegressorMixin, BaseEstimator):
     def certificate_(self) -> Certificate:
         """The certificate of the regressor on its windows."""
         check_is_fitted(self)
-        certificate: Certificate = self.regressor_.certificate_
-        return certificate
+        return self.regressor_.certificate_
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Fit the regressor to all windows of a series.
@@ -159,8 +158,7 @@ class NARXRegressor(RegressorMixin, BaseEstimator):
     def certify(self, X: Any, y: Any, groups: Any = None) -> Certificate:
         """Check the present coefficients on the windows of the training series, given again."""
         windows, _ = self._windows(X, y, self.horizon, groups)
-        certificate: Certificate = self.regressor_.certify(windows.X, windows.y)
-        return certificate
+        return self.regressor_.certify(windows.X, windows.y)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the regressor, the lags and the end of the series to a file that :func:`problems.load` reads back."""

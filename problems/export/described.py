@@ -158,7 +158,7 @@ def _classes(model: Any, machine: Sequence[Node], probabilities: bool) -> list[O
     outputs = [Output("label", (decided,), (), np.asarray(model.classes_)), Output("scores", tuple(scores), shape)]
     if probabilities and model.calibration is not None:
         try:
-            maps = probability_maps(model.calibration_scores_, model._calibration.rule())
+            maps = probability_maps(model.calibration_scores_, model.calibration)
         except DataError as error:
             raise DataError(f"{error}; or export without probabilities, probabilities=False") from error
         values = express_probabilities(maps, scores, decided)

@@ -9,7 +9,9 @@ mean of the fitted values. [Pelckmans2005]_ eq. (28) with several weights.
 """
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -18,10 +20,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
 from problems.estimators.chosen.splits import judged_by, refuse_device, splits_of, take_points, trainable_splits
+from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.calibration_scores import CalibrationScores
-from problems.estimators.shared.holding import HoldsMachine
-from problems.estimators.shared.probabilities import Calibration
-from substrate.arrays import Array, positive, whole_number
+from problems.estimators.shared.checked_again import StoredFit
+from substrate.arrays import Array, positive, take_columns, whole_number
 from substrate.certificates import WIDER, Certificate, Row, warn_unless_holds
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
 from substrate.fits.path_bounds import Fold, ReadOff
@@ -30,7 +32,7 @@ from substrate.least_squares.leave_one_out import Split
 from substrate.numbers import target_rounding
 from substrate.search.range_end import NEGLIGIBLE, end_row
 
-__all__ = ["Choice", "Final", "FusedCalibration", "FusedChoice", "FusionRound", "WeighedFold", "along_path", "jointly"]
+__all__ = ["Choice", "Final", "FusedChoice", "FusionRound", "WeighedFold", "along_path", "jointly"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +130,35 @@ def divide_rows(
     return rounds, rows, how
 
 
+class OfMachine:
+    """An attribute of the machine that an estimator holds."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, estimator: Any, owner: type) -> Any:
+        return self if estimator is None else getattr(estimator.machine_, self.name)
+
+    def __set__(self, estimator: Any, value: Any) -> None:
+        setattr(estimator.machine_, self.name, value)
+
+
 @dataclass(eq=False, repr=False)
-class FusedChoice(HoldsMachine):
+class FusedChoice(KernelEstimator):
     """A base of estimators that choose weights of a machine by validation: their shared parameters, and the fit.
 
-    :class:`~problems.FusedL1SubstrateRegressor` documents them.
+    :class:`~problems.FusedL1SubstrateRegressor` documents them. The fitted machine, ``machine_``, is an estimator with
+    the weights that were chosen, on the rows ``training_rows_``: its coefficients are the coefficients here, and
+    ``support_`` are numbers of the rows that were given.
     """
+
+    training_rows_: Any = field(init=False)
+    kernel_, support_vectors_, support_values_, bias_ = OfMachine(), OfMachine(), OfMachine(), OfMachine()
+    classes_, code_book_, support_codes_ = OfMachine(), OfMachine(), OfMachine()
+    _plain_type: ClassVar[type[Any]]
+    _refitted_type: ClassVar[type[Any]]
+    #: Whether the machines of a classifier are regressions on the codes.
+    _regressed: ClassVar[Any] = property(lambda self: hasattr(self, "machine_") and self.machine_._regressed)
 
     _location: ClassVar[str | None] = None
     _takes_weights = False
@@ -201,20 +226,61 @@ class FusedChoice(HoldsMachine):
         model.machine_ = final.machine
         return self
 
+    @property
+    def support_(self) -> Any:
+        """The rows of the expansion."""
+        return self.training_rows_[self.machine_.support_]
 
-class FusedCalibration(Calibration):
-    """The calibration of the machine at the value that was chosen, by the rows that trained it."""
+    @property
+    def _model(self) -> Any:
+        """Return the model of the machine, once there is one."""
+        return self.machine_._model if hasattr(self, "machine_") else super()._model
 
-    def keeps_rows(self) -> bool:
+    @abstractmethod
+    def _stated(self) -> dict[str, Any]:
+        """Return the parameters of the machine, from the fitted estimator."""
+
+    def _coefficients(self) -> Array:
+        return self.machine_._coefficients()
+
+    def _new_points(self, X: Any) -> Any:
+        """Return rows as the machine takes them: of a precomputed matrix the columns of the rows that trained it."""
+        X = super()._new_points(X)
+        return take_columns(X, self.training_rows_) if self.kernel_.pairwise else X
+
+    def _rows_that_trained(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Return the rows that trained the machine, with targets, of the data of the fit given again."""
+        X, y, _ = self._check_again(X, y, None, numeric=not self._labels)
+        rows = self.training_rows_
+        if rows.max() >= X.shape[0]:
+            raise DataError(f"the model was fitted to more rows than these {X.shape[0]}; pass the X and y of the fit")
+        return (X[rows][:, rows] if self.kernel_.pairwise else X[rows]), y[rows]
+
+    def _recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
+        """Return the machine on the rows that trained it, with the parameters that the estimator states."""
+        machine = copy(self.machine_).set_params(**self._stated())
+        return machine._recall_fit(*self._rows_that_trained(X, y), None)
+
+    def _check_loaded(self) -> None:
+        """Refuse a machine of another kind, or rows that it was not fitted to."""
+        if self.__sklearn_is_fitted__():
+            machine, rows = self.machine_, self.training_rows_
+            if not isinstance(machine, (self._plain_type, self._refitted_type)):
+                raise DataError(f"the machine of a {type(self).__name__} cannot be a {type(machine).__name__}")
+            machine._check_loaded()
+            if rows.ndim != 1 or rows.dtype.kind not in "iu" or not rows.size or rows.min() < 0:
+                raise DataError("training_rows_ must be numbers of rows")
+            if rows.size <= machine.support_.max(initial=-1):
+                raise DataError("training_rows_ and the support of the machine do not belong together")
+        super()._check_loaded()
+
+    def _keeps_rows(self) -> bool:
         """Return False: the machine keeps them."""
         return False
 
-    def score_left_out(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
-        """Return the scores of the machine that was fitted at the chosen value."""
-        model = self.estimator
-        given = None if rows[0] is None else model._model.training_rows(*rows[:2])[:2]
-        scores: CalibrationScores = model.machine_._calibration.scores(given)
-        return scores
+    def _score_left_out(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
+        """Return the scores of the machine that was fitted at the chosen value, by the rows that trained it."""
+        return self.machine_._find_scores(None if rows[0] is None else self._rows_that_trained(*rows[:2]))
 
 
 def along_path(name: str, read: ReadOff, folds: Sequence[Fold], beyond: float | None = None) -> Choice:

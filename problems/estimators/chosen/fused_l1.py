@@ -27,7 +27,6 @@ import numpy as np
 from problems.estimators.chosen.fused import (
     Choice,
     Final,
-    FusedCalibration,
     FusedChoice,
     FusionRound,
     WeighedFold,
@@ -49,7 +48,7 @@ from problems.estimators.penalised.l1 import (
 )
 from problems.estimators.shared.checked_again import definite_gram
 from problems.estimators.shared.classifier import Classifier
-from problems.estimators.shared.holding import HeldModel
+from problems.estimators.shared.model import Model
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, non_negative, positive
 from substrate.errors import DeclarationError
@@ -134,7 +133,7 @@ class ZetaChoice(FusedChoice):
     :class:`FusedL1SubstrateRegressor` documents them.
     """
 
-    _model_type: ClassVar[Any] = HeldModel
+    _model_type: ClassVar[Any] = Model
     _page: ClassVar[str] = "fused_l1_substrate"
     _chooses: ClassVar[str | None] = "zeta"
     _: KW_ONLY
@@ -145,9 +144,6 @@ class ZetaChoice(FusedChoice):
     def n_support_(self) -> int:
         """The number of rows with a nonzero support value."""
         return int(self.support_.size)
-
-    def _machine_types(self) -> tuple[type[Any], ...]:
-        return (self._plain_type, self._refitted_type)
 
     def _stated(self) -> dict[str, Any]:
         if isinstance(self.machine_, self._refitted_type):
@@ -347,7 +343,6 @@ class FusedL1SubstrateClassifier(ZetaChoice, Classifier):
         The machine at that zeta, as for :class:`~problems.LSSVMRegressor`.
     """
 
-    _calibration_type = FusedCalibration
     _title = "Fusion over zeta, classification"
     _plain_type, _refitted_type = L1SubstrateClassifier, LSSVMClassifier
     _: KW_ONLY

@@ -19,9 +19,9 @@ from sklearn.feature_selection import SelectorMixin
 from problems.estimators.chosen.fused import (
     Choice,
     Final,
-    FusedCalibration,
     FusedChoice,
     FusionRound,
+    OfMachine,
     WeighedFold,
     along_path,
     jointly,
@@ -39,7 +39,6 @@ from problems.estimators.penalised.variation_fit import Variation
 from problems.estimators.shared.additive import AdditiveModel, kernel_matrices
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.components import component_functions, get_support
-from problems.estimators.shared.holding import HeldModel, OfMachine
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, non_negative
 from substrate.errors import DeclarationError
@@ -51,10 +50,6 @@ from substrate.gram import Gram
 from substrate.kernels import Componentwise
 
 __all__ = ["FusedMaximalVariationClassifier", "FusedMaximalVariationRegressor"]
-
-
-class FusedVariationModel(HeldModel, AdditiveModel):
-    """The machine of maximal variation at the weights that were chosen."""
 
 
 def grouped_fold(
@@ -87,7 +82,7 @@ class RhoChoice(SelectorMixin, FusedChoice):
     :class:`FusedMaximalVariationRegressor` documents them.
     """
 
-    _model_type: ClassVar[Any] = FusedVariationModel
+    _model_type: ClassVar[Any] = AdditiveModel
     _page: ClassVar[str] = "fused_maximal_variation"
     _chooses: ClassVar[str | None] = "rho"
     _additive, _takes_matrix = True, False  # a matrix has no inputs to be taken one at a time, and fit refuses it
@@ -283,7 +278,7 @@ class FusedMaximalVariationRegressor(RhoChoice, Regressor):
 
     _typical = ({"expansion": "decoupled", "ridge": 0.1}, {"refit": True}, {"refit": "loo"})
     _title = "Fusion over rho, regression"
-    _plain_type = MaximalVariationRegressor
+    _plain_type = _refitted_type = MaximalVariationRegressor
 
 
 @dataclass(eq=False, repr=False)
@@ -315,9 +310,8 @@ class FusedMaximalVariationClassifier(RhoChoice, Classifier):
     """
 
     _typical = ({"refit": True},)
-    _calibration_type = FusedCalibration
     _title = "Fusion over rho, classification"
-    _plain_type = MaximalVariationClassifier
+    _plain_type = _refitted_type = MaximalVariationClassifier
     _: KW_ONLY
     coding: str = "one_vs_rest"
     calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"

@@ -34,7 +34,7 @@ def criterion_of(model: Any) -> str:
 def widths_of(model: Any) -> Widths | None:
     """Return how a gradient search treats a shared width; None: it only refines it."""
     if model.widths is not None or not is_families(model.kernels):
-        return model.widths  # type: ignore[no-any-return]
+        return model.widths
     return "auto" if criterion_of(model) in OF_SPECTRUM else "shared"
 
 

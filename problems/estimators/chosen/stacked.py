@@ -31,7 +31,6 @@ from problems.estimators.shared.checked_again import Added, Facts, StoredFit, St
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import Numbers
 from problems.estimators.shared.model import Model
-from problems.estimators.shared.probabilities import Calibration
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array
 from substrate.certificates import Accuracy, Certificate, Tolerance, warn_unless_holds
@@ -44,15 +43,6 @@ if TYPE_CHECKING:
     from substrate.proof import Proof
 
 __all__ = ["StackedLSSVMClassifier", "StackedLSSVMRegressor"]
-
-
-class StackCalibration(Calibration):
-    """A calibration by folds, in which kernels are kept, and weights and gammas are chosen anew."""
-
-    def fold_machine(self, X: Any) -> Any:
-        """Return the stack of the same kernels, without kernels of weight zero."""
-        used, _ = self.estimator._model.used()
-        return super().fold_machine(X).set_params(kernels=list(dict.fromkeys(member.kernel_ for member in used)))
 
 
 class StackedModel(Model):
@@ -185,8 +175,7 @@ class StackIntervals(LSSVMIntervals):
 
     def targets_and_weights(self) -> tuple[Array, Array]:
         """Return the targets of the rows of the fit, one column per output, and the weights of the rows."""
-        of_member: tuple[Array, Array] = self.estimator.estimators_[0]._intervals.targets_and_weights()
-        return of_member
+        return self.estimator.estimators_[0]._intervals.targets_and_weights()
 
     def left_out_rows(self) -> tuple[Array, Array]:
         """Return left-out errors and predictions of the stack with its weights held, one column per output."""
@@ -378,13 +367,18 @@ class StackedLSSVMClassifier(StackChoice, Classifier):
         As for :class:`StackedLSSVMRegressor` and :class:`LSSVMClassifier`.
     """
 
-    _search_type, _calibration_type = LSSVMClassifierCV, StackCalibration
+    _search_type = LSSVMClassifierCV
     _page, _title = "ls_svm_classification", "Stack of LS-SVM classifications (as regressions on the labels)"
     _regressed = True
     _: KW_ONLY
     coding: str = "one_vs_rest"
     calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
     class_weight: Any = None
+
+    def _fold_machine(self, X: Any) -> Any:
+        """Return the stack of the same kernels, without kernels of weight zero; weights and gammas are chosen anew."""
+        used, _ = self._model.used()
+        return super()._fold_machine(X).set_params(kernels=list(dict.fromkeys(member.kernel_ for member in used)))
 
 
 def best_of_families(results: dict[str, Any], by_family: bool) -> list[tuple[Any, Any]]:

@@ -80,8 +80,7 @@ class _MachineEstimator(BaseEstimator):
         check_is_fitted(self)
         certificates = [result.certificate for result in self.results_]
         shares = [max(row.relative / (row.tolerance or 1.0) for row in c.rows) for c in certificates]
-        nearest: Certificate = certificates[int(np.argmax(shares))]
-        return nearest
+        return certificates[int(np.argmax(shares))]
 
     def _solve(self, X: Any, y: Array) -> Any:
         """Build the machine of these rows and return its result."""

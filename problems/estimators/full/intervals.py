@@ -127,8 +127,7 @@ class LSSVMIntervals(Intervals):
         """Return all machines without one row, for every output, where there are closed forms."""
         check_is_fitted(self.estimator)
         refuse_closed_form(self.estimator, "an interval by leaving rows out")
-        machines: tuple[LeftOutMachines, ...] = self.estimator._model.left_out_machines(rows)
-        return machines
+        return self.estimator._model.left_out_machines(rows)
 
     def changes(self, X: Any, rows: Any) -> Array:
         """Return the influence of every training row on every new row: f less f without the training row."""
@@ -148,10 +147,7 @@ class LSSVMIntervals(Intervals):
 
     def _joined(self, columns: list[Array]) -> Array:
         """Return the results of all outputs in the shape of predictions."""
-        joined: Array = (
-            columns[0] if self.estimator._outputs() == () else namespace_of(columns[0]).stack(columns, axis=1)
-        )
-        return joined
+        return columns[0] if self.estimator._outputs() == () else namespace_of(columns[0]).stack(columns, axis=1)
 
     def _at(self, X: Any, method: str) -> tuple[Any, Array]:
         """Return the new points, checked, and k(x, x), which jackknife+ does not need."""
@@ -299,7 +295,7 @@ class LSSVMIntervals(Intervals):
             reach = tube_quantile(level, freedom, length) * spread
             center = fitted[:, k] + smoother.shift(at_points)
             ends.append(np.stack([center - reach, center + reach], axis=-1))
-        return on_device_of(points, self._joined(ends))  # type: ignore[no-any-return]
+        return on_device_of(points, self._joined(ends))
 
     def _tube(self, smoother: Any, lines: Any, points: Any) -> float:
         """Return the length of the curve of unit vectors along the points: sorted, where there is one input."""
@@ -431,8 +427,7 @@ def predict_left_out_interval(
     array of shape (n, 2) or (n, n_outputs, 2)
         Infinite where there are too few rows for the coverage (8 or fewer for 0.9).
     """
-    ends: Array = self._intervals.ends(X, coverage, method, rows)
-    return ends
+    return self._intervals.ends(X, coverage, method, rows)
 
 
 def influence_of_rows(self: Any, X: Any, *, rows: Any = None) -> Array:
@@ -454,8 +449,7 @@ def influence_of_rows(self: Any, X: Any, *, rows: Any = None) -> Array:
     array of shape (n, n_support) or (n, n_outputs, n_support)
         One column for every row of ``support_``, in its order.
     """
-    changes: Array = self._intervals.changes(X, rows)
-    return changes
+    return self._intervals.changes(X, rows)
 
 
 def confidence_band(
@@ -506,5 +500,4 @@ def confidence_band(
     >>> bool((np.diff(everywhere) > np.diff(band)).all())
     True
     """
-    band: Array = self._intervals.band(X, coverage, simultaneous, bias_corrected, rows)
-    return band
+    return self._intervals.band(X, coverage, simultaneous, bias_corrected, rows)

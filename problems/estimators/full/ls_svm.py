@@ -24,7 +24,9 @@ from problems.estimators.full.required_gamma import gamma_for
 from problems.estimators.full.saddle_fit import Way, gammas_of
 from problems.estimators.full.saddle_machine import EFFECTIVE_PARAMETERS, LSSVMModel
 from problems.estimators.shared.base import KernelEstimator, Uses
+from problems.estimators.shared.calibration_scores import CalibrationScores, equal_rows
 from problems.estimators.shared.classifier import Classifier
+from problems.estimators.shared.coded import numbers_of_codes, scores_of
 from problems.estimators.shared.components import (
     COMPONENT_NORMS,
     MAXIMAL_VARIATION,
@@ -34,10 +36,10 @@ from problems.estimators.shared.components import (
 )
 from problems.estimators.shared.left_out import leave_one_out, left_out_importance
 from problems.estimators.shared.model import Model
-from problems.estimators.shared.probabilities import LeftOutCalibration
 from problems.estimators.shared.regressor import Regressor
-from substrate.arrays import positive, whole_number
-from substrate.kernels import RBF, Componentwise
+from substrate.arrays import positive, to_numpy, whole_number
+from substrate.errors import SolverError
+from substrate.kernels import RBF, Componentwise, as_kernel
 from substrate.reduced import Basis
 
 __all__ = ["LSSVMClassifier", "LSSVMRegressor"]
@@ -309,7 +311,7 @@ class LSSVMClassifier(Classifier):
     probabilities refer to the weighted rows.
     """
 
-    _model_type, _calibration_type = LSSVMModel, LeftOutCalibration
+    _model_type, _left_out = LSSVMModel, "left-out rows"
     _typical: ClassVar[Uses] = (
         {"gamma": 10.0},
         {"solver": "cg"},
@@ -360,3 +362,27 @@ class LSSVMClassifier(Classifier):
     @property
     def _regressed(self) -> bool:  # type: ignore[override]
         return self.basis is not None
+
+    def _keeps_rows(self) -> bool:
+        """Return whether rows are to be kept: for a basis, a matrix, and for folds if the kernel is not definite."""
+        return super()._keeps_rows() and (self.basis is not None or not as_kernel(self.kernel).trusted)
+
+    def _score_left_out(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
+        """Leave out every row in closed form, with the rows that equal it in inputs and class.
+
+        So a row of weight two equals two equal rows, and no copy of a row tells its class; the rows of a precomputed
+        matrix, and those that are read in passes, count as different. Where the kernel is not positive semi-definite
+        and leaves some machine undefined, rows are left out in folds.
+        """
+        try:
+            left_out = self._model.leave_rows_out(*rows, is_checked=False)
+            classes, residuals = numbers_of_codes(left_out.targets, self.code_book_), left_out.residuals
+            if left_out.X is not None:
+                residuals = self._model.leave_groups_out(left_out, equal_rows(to_numpy(left_out.X), classes))
+        except SolverError:
+            if rows[0] is None:
+                raise
+            return super()._score_left_out(rows)
+        outputs = left_out.targets - residuals
+        scores = scores_of(outputs[:, 0] if outputs.shape[1] == 1 else outputs, self.coding, self.code_book_)
+        return CalibrationScores.of(scores, classes, left_out.weights, "left out")

@@ -76,7 +76,7 @@ def ridges_of(gammas: tuple[float, ...], weights: Array) -> Array:
     """Return the diagonal of the system, one for all outputs where their gammas agree."""
     if len(set(gammas)) == 1:
         return ridge_of(gammas[0], weights)
-    return namespace_of(weights).stack([ridge_of(gamma, weights) for gamma in gammas], axis=1)  # type: ignore[no-any-return]
+    return namespace_of(weights).stack([ridge_of(gamma, weights) for gamma in gammas], axis=1)
 
 
 def fit_saddle(

@@ -357,7 +357,7 @@ class LSSVMModel(LeavesOut):
     def spread(self, points: Any, diagonal: Array) -> Array:
         """Return p(x) of new points, one column per output."""
         machines = self.left_out_machines(None)
-        return namespace_of(diagonal).stack([machine.spread(points, diagonal) for machine in machines], axis=1)  # type: ignore[no-any-return]
+        return namespace_of(diagonal).stack([machine.spread(points, diagonal) for machine in machines], axis=1)
 
     def keep_noise(self, Y: Array, fit: SaddleFit, gammas: tuple[float, ...], one_output: bool) -> None:
         """Keep 1/gamma, and in regression the variance of the noise."""

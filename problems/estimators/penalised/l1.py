@@ -24,7 +24,6 @@ from problems.estimators.shared.base import Fitted, WeightedRows
 from problems.estimators.shared.checked_again import Added, Facts, StoredFit, definite_gram
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.model import Model
-from problems.estimators.shared.probabilities import Calibration
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, non_negative, positive
 from substrate.certificates import Accuracy, Certificate, Tolerance, power_of_two, warn_unless_holds, worst_rows
@@ -230,7 +229,7 @@ class L1Model(Model):
         if not model.kernel_.pairwise:
             return self.evaluate(given.X)
         support = np.searchsorted(given.numbers, model.support_)
-        return model.kernel_.expansion_values(None, model._coefficients(), model.bias_, given.X, support)  # type: ignore[no-any-return]
+        return model.kernel_.expansion_values(None, model._coefficients(), model.bias_, given.X, support)
 
     def basis_points(self, given: WeightedRows) -> Any:
         """Return the points of the basis, or the numbers of its columns among rows of positive weight; None: all."""
@@ -342,18 +341,6 @@ class L1SubstrateRegressor(WithBasis, Regressor):
         return self._expansion(X)
 
 
-class L1Calibration(Calibration):
-    """A calibration by folds, on the basis of the fit."""
-
-    def fold_machine(self, X: Any) -> Any:
-        """Return the machine on the same basis vectors, unless they are columns of a matrix, or all rows."""
-        model = self.estimator
-        machine = super().fold_machine(X)
-        if model.basis is None or model.kernel_.pairwise:
-            return machine
-        return machine.set_params(kernel=model.kernel_, basis=model.basis_)
-
-
 @dataclass(eq=False, repr=False)
 class L1SubstrateClassifier(WithBasis, Classifier):
     """The sparse LS-SVM substrate for classes ([Pelckmans2005]_ eq. (16) with errors 1 - y f).
@@ -382,7 +369,6 @@ class L1SubstrateClassifier(WithBasis, Classifier):
 
     _model_type = L1Model
     _page = "l1_substrate"
-    _calibration_type = L1Calibration
     _typical = ({"ridge": 0.1}, {"basis": 10})
     _title = "L1 substrate, classification"
     zeta: float = 1.0
@@ -397,3 +383,10 @@ class L1SubstrateClassifier(WithBasis, Classifier):
     @property
     def _regressed(self) -> bool:  # type: ignore[override]
         return self.basis is not None
+
+    def _fold_machine(self, X: Any) -> Any:
+        """Return the machine on the same basis vectors, unless they are columns of a matrix, or all rows."""
+        machine = super()._fold_machine(X)
+        if self.basis is None or self.kernel_.pairwise:
+            return machine
+        return machine.set_params(kernel=self.kernel_, basis=self.basis_)

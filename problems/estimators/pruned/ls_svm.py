@@ -13,23 +13,20 @@ widths may be chosen again nearby before pruning continues.
 """
 
 import warnings
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
-from problems.estimators.shared.base import WeightedRows
-from problems.estimators.shared.checked_again import definite_gram
+from problems.estimators.full.saddle_machine import LSSVMModel
+from problems.estimators.shared.base import KernelEstimator, WeightedRows
+from problems.estimators.shared.checked_again import StoredFit, definite_gram
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.encoding import PruningStep, read_robust, row_sizes
-from problems.estimators.shared.holding import HeldModel, HoldsMachine, OfMachine
-from problems.estimators.shared.importance import LeftOutImportance
-from problems.estimators.shared.left_out import LeftOut
-from problems.estimators.shared.probabilities import Calibration
+from problems.estimators.shared.left_out import leave_one_out, left_out_importance
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, non_negative, positive, take_points, whole_number
 from substrate.certificates import Certificate, warn_unless_holds
@@ -167,32 +164,22 @@ def _wider(kernel: Kernel, factor: float) -> Kernel | None:
     return kernel.with_scales(widths) if widths else None
 
 
-class PrunedCalibration(Calibration):
-    """A calibration by folds, with machines pruned as this one was."""
-
-    def fold_machine(self, X: Any) -> Any:
-        """Return a machine pruned to the same share of the rows, with the gamma and the kernel of this machine."""
-        model = self.estimator
-        most = int(0.8 * X.shape[0]) - model.classes_.size  # the rows of the smallest fold's machine
-        kept = {"n_support": max(2, min(round(0.8 * model.support_.size), most)), "cv": "training"}
-        parameters = {"gamma": model.gamma_, "kernel": model.kernel_, "retune": False}
-        return super().fold_machine(X).set_params(**kept, **parameters)
-
-
-class PrunedModel(HeldModel):
+class PrunedModel(LSSVMModel):
     """The LS-SVM on the rows that were kept."""
 
-    def training_rows(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[Any, Any, Any]:
-        """Return the rows that were kept, with targets and weights, of the data of the fit given again."""
-        model = self.estimator
-        *_, weights = model._check_again(X, y, sample_weight, numeric=not model._labels)
+    conditional = f"{LSSVMModel.conditional}, and the rows that were kept"
+
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
+        """Return the machines on the rows that were kept, of the data of the fit given again."""
+        model, rows = self.estimator, self.estimator.support_
+        X, y, weights = model._check_again(X, y, sample_weight, numeric=not model._labels)
         known, first = np.flatnonzero(weights), model.pruning_path_[0].rows
         if known.size != first.size:
             raise DataError(f"the path began with {first.size} rows, these are {known.size}")
         if not np.array_equal(known, first):
             row = int(np.setdiff1d(first, known)[0])
             raise DataError(f"row {row} was fitted and has weight zero here; pass the sample_weight of the fit")
-        return super().training_rows(X, y, sample_weight)
+        return super().recall_fit(take_points(X, rows, model.kernel_.pairwise), y[rows], weights[rows])
 
     def check_loaded(self) -> None:
         """Refuse a path that cannot result from a fit."""
@@ -216,13 +203,14 @@ def _is_whole(step: PruningStep) -> bool:
 
 
 @dataclass(eq=False, repr=False)
-class PrunedEstimator(HoldsMachine):
+class PrunedEstimator(KernelEstimator):
     """The pruning of numbers or of classes: its parameters, and the fit.
 
     It comes before the task; :class:`PrunedLSSVMRegressor` documents the parameters.
     """
 
     _model_type: ClassVar[Any] = PrunedModel
+    _plain_type: ClassVar[type[Any]]
     _typical = ({"cv": "loo"},)
     _location: ClassVar[str | None] = "kept"
     gamma: Any = 1.0
@@ -232,12 +220,9 @@ class PrunedEstimator(HoldsMachine):
     cv: Any = "training"
     growth: float = 0.1
     retune: bool = False
-    gamma_, ridge_ = OfMachine("gamma"), OfMachine()
 
-    @property
-    def weights_(self) -> Array:
-        """The robust weights of the rows left; ones without a weighting."""
-        return _robust_weights(self.machine_)
+    leave_one_out = leave_one_out
+    left_out_importance = left_out_importance
 
     def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X and targets y, or labels of any kind, and prune; validation rows are for ``cv=None``.
@@ -279,32 +264,18 @@ class PrunedEstimator(HoldsMachine):
             )
             for one in path
         )
-        self.step_, self.training_rows_ = chosen, rows.numbers[step.rows]
+        self.step_, self.gamma_ = chosen, float(step.machine.gamma)
         altered = (fact for fact in whole if fact[0] == "alteration")
         record = (*dict.fromkeys((*answer.record, *altered)), *pruning.facts(path, chosen))
         self.certificate_ = Certificate(self._title, answer.rows, record)
         warn_unless_holds(self.certificate_)
-        self.machine_ = step.machine
+        fitted = {name: value for name, value in vars(step.machine).items() if name.endswith("_")}
+        of_rows_given = {"support_": rows.numbers[step.rows], "n_features_in_": self.n_features_in_}
+        self.__dict__.update(fitted | of_rows_given | {"certificate_": self.certificate_})
         return self
 
-    def leave_one_out(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> LeftOut:
-        """Return outputs, residuals and criteria of the kept rows, each left out, as :class:`LSSVMRegressor` does."""
-        check_is_fitted(self)
-        left_out: LeftOut = self.machine_.leave_one_out(self._rows_left(X))
-        certificate = left_out.certificate.extended(record=(("conditional on", "the rows that were kept"),))
-        return replace(left_out, certificate=certificate)
-
-    def left_out_importance(self, X: Any = None, y: Any = None, *further: Any, **how: Any) -> LeftOutImportance:
-        """Return the importance of every input on the rows left, as :class:`LSSVMRegressor` does."""
-        check_is_fitted(self)
-        importance: LeftOutImportance = self.machine_.left_out_importance(self._rows_left(X), None, *further, **how)
-        return importance
-
-    def _rows_left(self, X: Any) -> Any:
-        return None if X is None else take_points(X, self.training_rows_, self.kernel_.pairwise)
-
-    def _stated(self) -> dict[str, Any]:
-        return {"tol": self.tol}
+    def _gammas(self, n_outputs: int) -> tuple[float, ...]:
+        return (self.gamma_,) * n_outputs
 
     def _check_settings(self, X_val: Any, y_val: Any) -> None:
         """Refuse settings before any work."""
@@ -364,12 +335,10 @@ class PrunedLSSVMRegressor(PrunedEstimator, Regressor):
         The last is the one whose index degraded, if one did.
     step_ : int
         The number of the chosen machine.
-    machine_ : LSSVMRegressor
-        The machine of that step, on the rows ``training_rows_``; all that is fitted is in it.
     gamma_ : float
         Its gamma.
     weights_ : array of shape (n_support,)
-        Its robust weights, without ``sample_weight``; ones without ``robust``.
+        With robust: its robust weights, without ``sample_weight``.
     ridge_ : array of shape (n_support,)
         The diagonal 1/(gamma v) of its system, ``sample_weight`` included.
     support_values_, bias_, support_, support_vectors_, kernel_, certificate_
@@ -414,16 +383,22 @@ class PrunedLSSVMClassifier(PrunedEstimator, Classifier):
         As for :class:`~problems.LSSVMClassifier`.
     pruning_path_ : tuple of PruningStep
         Every machine of the path, with support values in the sign of regression on the labels.
-    step_, gamma_, weights_, ridge_
+    step_, gamma_, ridge_
         As for :class:`PrunedLSSVMRegressor`.
     support_values_, bias_, support_, support_vectors_, kernel_, certificate_
         As for :class:`~problems.LSSVMClassifier`, of the rows left.
     """
 
     _page, _title = "ls_svm_classification", "Pruned LS-SVM classification (as regression on the labels)"
-    _calibration_type = PrunedCalibration
     _plain_type = LSSVMClassifier
     _: KW_ONLY
     growth: float = 0.01
     coding: str = "one_vs_rest"
     calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
+
+    def _fold_machine(self, X: Any) -> Any:
+        """Return a machine pruned to the same share of the rows, with the gamma and the kernel of this machine."""
+        most = int(0.8 * X.shape[0]) - self.classes_.size  # the rows of the smallest fold's machine
+        kept = {"n_support": max(2, min(round(0.8 * self.support_.size), most)), "cv": "training"}
+        parameters = {"gamma": self.gamma_, "kernel": self.kernel_, "retune": False}
+        return super()._fold_machine(X).set_params(**kept, **parameters)

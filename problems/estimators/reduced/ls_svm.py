@@ -185,8 +185,8 @@ class BasisModel(LeavesOut):
             model.feature_names_in_ = np.array(rows.feature_names, dtype=object)
         weighed = self.weigh(rows, sample_weight, self.mean_one)
         survey: Survey = sum_blocks(weighed.source(rows, None), partial(survey_block, coding is not None, rows.name))
-        if model._labels and model._calibration.keeps_rows():
-            model._calibration.state().rows = (X, y, sample_weight)
+        if model._labels and model._keeps_rows():
+            model._kept.rows = (X, y, sample_weight)
         return FitData.of_stream(rows, survey, coding, weighed)
 
     def check_rows(self, X: Any, y: Any, sample_weight: Any, mean_one: bool = False) -> tuple[Any, Any, Weighed]:
@@ -230,8 +230,7 @@ class BasisModel(LeavesOut):
         if block is not None:
             X = block.X
             if kernel.pairwise:
-                resolved: Kernel = model._resolved_kernel(X)
-                return resolved
+                return model._resolved_kernel(X)
             if not is_sparse(X):
                 for columns in kernel.compared_columns(X.shape[1]):
                     warn_if_unscaled(model, X, columns, kernel)
@@ -438,8 +437,7 @@ class BasisModel(LeavesOut):
         model = self.estimator
         if model.kernel_.pairwise:
             return rows.take_rows(rows.values.points)
-        matrix: Array = model.kernel_(model.support_vectors_)
-        return matrix
+        return model.kernel_(model.support_vectors_)
 
     def leverage_factor(self, mass: float) -> LeverageFactor:
         """Return the factor of the leverages of rows with this total weight."""
@@ -452,8 +450,7 @@ class BasisModel(LeavesOut):
 
     def effective_parameters(self) -> float:
         """Return the trace of the hat matrix."""
-        freedom: float = self.estimator.degrees_of_freedom_
-        return freedom
+        return self.estimator.degrees_of_freedom_
 
     def read_training_rows(self, X: Any, y: Any = None, sample_weight: Any = None) -> FitData:
         """Return the training rows, which have to be given again."""
@@ -524,7 +521,7 @@ class BasisModel(LeavesOut):
         missing = xp.clip(diagonal - paired_sums(z, z, 1), min=0.0)
         factor = self.leverage_factor(model.mass_)
         p = factor.leverages(factor.coordinates(values)) / gamma + missing
-        return xp.stack([p], axis=1)  # type: ignore[no-any-return]
+        return xp.stack([p], axis=1)
 
     def unit_gamma(self) -> float:
         """Return the gamma of a row of weight one, whatever the parameter is set to later."""

@@ -181,7 +181,7 @@ class KernelEstimator(BaseEstimator):
         targets, as blocks ``(X, y)`` do.
         """
         self._check_given_again(X, y, sample_weight)
-        return certify_stored(self._title, self._model.recall_fit(X, y, sample_weight))
+        return certify_stored(self._title, self._recall_fit(X, y, sample_weight))
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> "Proof":
         """Prove in ball arithmetic a bound on the distance of the fitted values from the exact optimum.
@@ -191,8 +191,18 @@ class KernelEstimator(BaseEstimator):
         how they were found. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
         """
         self._check_given_again(X, y, sample_weight)
-        stored: StoredFit = self._model.recall_fit(X, y, sample_weight)
+        stored = self._recall_fit(X, y, sample_weight)
         return accuracy_of_outputs([machine.prove() for machine in stored.machines])
+
+    def _recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
+        """Return what the model stores, on the data of the fit."""
+        return self._model.recall_fit(X, y, sample_weight)
+
+    def _machine_with(self, kind: type[Any], **chosen: Any) -> Any:
+        """Return an estimator with the parameters that it shares with this one, and the chosen ones."""
+        own, machine = self.get_params(deep=False), kind()
+        shared = {name: own[name] for name in machine.get_params(deep=False) if name in own}
+        return machine.set_params(**shared | chosen)
 
     def _check_given_again(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Refuse to check without targets, or with weights that the fit cannot have had."""
@@ -392,20 +402,17 @@ class KernelEstimator(BaseEstimator):
 
     def _outputs(self) -> tuple[int, ...]:
         """Return the shape of one row's prediction."""
-        shape: tuple[int, ...] = self._model.outputs()
-        return shape
+        return self._model.outputs()
 
     def _evaluate(self, X: Any) -> Array:
         """Return the predictions of rows that were checked."""
-        outputs: Array = self._model.evaluate(X)
-        return outputs
+        return self._model.evaluate(X)
 
     def _expansion(self, X: Any) -> Array:
         """Return sum_i alpha_i k(x_i, x) + b for every row x, block by block in constant memory."""
         check_is_fitted(self)
         if self._rows_have_targets and streams(X):
-            outputs: Array = self._model.evaluate_stream(X)
-            return outputs
+            return self._model.evaluate_stream(X)
         return self._evaluate(self._new_points(X))
 
     def _new_points(self, X: Any) -> Any:

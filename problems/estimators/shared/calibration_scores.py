@@ -15,6 +15,7 @@ from sklearn.base import clone
 
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError
+from substrate.least_squares.robust_weights import check_choice
 from substrate.uncertainty.calibration import beside_decision, fit_isotonic, fit_sigmoid, margins, nonconformity
 from substrate.values import Record
 
@@ -60,6 +61,20 @@ class CalibrationScores(Record):
         v = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
         return cls(np.ascontiguousarray(scores[rows]), np.asarray(classes, dtype=np.intp)[rows], v[rows], source)
 
+    def check(self, n_classes: int) -> None:
+        """Refuse scores that cannot result from a calibration."""
+        shapes = (self.scores.shape[:1], self.classes.shape, self.weights.shape)
+        if (
+            len(set(shapes)) != 1
+            or not self.n_rows
+            or self.n_classes != n_classes
+            or self.scores.ndim != (1 if n_classes == 2 else 2)
+            or not np.isfinite(self.scores).all()
+        ):
+            raise DataError("the calibration scores, their classes and their weights do not belong together")
+        if self.classes.min() < 0 or self.classes.max() >= n_classes or not (self.weights > 0.0).all():
+            raise DataError("calibration scores are of known classes, with positive weights")
+
     @property
     def n_rows(self) -> int:
         """Return the number of rows."""
@@ -83,8 +98,9 @@ def _of_classes(scores: CalibrationScores) -> list[tuple[Array, Any, Array]]:
     return [(ahead[:, number], scores.classes == number, scores.weights) for number in wanted]
 
 
-def probability_maps(scores: CalibrationScores, calibration: str) -> list[Map]:
+def probability_maps(scores: CalibrationScores, calibration: Any) -> list[Map]:
     """Return the map of each class, or of the second of two."""
+    check_choice(calibration, CALIBRATIONS, "calibration")
     fit = fit_sigmoid if calibration == "sigmoid" else fit_isotonic
     return [fit(*arguments) for arguments in _of_classes(scores)]
 

@@ -1,21 +1,39 @@
-"""The task of classification: labels of any kind as codes of two-class machines, probabilities, and sets of labels."""
+r"""The task of classification: labels of any kind as codes of two-class machines, probabilities, and sets of labels.
 
+Decision values of rows that a machine has not seen tell how often it is right. Machines with exact leave-one-out have
+them for all training rows without a refit, and no row is held back; other machines are fitted five more times, without
+a fifth of the rows each. That is done at the first call that needs it, not by ``fit``.
+
+``predict`` follows the decision function, and probabilities agree with it: a map from scores to probabilities is
+monotone, and its value is moved to one half where it and the decision are on different sides, see
+:mod:`substrate.uncertainty.calibration`. For more than two classes the score of a class is its margin, the distance to
+the best other one; each class has its map, and the values are divided by their sum, which keeps the largest.
+"""
+
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.base import KernelEstimator, WeightedRows
-from problems.estimators.shared.calibration_scores import CalibrationScores, probabilities, probability_maps
+from problems.estimators.shared.calibration_scores import (
+    CALIBRATIONS,
+    N_FOLDS,
+    CalibrationScores,
+    fold_scores,
+    probabilities,
+    probability_maps,
+)
 from problems.estimators.shared.coded import Classes, class_factors, scores_of, winners
-from problems.estimators.shared.guarantees import Guarantee
-from problems.estimators.shared.probabilities import Calibration
+from problems.estimators.shared.guarantees import Guarantee, guarantee_of
 from substrate.arrays import Array, is_device_array, on_device_of, own_copy, same_home, take_rows, to_numpy
 from substrate.codings import code_book
 from substrate.errors import DataError
-from substrate.uncertainty.calibration import in_set
+from substrate.least_squares.robust_weights import check_choice
+from substrate.uncertainty.calibration import in_set, less_strange
 from substrate.uncertainty.intervals import exact_level
 
 __all__ = ["Classifier"]
@@ -26,12 +44,20 @@ def _calibrates(model: Any) -> bool:
     return model.calibration is not None
 
 
+@dataclass(slots=True)
+class _Calibration:
+    """The rows that a fit keeps for the calibration, and its scores: one object, so that predicting sets no
+    attribute."""
+
+    rows: Any = None
+    scores: CalibrationScores | None = None
+
+
 class Classifier(ClassifierMixin, KernelEstimator):
     """An estimator of classes: machines on their codes, decoded by ``code_book_``.
 
     The coefficients of its expansion are ``support_codes_ * support_values_``, or the support values themselves where
-    the machines are regressions on the codes, all on the same rows. It is calibrated by a kind
-    of :class:`Calibration`.
+    the machines are regressions on the codes, all on the same rows.
     """
 
     coding: str
@@ -39,12 +65,8 @@ class Classifier(ClassifierMixin, KernelEstimator):
     _labels = True
     #: Whether the machines are regressions on the codes: there are then no codes of the support.
     _regressed: ClassVar[bool] = False
-    #: The kind of its calibration.
-    _calibration_type: ClassVar[type[Calibration]] = Calibration
-
-    @property
-    def _calibration(self) -> Calibration:
-        return self._calibration_type(self)
+    #: How decision values of training rows are found that the machine has not seen, in words.
+    _left_out: ClassVar[str] = f"rows left out in {N_FOLDS} folds"
 
     def decision_function(self, X: Any) -> Array:
         """Return f(x) for two classes, one score per class for more; the largest score wins.
@@ -86,9 +108,9 @@ class Classifier(ClassifierMixin, KernelEstimator):
             was saved; with a precomputed kernel the kernel matrix of the training rows in place of X.
         """
         scores = self.decision_function(X)
-        maps = probability_maps(self._calibration.scores(rows), self._calibration.rule())
+        maps = probability_maps(self._find_scores(rows), self.calibration)
         host = to_numpy(scores)
-        return on_device_of(scores, probabilities(maps, host, winners(host)))  # type: ignore[no-any-return]
+        return on_device_of(scores, probabilities(maps, host, winners(host)))
 
     def predict_set(self, X: Any, coverage: float = 0.9, *, rows: Any = None) -> Any:
         """Return which labels belong to a set that holds the right one with probability ``coverage``.
@@ -111,15 +133,20 @@ class Classifier(ClassifierMixin, KernelEstimator):
         """
         exact_level(coverage)
         check_is_fitted(self)
-        self._calibration.rule()
-        less, n = self._calibration.less_strange(X, rows)
-        return on_device_of(self.support_values_, in_set(less, coverage, n))
+        check_choice(self.calibration, CALIBRATIONS, "calibration")
+        scores, seen = to_numpy(self.decision_function(X)), self._find_scores(rows)
+        less = less_strange(seen.nonconformity, scores)
+        return on_device_of(self.support_values_, in_set(less, coverage, seen.n_rows))
 
     def set_guarantee(self, coverage: float = 0.9) -> Guarantee:
         """Return what :meth:`predict_set` guarantees for this model, and what breaks it, if anything does."""
         check_is_fitted(self)
-        self._calibration.rule()
-        return self._calibration.guarantee(coverage)
+        check_choice(self.calibration, CALIBRATIONS, "calibration")
+        scores = self._kept.scores
+        if scores is not None and scores.source == "split":
+            return guarantee_of("split", coverage, 1, ())
+        stable = "the machine changes little when a row is left out"
+        return Guarantee(f"conformity to {self._left_out}", float(exact_level(coverage)), None, (stable,))
 
     def calibrate(self, X: Any, y: Any) -> Self:
         """Calibrate on rows that this fitted model has not seen, instead of by leaving out training rows.
@@ -133,33 +160,91 @@ class Classifier(ClassifierMixin, KernelEstimator):
             raise DataError(
                 f"y must have one label per row of X: expected {scores.shape[0]}, received shape {labels.shape}"
             )
-        self.calibration_scores_ = CalibrationScores.of(scores, self._calibration.numbers(labels), None, "split")
+        self.calibration_scores_ = CalibrationScores.of(scores, self._class_numbers(labels), None, "split")
         return self
 
     @property
     def calibration_scores_(self) -> CalibrationScores:
         """The scores that the model is calibrated by, found at the first call; saved with the model if they were."""
         check_is_fitted(self)
-        return self._calibration.scores(None)
+        return self._find_scores(None)
 
     @calibration_scores_.setter
     def calibration_scores_(self, scores: CalibrationScores) -> None:
-        self._calibration.state().keep(scores)
+        self._kept_calibration = _Calibration(scores=scores)
 
     def to_numpy(self) -> Self:
         """Return a copy of this model with its arrays in numpy, wherever it was fitted."""
-        copied = super().to_numpy()
-        self._calibration.move(copied)
+        copied, kept = super().to_numpy(), self._kept
+        rows = None if kept.rows is None else tuple(to_numpy(array) for array in kept.rows)
+        copied._kept_calibration = _Calibration(rows, kept.scores)
         return copied
+
+    @property
+    def _kept(self) -> _Calibration:
+        """Return the rows and scores of the calibration; a model from a file has none."""
+        if not hasattr(self, "_kept_calibration"):
+            self._kept_calibration = _Calibration()
+        return self._kept_calibration
+
+    def _keeps_rows(self) -> bool:
+        """Return whether rows are needed that the model does not hold; the fit keeps a reference to them, no copy."""
+        return self.calibration is not None
+
+    def _find_scores(self, rows: Any) -> CalibrationScores:
+        """Return the scores of rows left out, found once; again where rows are given."""
+        kept = self._kept
+        if kept.scores is None or rows is not None:
+            scores = self._score_left_out(self._training_rows(rows))
+            kept.rows, kept.scores = None, scores
+        return kept.scores
+
+    def _training_rows(self, rows: Any) -> tuple[Any, Any, Any]:
+        """Return training rows, labels and weights, as given or as kept from the fit."""
+        data = self._kept.rows if rows is None else rows
+        if data is None and self._keeps_rows():
+            raise DataError(
+                f"this {type(self).__name__} does not hold its training rows and was not calibrated before it was "
+                "saved; give them once, rows=(X, y), or call calibrate(X, y) with rows that it was not fitted to"
+            )
+        if data is None:
+            return None, None, None
+        if not isinstance(data, tuple) or len(data) not in (2, 3):
+            raise DataError(f"rows must be a pair (X, y) of the training rows and their labels, received {type(data)}")
+        return data if len(data) == 3 else (*data, None)
+
+    def _score_left_out(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
+        """Return decision values of training rows in machines without them: by default in folds."""
+        X, labels, weights = rows
+        if rows is not self._kept.rows:
+            X, labels, _ = self._check_again(X, labels, weights, numeric=False)
+        pairwise = self.__sklearn_tags__().input_tags.pairwise
+        numbers = self._class_numbers(np.asarray(labels))
+        return fold_scores(self._fold_machine(X), X, labels, numbers, weights, pairwise)
+
+    def _fold_machine(self, X: Any) -> Any:
+        """Return the estimator that is fitted without a fold; what was chosen on all rows is kept."""
+        return clone(self).set_params(calibration=None)
+
+    def _class_numbers(self, labels: Any) -> Any:
+        """Return the numbers of the classes of labels, each of which the model must know."""
+        place = np.minimum(np.searchsorted(self.classes_, labels), self.classes_.size - 1)
+        if (strange := labels[self.classes_[place] != labels]).size:
+            raise DataError(
+                f"y has classes {np.unique(strange)[:5]} that the model does not know; it knows {self.classes_}"
+            )
+        return place
 
     def _begin_fit(self) -> None:
         super()._begin_fit()
-        self._calibration.begin()
+        if self.calibration is not None:
+            check_choice(self.calibration, CALIBRATIONS, "calibration")
+        self._kept_calibration = _Calibration()
 
     def _check_data(self, X: Any, y: Any, sample_weight: Any, **rules: Any) -> tuple[Any, Any, Array]:
         checked = super()._check_data(X, y, sample_weight, **rules)
-        if self._calibration.keeps_rows() and not self.__sklearn_is_fitted__():
-            self._calibration.state().rows = (checked[0], checked[1], None if sample_weight is None else checked[2])
+        if self._keeps_rows() and not self.__sklearn_is_fitted__():
+            self._kept.rows = (checked[0], checked[1], None if sample_weight is None else checked[2])
         return checked
 
     def _check_coding(self) -> None:
@@ -203,11 +288,10 @@ class Classifier(ClassifierMixin, KernelEstimator):
         codes = self.support_codes_
         if self.support_values_.ndim > codes.ndim:  # one expansion per component: its axis comes last
             codes = codes[..., None]
-        coefficients: Array = codes * self.support_values_
-        return coefficients
+        return codes * self.support_values_
 
     def _further_attributes(self) -> dict[str, Any]:
-        scores = self._calibration.state().scores if self.__sklearn_is_fitted__() else None
+        scores = self._kept.scores if self.__sklearn_is_fitted__() else None
         return {} if scores is None else {"calibration_scores_": scores}
 
     def _check_loaded(self) -> None:
@@ -224,7 +308,8 @@ class Classifier(ClassifierMixin, KernelEstimator):
                     f"a code book of shape {self.code_book_.shape} does not fit {self.classes_.size} classes"
                 )
         super()._check_loaded()
-        self._calibration.check_loaded()
+        if self._kept.scores is not None:
+            self._kept.scores.check(self.classes_.size)
         if fitted and self._regressed:
             machines = 1 if self.support_values_.ndim == 1 else self.support_values_.shape[1]
             if self.classes_.ndim != 1 or self.code_book_.shape != (self.classes_.size, machines):

@@ -114,8 +114,7 @@ def scores_of(outputs: Array, coding: str, book: Array) -> Array:
     if book.shape[0] == 2 or coding == "one_vs_rest":
         return outputs
     if is_device_array(outputs):
-        scores: Array = on_device_of(outputs, scores_of(to_numpy(outputs), coding, book))
-        return scores
+        return on_device_of(outputs, scores_of(to_numpy(outputs), coding, book))
     return correlation_scores(outputs, book)
 
 

@@ -49,8 +49,7 @@ def has_components(model: Any) -> bool:
 
 def component_functions(self: Any, X: Any) -> Array:
     """Return f^l at the rows of X, without bias: of shape (n, n_components), or (n, n_components, n_machines)."""
-    values: Array = self._model.component_values(self._new_points(X))
-    return values
+    return self._model.component_values(self._new_points(X))
 
 
 def get_support(self: Any, relevance: float | None = None, indices: bool = False) -> Any:

@@ -65,7 +65,7 @@ class Intervals:
         if scores.ndim == 1:
             return split_ends(scores, fitted, coverage)
         ends = [split_ends(scores[:, k], fitted[:, k], coverage) for k in range(scores.shape[1])]
-        return namespace_of(fitted).stack(ends, axis=1)  # type: ignore[no-any-return]
+        return namespace_of(fitted).stack(ends, axis=1)
 
     def check_loaded(self) -> None:
         """Refuse scores that cannot result from a calibration."""

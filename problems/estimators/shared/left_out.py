@@ -257,8 +257,7 @@ def leave_one_out(self: Any, X: Any = None, y: Any = None, sample_weight: Any = 
     in closed form if no other row changes the piece of its loss, and by a fit otherwise; the certificate counts both
     kinds, and the degrees of freedom are NaN.
     """
-    left_out: LeftOut = self._model.leave_one_out(X, y, sample_weight)
-    return left_out
+    return self._model.leave_one_out(X, y, sample_weight)
 
 
 def left_out_importance(
@@ -298,5 +297,4 @@ def left_out_importance(
         the accuracy. Kernel, gamma and scaling are not chosen again without a row or an input.
     """
     how = n_repeats, random_state, groups, sample_weight
-    importance: LeftOutImportance = self._model.left_out_importance(X, y, *how)
-    return importance
+    return self._model.left_out_importance(X, y, *how)

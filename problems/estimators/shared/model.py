@@ -128,8 +128,7 @@ class Model:
         if not hasattr(self.estimator, "linear_center_"):
             return None
         columns = self.take_linear(X)
-        centred: Array = columns - on_device_of(columns, self.estimator.linear_center_)
-        return centred
+        return columns - on_device_of(columns, self.estimator.linear_center_)
 
     def linear_slopes(self) -> Array | None:
         """Return their coefficients, one column per output."""
@@ -174,7 +173,7 @@ class Model:
         linear = self.linear(X)
         if linear is None:
             return values
-        return namespace_of(values).concat([values, linear], axis=1)  # type: ignore[no-any-return]
+        return namespace_of(values).concat([values, linear], axis=1)
 
     def unpenalised(self, X: Any) -> Any:
         """Return what is added to the kernel expansion at the rows of X: one number per output, or one line per row."""
@@ -186,15 +185,14 @@ class Model:
 
     def outputs(self) -> tuple[int, ...]:
         """Return the shape of one row's prediction."""
-        shape: tuple[int, ...] = self.estimator._coefficients().shape[1:]
-        return shape
+        return self.estimator._coefficients().shape[1:]
 
     def evaluate(self, X: Any) -> Array:
         """Return the predictions of rows that were checked."""
         model = self.estimator
         kernel, support = model.kernel_, model.support_
         points = None if kernel.pairwise else model.support_vectors_
-        return kernel.expansion_values(points, model._coefficients(), self.unpenalised(X), X, support)  # type: ignore[no-any-return]
+        return kernel.expansion_values(points, model._coefficients(), self.unpenalised(X), X, support)
 
     def evaluate_stream(self, X: Any) -> Array:
         """Return the predictions of rows that are read in passes, checked against the columns of the fit."""
@@ -243,8 +241,7 @@ class Model:
 
     def coefficients_of(self, component: int) -> Array:
         """Return the coefficients of a component: all components share one expansion."""
-        coefficients: Array = self.estimator._coefficients()
-        return coefficients
+        return self.estimator._coefficients()
 
     def component_values(self, X: Any) -> Array:
         """Return the components of a sum over the inputs."""

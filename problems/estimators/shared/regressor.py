@@ -77,13 +77,11 @@ class Regressor(RegressorMixin, KernelEstimator):
             Infinite where there are too few rows for the coverage (8 or fewer for 0.9).
         """
         self._intervals.check(coverage, method)
-        ends: Array = self._intervals.split_ends(X, coverage)
-        return ends
+        return self._intervals.split_ends(X, coverage)
 
     def interval_guarantee(self, coverage: float = 0.9, method: str = "auto") -> Guarantee:
         """Return what :meth:`predict_interval` guarantees for this model, and what breaks it, if anything does."""
-        guarantee: Guarantee = self._intervals.guarantee(coverage, method)
-        return guarantee
+        return self._intervals.guarantee(coverage, method)
 
     def _encode(self, y: Any) -> Numbers:
         """Return the coding of the targets: numbers, unchanged."""
