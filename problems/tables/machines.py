@@ -36,10 +36,8 @@ __all__ = ["BASIS", "CRITERION_WORDS", "EVALUATIONS", "MODELS", "MOST_DENSE", "S
 MODELS = ("auto", "stack", "lssvm", "sparse")
 #: Training rows up to which the model ``auto`` decomposes the kernel matrix of all of them; vectors of a sparse model.
 MOST_DENSE, BASIS = 2000, 300
-#: Training rows up to which slopes are followed from the best of the families, and evaluations along them.
-_MOST_SEARCHED, EVALUATIONS = {"stack": 0, "lssvm": 1000, "sparse": MOST_DENSE}, 40
-#: Of more rows a sparse model searches on so many drawn ones, and judges so many of the best kernels on all of them.
-_SCREENED_ROWS, _SCREENED_KERNELS = 800, 2
+#: Training rows up to which slopes are followed from the best of the families, where all rows search, and evaluations.
+_MOST_SEARCHED, EVALUATIONS = {"stack": 0, "lssvm": 1000}, 40
 #: One kernel of each family; widths of a kernel, as multiples of the median distance of the training rows.
 _FAMILIES: tuple[Kernel, ...] = (Linear(), RBF(), Laplacian(), Matern(nu=1.5), Matern(nu=2.5))
 _WIDTHS = (0.25, 0.5, 1.0, 2.0)
@@ -115,11 +113,6 @@ class Search:
         """Return whether the kernel is chosen among the families."""
         return self.sigma is None and self.gamma is None and isinstance(self.kernel, str) and self.kernel == "families"
 
-    def is_screened(self, n_rows: int) -> bool:
-        """Return whether kernels are searched on some of the rows, and the best of them judged on all."""
-        many = n_rows > _MOST_SEARCHED["sparse"]
-        return self.model == "sparse" and many and self.tries_families and self.max_evaluations is None
-
     def folds(self, n: int) -> list[tuple[NDArray[Any], NDArray[Any]]]:
         """Return folds of the rows: of whole groups, in time of rows that follow those that train, or drawn at random.
 
@@ -142,9 +135,9 @@ class Search:
         n = X.shape[0]
         if self.gamma is not None:
             return self._new("", n, kernel=kernel, gamma=self.gamma).fit(X, y)
-        kernels = self._kernels(kernel, X, y)
+        kernels = self._kernels(kernel, X)
         tried: dict[str, Any] = {"kernel": kernel} if kernels is None else {"kernel": kernel, "kernels": kernels}
-        most = _MOST_SEARCHED[self.model]
+        most = _MOST_SEARCHED.get(self.model, n)
         budget = (EVALUATIONS if n <= most else 0) if self.max_evaluations is None else self.max_evaluations
         if self.tries_families and budget and self.model != "stack":
             # whether inputs have separate widths is decided by single rows
@@ -153,7 +146,9 @@ class Search:
         if self.rule == "loo":
             return self._quiet(self._new("CV", n, **tried).fit(X, y))
         if self.criterion == "folds":
-            return self._quiet(self._new("CV", n, cv=self.folds(n), **tried).fit(X, y))
+            # sums over the rows allow no folds whose later rows are absent
+            in_order = self.model == "sparse" and self.in_time and self.task == "regression"
+            return self._quiet(self._new("CV", n, cv=_FOLDS if in_order else self.folds(n), **tried).fit(X, y))
         return self._quiet(self._new("CV", n, cv=self.rule, **tried).fit(X, y, groups=self.groups))
 
     def refit(self, machine: Any, X: Array, y: Any) -> Any:
@@ -194,7 +189,7 @@ class Search:
         """Switch the progress bars off: how a fit was shown is no part of a model."""
         return machine.set_params(verbose=0) if "verbose" in machine.get_params(deep=False) else machine
 
-    def _kernels(self, kernel: Kernel, X: Array, y: Any) -> Any:
+    def _kernels(self, kernel: Kernel, X: Array) -> Any:
         """Return the kernels that are tried."""
         if not self.tries_families:
             return _widths(kernel, X)
@@ -203,21 +198,7 @@ class Search:
             kernels = [self._with_categories(family, X.shape[1]) for family in _FAMILIES]
         elif self.in_time and self.task == "regression":
             kernels = self._kernels_in_time(X)
-        return self._screen_kernels(kernels, X, y) if self.is_screened(X.shape[0]) else kernels
-
-    def _screen_kernels(self, kernels: Any, X: Array, y: Any) -> list[Kernel]:
-        """Return the best kernels of a search on some of the rows, which has a width per input where that is better."""
-        labels = y if self.task == "classification" else None
-        _, rows = _draw(X.shape[0], _SCREENED_ROWS / X.shape[0], self.random_state, labels)
-        few = replace(self, model="lssvm", groups=None if self.groups is None else self.groups[rows])
-        options = {"kernels": kernels, "search": "gradient", "max_evaluations": EVALUATIONS // 2}
-        if few.rule == "loo":
-            found = few._new("CV", rows.size, **options).fit(X[rows], y[rows])
-        else:
-            search = few._new("CV", rows.size, cv=few.rule, widths="shared", **options)
-            found = search.fit(X[rows], y[rows], groups=few.groups)
-        order = np.argsort(-np.asarray(found.cv_results_["mean_test_score"]), kind="stable")
-        return [found.cv_results_["param_kernel"][place] for place in order[:_SCREENED_KERNELS]]
+        return kernels
 
     def _with_categories(self, kernel: Kernel, n_inputs: int) -> Kernel:
         """Return the kernel of the numeric columns times the kernel of the categories, which has a width for each

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 
 from problems import LSSVMClassifierCV, LSSVMRegressorCV
-from problems.estimators.chosen import basis_selection, kernel_search
+from problems.estimators.chosen import kernel_search
 from problems.estimators.chosen.judgement import Task
 from problems.estimators.chosen.kernel_search import JointCriterion
 from substrate.errors import DeclarationError
@@ -219,14 +219,14 @@ def test_arrays_of_a_device_are_refused():
 
 @pytest.mark.parametrize("cv", ["evidence", "loo", 3])
 def test_on_a_basis_a_kernel_is_searched_by_some_rows_and_judged_by_all(cv, monkeypatch):
-    monkeypatch.setattr(basis_selection, "_SAMPLE", 50)
+    monkeypatch.setattr("problems.estimators.chosen.basis_selection._SAMPLE", 50)
     rules = {"basis": Basis(30, random_state=0), "cv": cv}
     start = LSSVMRegressorCV(RBF("each"), **rules).fit(WIDE, TARGET)
     model = LSSVMRegressorCV(RBF("each"), **rules, search="gradient").fit(WIDE, TARGET, sample_weight=np.ones(70))
     assert model.criterion_ < 0.8 * start.criterion_
     assert min(model.kernel_.sigma[2:]) > 2.0 * max(model.kernel_.sigma[:2])
     assert model.certificate_.holds
-    assert dict(model.certificate_.record)["kernels"].endswith("by at most 50 rows")
+    assert dict(model.certificate_.record)["kernels"].endswith("by 50 of 70 rows")
     again = LSSVMRegressorCV(model.kernel_, **rules).fit(WIDE, TARGET)
     assert_allclose(again.criterion_, model.criterion_, rtol=1e-9)
     with pytest.raises(DeclarationError, match=r"dense \(X.toarray\(\)\)"):

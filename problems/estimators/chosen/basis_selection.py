@@ -14,13 +14,14 @@ of mean one, :math:`v / \bar v`, and :math:`\gamma \bar v`, for which the mean i
 
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from problems.estimators.chosen.families import at_all_widths, is_families, list_unresolved
-from problems.estimators.chosen.judgement import EvaluatedKernel, Task
+from problems.estimators.chosen.judgement import Candidates, EvaluatedKernel, Task, evaluate
 from problems.estimators.chosen.kernel_search import search_kernels
 from problems.estimators.chosen.rules import criterion_of
 from problems.estimators.chosen.splits import splits_of
@@ -30,7 +31,7 @@ from substrate.arrays import take_rows, to_numpy
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Kernel
 from substrate.least_squares.criteria import Criterion
-from substrate.least_squares.evidence import OF_SPECTRUM
+from substrate.least_squares.leave_one_out import Split
 from substrate.least_squares.validation import CriterionSum
 from substrate.reduced.criteria import (
     ReducedEvidence,
@@ -50,8 +51,8 @@ from substrate.streaming.rows import Block, draw_rows
 
 __all__ = ["choose_on_basis"]
 
-#: Most rows by which a kernel is searched.
-_SAMPLE = 1000
+#: Most rows by which a kernel is searched, and how many of the best kernels are judged on all of them.
+_SAMPLE, _BEST = 800, 2
 
 
 class _Judged(NamedTuple):
@@ -78,7 +79,8 @@ class _DrawnRows:
 def choose_on_basis(model: Any, X: Any, y: Any, sample_weight: Any) -> None:
     """Choose basis and gamma, then fit to all rows, wherever they are, and to numbers or labels of any kind.
 
-    Every kernel takes one statistic of all rows.
+    Every kernel takes one statistic of all rows; a search by slopes is of some of the rows, and its best kernels are
+    judged by all of them.
     """
     if np.size(model.linear_columns) or getattr(model, "robust", None) is not None:
         raise DeclarationError(
@@ -98,43 +100,43 @@ def choose_on_basis(model: Any, X: Any, y: Any, sample_weight: Any) -> None:
     else:
         resolved = model._model.data_kernels(list_unresolved(model.kernels), data)
         kernels = at_all_widths(model.kernels, resolved)
-    best: _Judged | None = None  # of the others nothing is kept but their judgement
-
-    def judge(kernel: Kernel) -> EvaluatedKernel:
-        nonlocal best
-        one = judge_on_basis(model, kernel, data, folds)
-        best = one if best is None or one.judged.score < best.judged.score else best
-        return one.judged
-
-    found = search_kernels(model, kernels, judge, _sample(model, data))
-    if best is None:
-        raise TypeError("internal error: a search needs a kernel")
+    few, searched = Candidates((), None), ""
+    if model.search == "gradient":
+        sample = _sample(model, data, folds)
+        few = search_kernels(model, kernels, partial(evaluate, task=sample), sample)
+        kernels = [one.kernel for one in sorted(few.judged, key=lambda one: one.score)[:_BEST]]
+        searched = f", by {sample.Y.shape[0]} of {data.source.n_rows} rows"
+    best, judged = judge_on_basis(model, kernels[0], data, folds), list[EvaluatedKernel]()
+    judged.append(best.judged)
+    for kernel in kernels[1:]:
+        machine = judge_on_basis(model, kernel, data, folds)
+        judged.append(machine.judged)
+        best = machine if machine.judged.score < best.judged.score else best  # nothing is kept of the others
+    found = few._replace(judged=judged, best=best.judged, tried=few.tried + len(few.judged))
     unit = best.prepared.weighed.unit
     fit = fit_at(best.prepared, unit * float(best.judged.search.gamma[0]), model._tolerance(), best.spectrum)
-    said = {"conditional on": f"{CONDITIONAL}, chosen with the left-out row included"}
-    facts = model._search_facts(found)
-    if model.search is not None:
-        said["kernels"] = dict(facts)["kernels"] + f", by at most {_SAMPLE} rows"
-    more = tuple((name, said.get(name, fact)) for name, fact in facts)
+    more = model._search_facts(found, f"{CONDITIONAL}, chosen with the left-out row included", searched)
     model._keep_search(found, True)
     rows = (*fit.rows, *found.rows())
     model._model.keep(replace(fit, factor=fit.factor.in_unit(unit), rows=rows, facts=(*fit.facts, *more)), data)
 
 
-def _sample(model: Any, data: FitData) -> Task:
-    """Return the task of a machine on some of the rows, with all of them in its expansion, whose kernel is searched by
-    slopes.
-    """
-    count, criterion = _SAMPLE if model.search == "gradient" else 2, criterion_of(model)
-    drawn = _DrawnRows(draw_rows(data.source.n_rows, count, np.random.default_rng(0)))
-    X, Y, weights = zip(*(rows for rows in each_block(data.source, drawn) if rows[0].shape[0]), strict=True)
+def _sample(model: Any, data: FitData, folds: Any) -> Task:
+    """Return the task of a machine on some of the rows, with all of them in its expansion, by the same criterion."""
+    numbers = draw_rows(data.source.n_rows, _SAMPLE, np.random.default_rng(0))
+    of_rows, splits = _DrawnRows(numbers), tuple[Split, ...]()
+    if folds is not None:
+        labels = folds[numbers]
+        numbered = np.unique(labels[labels >= 0])
+        splits = tuple((np.flatnonzero(labels != fold), np.flatnonzero(labels == fold)) for fold in numbered)
+    X, Y, weights = zip(*(rows for rows in each_block(data.source, of_rows) if rows[0].shape[0]), strict=True)
     v = None if weights[0] is None else np.concatenate(weights)
     unit = 1.0 if v is None else float(v.mean())
     return Task(
         X=X[0] if len(X) == 1 else np.concatenate(X),
         Y=np.concatenate(Y),
-        criterion=criterion if criterion in OF_SPECTRUM else "loo",
-        splits=(),
+        criterion=criterion_of(model),
+        splits=splits,
         gammas=None,
         gap=float(model.gap),
         pooled=bool(model._labels),

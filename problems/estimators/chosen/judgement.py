@@ -199,7 +199,7 @@ class Candidates(NamedTuple):
     """The kernels that were judged, the best of them, how many more were tried on the way, and facts."""
 
     judged: Sequence[EvaluatedKernel]
-    best: EvaluatedKernel
+    best: Any
     tried: int = 0
     facts: tuple[tuple[str, str], ...] = ()
 

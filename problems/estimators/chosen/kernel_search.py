@@ -112,7 +112,7 @@ def search_kernels(model: Any, kernels: list[Kernel], judge: Judge, task: Task) 
     most = MOST_KERNELS if model.max_evaluations is None else int(model.max_evaluations)
     if by_slopes:
         check_slopes(kernels, task.X)
-    n_jobs = None if model.basis is not None else model.n_jobs
+    n_jobs = model.n_jobs
     progress = Progress(len(kernels) + (most if by_slopes else 0), shown=bool(model.verbose))
     try:
         if by_slopes:

@@ -134,7 +134,8 @@ class GammaChoice:
             found = self._judge(kernels, task)
         gammas = tuple(float(gamma) for gamma in np.broadcast_to(found.best.search.gamma, Y.shape[1]))
         validated = {"loo": "every row left out in turn", "folds": f"{len(splits)} folds"}.get(criterion, validated)
-        facts = (*self._search_facts(found), *((("validated on", validated),) if validated else ()))
+        conditional = "preparation of the columns and candidate kernels, chosen with all rows"
+        facts = (*self._search_facts(found, conditional), *((("validated on", validated),) if validated else ()))
         keep = partial(self._keep_search, found, pooled or Y.shape[1] == 1)
         return Chosen(found.best.kernel, gammas, (found.rows(), facts), keep)
 
@@ -175,11 +176,11 @@ class GammaChoice:
         model.path_ = search.path
         model.cv_results_ = found.table(one)
 
-    def _search_facts(self, found: Candidates) -> tuple[tuple[str, str], ...]:
-        """Return the facts of a search for a certificate."""
+    def _search_facts(self, found: Candidates, conditional: str, searched: str = "") -> tuple[tuple[str, str], ...]:
+        """Return the facts of a search for a certificate: on what it is ``conditional``, and what was ``searched``."""
         judged, best, criterion = found.judged, found.best, criterion_of(self)
         kernels = f"{len(judged)} evaluated" + (f", {found.tried} more tried on the way" if found.tried else "")
-        kernels += "; the search among them is local" if self.search else ""
+        kernels += f"; the search among them is local{searched}" if self.search else ""
         if families.is_families(self.kernels):
             kernels += f"; families {', '.join(dict.fromkeys(families.family_name(one.kernel) for one in judged))}"
         facts = [("criterion", f"{criterion}, " + ", ".join(f"{value:.6g}" for value in best.search.criterion))]
@@ -192,8 +193,7 @@ class GammaChoice:
             said = f"from {ends[:, 0].min():.3g} to {ends[:, 0].max():.3g} up to {ends[:, 1].min():.3g} to "
             said += f"{ends[:, 1].max():.3g}, one for each kernel (cv_results_['gamma_range']), the bound over all"
             facts.append(("ranges of gamma", said))
-        said = "preparation of the columns and candidate kernels, chosen with all rows"
-        return (*facts, *found.facts, ("conditional on", said))
+        return (*facts, *found.facts, ("conditional on", conditional))
 
     def _gammas(self, n_outputs: int) -> tuple[float, ...]:
         model: Any = self
@@ -214,8 +214,8 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     basis
-        As for :class:`LSSVMRegressor`; every kernel has its own basis. ``search`` then uses at most 1,000 of the rows,
-        and every kernel is judged by all of them.
+        As for :class:`LSSVMRegressor`; every kernel has its own basis. ``search`` then uses at most 800 of the rows,
+        and the best two of its kernels are judged by all of them.
     linear_columns
         As for :class:`LSSVMRegressor`; kernels see the other columns, and ``search`` is None. They must not depend on
         each other on the training rows of any fold.

@@ -127,11 +127,8 @@ def test_unequal_classes_are_said():
 
 
 def test_many_rows_are_fitted_on_a_basis_whose_kernels_are_searched_on_some_of_them(monkeypatch):
-    from problems.tables import estimators, machines
-
-    monkeypatch.setattr(estimators, "MOST_DENSE", 50)
-    monkeypatch.setitem(machines._MOST_SEARCHED, "sparse", 50)
-    monkeypatch.setattr(machines, "_SCREENED_ROWS", 40)
+    monkeypatch.setattr("problems.tables.estimators.MOST_DENSE", 50)
+    monkeypatch.setattr("problems.estimators.chosen.basis_selection._SAMPLE", 40)
     model = TabularRegressor(n_basis=7).fit(COLUMNS, Y)
     assert any("model: sparse, on 7 basis vectors, since more than 50 rows train" in line for line in model.remarks_)
     assert len(model.estimator_.cv_results_["param_kernel"]) == 2

@@ -97,6 +97,12 @@ def test_without_rows_held_out_groups_judge_each_other(model):
     assert fitted.quality_.measures[0].value > 0.8 * float(np.sqrt(fitted.judged_.machine.criterion_))
 
 
+def test_many_rows_in_time_are_fitted_on_a_basis():
+    fitted = TabularRegressor("sparse", time="day", n_basis=10, **RBF).fit(without("site"), "y")
+    assert fitted.judged_.search.criterion == "folds"
+    assert fitted.certificate_.holds
+
+
 def test_what_cannot_be_done_is_said():
     columns = without("day")
 
