@@ -43,7 +43,6 @@ NUMERICAL = (
 REPEATED = (
     "problems/test_fused_machines.py::test_other_kernels[Polynomial(degree=2, offset=1.0)-gamma]",
     "problems/test_fused_maximal_variation.py::test_a_heavy_weight_makes_29_exact_and_a_light_one_does_not",
-    "problems/test_ls_svm_regression.py::test_every_solver_agrees_with_the_bordered_solve[boston-primal-OSQP]",
     "problems/test_selection.py::test_selection_on_motorcycle_is_never_worse_than_a_grid",
     "problems/test_sparse_ls_svm.py::test_the_choice_is_the_best_of_many_fits[gamma_range1-folds]",
     "problems/test_verify.py::test_every_problem_passes[OSQP HIGHS ECOS]",

@@ -36,11 +36,6 @@ def answered(environment):
     return [["openblas", kernel, int(environment["OPENBLAS_NUM_THREADS"])]] * 2
 
 
-def test_every_kind_of_processor_has_three_kernels():
-    for choices in other_processors.CHOICES.values():
-        assert len({choice.kernel for choice in choices} - {None}) >= 3
-
-
 def test_instructions_are_those_of_all_processors():
     assert other_processors.flags_of(OLD) == {"fpu", "sse4_2"}
     assert other_processors.flags_of("Features\t: fp asimd\n") == {"fp", "asimd"}
@@ -113,25 +108,6 @@ def test_every_case_is_in_one_share_and_every_test_in_all(request):
     assert deselected == [3, 4]
 
 
-def test_without_another_kernel_two_threads_run_and_one_processor_runs_no_two(machine, capsys):
-    machine.setattr(other_processors, "CHOICES", {})
-    assert other_processors.main() == 0
-    assert capsys.readouterr().out == "own choice, 2 threads: openblas Zen on 2, openblas Zen on 2: 12 passed in 3s\n"
-    machine.setattr(other_processors.os, "sched_getaffinity", lambda process: {0}, raising=False)
-    machine.setattr(other_processors, "CHOICES", {"x86_64": (HASWELL,)})
-    assert other_processors.main() == 0
-    assert capsys.readouterr().out == "Haswell: openblas Haswell on 1, openblas Haswell on 1: 12 passed in 3s\n"
-
-
-def test_the_kernel_of_the_ordinary_run_is_not_run_again(machine, capsys):
-    machine.setattr(other_processors, "CHOICES", {"x86_64": (Choice("Zen"), HASWELL)})
-    assert other_processors.main() == 0
-    assert capsys.readouterr().out.splitlines() == [
-        "Zen: SKIPPED, this processor takes it by itself",
-        "Haswell, 2 threads: openblas Haswell on 2, openblas Haswell on 2: 12 passed in 3s",
-    ]
-
-
 def test_a_kernel_whose_tests_fail_fails_and_shows_them(machine, capsys):
     def some(environment, paths, processes, share):
         failed = environment.get("OPENBLAS_CORETYPE") == "Nehalem"
@@ -152,12 +128,6 @@ def test_a_kernel_that_is_not_taken_fails_without_a_test(machine, capsys):
     machine.setattr(other_processors, "CHOICES", {"x86_64": (HASWELL,)})
     assert other_processors.main() == 1
     assert "Haswell, 2 threads: FAILED, the choice was not taken: openblas took Zen" in capsys.readouterr().out
-
-
-def test_another_blas_is_skipped_by_name(machine, capsys):
-    machine.setattr(other_processors, "probed", lambda environment: [["mkl", None, 2]])
-    assert other_processors.main() == 0
-    assert capsys.readouterr().out == "other processors: SKIPPED, numpy and scipy use mkl\n"
 
 
 def test_the_tests_are_there_and_marked(request):

@@ -2,8 +2,6 @@
 
 import inspect
 from collections import Counter
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from every_model import COMPONENTS, ESTIMATORS, FUNCTIONS, MODULES, PAIRWISE, parameters_of
@@ -16,7 +14,6 @@ from sampled_cases import (
     SOME_WAYS,
     TURNS,
     first,
-    hash_sources,
     is_its_turn,
     kind_of,
     read_long_tests,
@@ -24,7 +21,6 @@ from sampled_cases import (
 )
 
 import problems
-import substrate
 from problems import LSSVMRegressor, LSSVMRegressorCV
 from substrate.arrays import is_device_array
 from substrate.kernels import Precomputed
@@ -62,34 +58,6 @@ def test_a_sample_is_the_same_in_every_process_and_another_for_every_check_and_v
     assert draw([(name.replace("any", "other"), kind) for name, kind in PAIRS]) != others
 
 
-def test_the_hash_of_the_sources_is_that_of_every_file_of_substrate_and_of_no_page(monkeypatch):
-    version = hash_sources()
-    page = Path(problems.__file__)
-    read = Path.read_bytes
-    monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + (b"\n" if path == page else b""))
-    assert hash_sources.__wrapped__() == version
-    changed = Path(substrate.__file__)
-    monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + (b"\n" if path == changed else b""))
-    assert hash_sources.__wrapped__() != version
-    monkeypatch.setattr(Path, "read_bytes", read)
-    assert hash_sources.__wrapped__() == version
-
-
-def test_a_new_model_and_a_new_case_leave_the_other_samples_alone():
-    with_model = [*((f"test_any[{case}-New]", "New") for case in range(29)), *PAIRS]
-    assert {name for name in draw(with_model) if "-New]" not in name} == draw(PAIRS)
-    with_case = [(f"test_any[29-{name}]", name) for name in NAMES] + PAIRS
-    assert {name for name in draw(with_case) if not name.startswith("test_any[29-")} <= draw(PAIRS)
-
-
-def test_a_check_of_one_model_and_one_of_few_have_a_case():
-    assert len(draw([(f"test_any[{case}]", "test_any") for case in range(5)], 3)) == 3
-    few = [(f"test_any[{name}]", name) for name in "ab"]
-    samples = [draw(few, version=str(version)) for version in range(30)]
-    assert {len(sample) for sample in samples} == {1, 2}
-    assert set().union(*samples) == {name for name, _ in few}
-
-
 def test_versions_see_every_case_in_time():
     seen = set().union(*(draw(PAIRS, version=str(version)) for version in range(1600)))
     assert seen == {name for name, _ in PAIRS}
@@ -102,36 +70,6 @@ def test_long_tests_take_turns_and_others_do_not():
     shares = [sum(of_version) / len(cases) for of_version in turns]
     assert max(abs(share - 1 / TURNS) for share in shares) < 0.1
     assert all(is_its_turn("tests/test_any.py::test_any[0]", str(version)) for version in range(30))
-
-
-class _Item:
-    """As much of an item of pytest as its marks need."""
-
-    def __init__(self, case, *marks, every_turn=False):
-        self.nodeid, self.path, self.marks = case, Path(__file__), list(marks)
-        self.config = SimpleNamespace(getoption=lambda name: every_turn)
-
-    def get_closest_marker(self, name):
-        return name if name in self.marks else None
-
-    def add_marker(self, mark):
-        self.marks.append(mark.name)
-
-
-def test_what_waits_for_its_turn_is_slow(request):
-    (conftest,) = (
-        plugin
-        for plugin in request.config.pluginmanager.get_plugins()
-        if getattr(plugin, "__file__", None) == str(Path(__file__).with_name("conftest.py"))
-    )
-    cases = [f"{test}[{case}]" for test in sorted(read_long_tests())[:20] for case in range(3)]
-    for item in (_Item(case, *more) for case in (*cases, "tests/test_any.py::test_any") for more in ((), ("smoke",))):
-        conftest.pytest_itemcollected(item)
-        assert ("slow" in item.marks) == (not is_its_turn(item.nodeid) and "smoke" not in item.marks)
-    waits = next(case for case in cases if not is_its_turn(case))
-    item = _Item(waits, every_turn=True)
-    conftest.pytest_itemcollected(item)
-    assert not item.marks
 
 
 def test_there_is_a_model_for_each_way_in():

@@ -127,6 +127,19 @@ def test_one_row_is_too_few_to_declare_and_two_are_enough(function):
     assert all(np.isfinite(value).all() for value in solution.values())
 
 
+@pytest.mark.parametrize(
+    "function", [n for n, (f, _) in FUNCTIONS.items() if "task" in inspect.signature(f).parameters]
+)
+def test_a_task_is_one_of_two_and_the_labels_of_classes_are_signs(function):
+    call, module = FUNCTIONS[function]
+    K, y, parameters = arguments_of(module)
+    for task in ("ranking", "", None, 1):
+        with pytest.raises(DeclarationError, match="task must be one of regression, classification"):
+            call(K, y, **parameters | {"task": task})
+    with pytest.raises(DataError, match=r"y must hold labels -1 and \+1"):
+        call(K, 1.1 * y, **parameters | {"task": "classification"})
+
+
 @over_modules
 def test_an_unknown_form_is_refused(module):
     if "form" not in inspect.signature(module.declare).parameters:

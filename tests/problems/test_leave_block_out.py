@@ -32,13 +32,6 @@ def test_residuals_by_hand():
     assert_allclose(exact["residuals"], [-2.0, 2.0])
 
 
-def test_gamma_is_a_parameter():
-    declared = leave_block_out.declare(K, Y, 5.0, groups=2)
-    declared.parameters["gamma"].value = 0.5
-    exact = leave_block_out.closed_form(K, Y, 0.5, groups=2)["residuals"]
-    assert_allclose(declared.solve().solution()["residuals"], exact, atol=1e-6)
-
-
 def test_blocks_are_asked_for_once():
     with pytest.raises(DeclarationError, match="give groups="):
         leave_block_out.closed_form(K, Y, 1.0)

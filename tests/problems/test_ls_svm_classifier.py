@@ -5,17 +5,14 @@ import os
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.calibration import CalibratedClassifierCV
-from sklearn.model_selection import GridSearchCV
 
 from problems import LSSVMClassifier, LSSVMRegressor
 from substrate.codings import CODINGS, code_book
 from substrate.datasets import ripley
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
-from substrate.kernels import RBF, Linear, Precomputed
+from substrate.kernels import RBF, Linear
 
 KERNEL = RBF(1.2)
 over_codings = pytest.mark.parametrize("coding", CODINGS)
@@ -175,18 +172,6 @@ def test_two_classes_are_one_machine_whatever_the_coding(two, coding):
     assert isinstance(model.bias_, float)
 
 
-@over_codings
-def test_shapes(four, coding):
-    X, k = four
-    model = LSSVMClassifier(KERNEL, coding=coding).fit(X, k)
-    machines = code_book(coding, 4).shape[1]
-    assert model.support_values_.shape == model.support_codes_.shape == (len(k), machines)
-    assert model.bias_.shape == (machines,)
-    assert model.decision_function(X_NEW).shape == (40, 4)
-    assert model.decision_function(X_NEW[:1]).shape == (1, 4)
-    assert model.predict(X_NEW[:1]).shape == (1,)
-
-
 # ---- signs ---------------------------------------------------------------------------------------
 
 
@@ -303,86 +288,10 @@ def test_class_weights_that_are_none(two, wrong):
         LSSVMClassifier(KERNEL, class_weight=wrong).fit(X, k)
 
 
-@over_codings
-def test_weight_two_is_a_repeated_row(four, coding):
-    X, k = four
-    counts = np.arange(len(k)) % 3 + 1
-    weighted = LSSVMClassifier(KERNEL, gamma=2.0, coding=coding).fit(X, k, sample_weight=counts)
-    repeated = LSSVMClassifier(KERNEL, gamma=2.0, coding=coding).fit(np.repeat(X, counts, axis=0), np.repeat(k, counts))
-    assert_allclose(weighted.decision_function(X_NEW), repeated.decision_function(X_NEW), atol=1e-9)
-
-
 # ---- solvers -------------------------------------------------------------------------------------
 
 
-@over_codings
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_conjugate_gradients_find_the_same_model(coding, n_classes):
-    X, k = blobs(n_classes)
-    weights = np.arange(len(k)) % 4 + 0.5
-    closed = LSSVMClassifier(KERNEL, gamma=5.0, coding=coding).fit(X, k, sample_weight=weights)
-    model = LSSVMClassifier(KERNEL, gamma=5.0, coding=coding, solver="cg").fit(X, k, sample_weight=weights)
-    scale = np.abs(closed.support_values_).max()
-    assert_allclose(model.support_values_, closed.support_values_, atol=1e-5 * scale)
-    assert_allclose(model.bias_, closed.bias_, atol=1e-5)
-    assert_allclose(model.decision_function(X_NEW), closed.decision_function(X_NEW), atol=1e-5)
-    assert model.certificate_.holds
-    assert "conjugate gradients" in str(model.certificate_)
-
-
-@over_codings
-def test_a_precomputed_matrix(four, coding):
-    X, k = four
-    weights = np.where(np.arange(len(k)) % 7 == 0, 0.0, 1.0)
-    expected = LSSVMClassifier(KERNEL, coding=coding).fit(X, k, sample_weight=weights)
-    model = LSSVMClassifier(Precomputed(), coding=coding).fit(KERNEL(X), k, sample_weight=weights)
-    assert_allclose(model.decision_function(KERNEL(X_NEW, X)), expected.decision_function(X_NEW), atol=1e-5)
-    assert model.certify(KERNEL(X), k, sample_weight=weights).holds
-
-
-@over_codings
-@pytest.mark.parametrize("solver", ["auto", "cg"])
-def test_sparse_rows(four, coding, solver):
-    X, k = four
-    X = np.where(np.abs(X) > 0.4, X, 0.0)
-    expected = LSSVMClassifier(KERNEL, coding=coding).fit(X, k).decision_function(X_NEW)
-    model = LSSVMClassifier(KERNEL, coding=coding, solver=solver, tol=1e-9).fit(sp.csr_matrix(X), k)
-    assert_allclose(model.decision_function(sp.csr_matrix(X_NEW)), expected, atol=1e-7)
-
-
 # ---- the certificate -----------------------------------------------------------------------------
-
-
-@over_codings
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.some_cases(4)
-def test_the_certificate_notices_a_change_in_any_coefficient(coding, n_classes):
-    X, k = blobs(n_classes, n=12)
-    model = LSSVMClassifier(KERNEL, gamma=5.0, coding=coding, class_weight="balanced").fit(X, k)
-    assert model.certify(X, k).holds
-    original, codes = model.support_values_.copy(), model.support_codes_
-    seen = 0
-    for index in zip(*np.nonzero(codes), strict=True):
-        for change in (1e-6, -1e-6):
-            model.support_values_ = original.copy()
-            model.support_values_[index] += change * np.abs(original).max()
-            assert not model.certify(X, k).holds, index
-            seen += 1
-    assert seen == 2 * np.count_nonzero(code_book(coding, n_classes)[k])
-    model.support_values_ = original
-    bias = model.bias_
-    for machine in range(np.size(bias)):
-        changed = np.atleast_1d(bias).astype(float)
-        changed[machine] += 1e-6
-        model.bias_ = float(changed[0]) if np.ndim(bias) == 0 else changed
-        assert not model.certify(X, k).holds
-    model.bias_ = bias
-    for machine in range(np.size(bias)):
-        model.support_codes_ = codes.copy()
-        model.support_codes_.reshape(len(k), -1)[:, machine] *= -1.0
-        assert not model.certify(X, k).holds
-    model.support_codes_ = codes
-    assert model.certify(X, k).holds
 
 
 def test_the_certificate_notices_other_data(four):
@@ -428,25 +337,7 @@ def test_unknown_codings_are_refused_before_any_work(two, wrong):
         LSSVMClassifier(kernel=lambda *_: os.abort(), coding=wrong).fit(X, k)
 
 
-@pytest.mark.parametrize("wrong", [0.0, -1.0, np.nan, "2", None, [1.0, 2.0], True])
-def test_gamma_is_one_positive_number(two, wrong):
-    X, k = two
-    with pytest.raises(DeclarationError, match="gamma must be"):
-        LSSVMClassifier(KERNEL, gamma=wrong).fit(X, k)
-
-
 # ---- invariances ---------------------------------------------------------------------------------
-
-
-@over_codings
-def test_the_order_of_rows_does_not_matter(four, coding):
-    X, k = four
-    weights = np.random.default_rng(2).uniform(0.5, 2.0, len(k))
-    rows = np.random.default_rng(3).permutation(len(k))
-    one = LSSVMClassifier(RBF(), coding=coding).fit(X, k, sample_weight=weights)
-    other = LSSVMClassifier(RBF(), coding=coding).fit(X[rows], k[rows], sample_weight=weights[rows])
-    assert_allclose(other.decision_function(X_NEW), one.decision_function(X_NEW), atol=1e-10)
-    assert_allclose(other.support_values_, one.support_values_[rows], atol=1e-10)
 
 
 @pytest.mark.parametrize("coding", ["one_vs_rest", "ecoc"])
@@ -486,36 +377,3 @@ def test_the_script_of_a_practitioner_on_ripley():
 
 
 # ---- peers and habits ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
-def test_the_recipe_for_probabilities(method):
-    X, y = ripley()
-    X_test, y_test = ripley(subset="test")
-    calibrated = CalibratedClassifierCV(LSSVMClassifier(RBF(0.5)), method=method, cv=5).fit(X, y)
-    probability = calibrated.predict_proba(X_test)
-    assert probability.shape == (len(y_test), 2)
-    assert_allclose(probability.sum(axis=1), 1.0, atol=1e-12)
-    assert ((probability >= 0.0) & (probability <= 1.0)).all()
-    assert np.mean((probability[:, 1] - (y_test == calibrated.classes_[1])) ** 2) < 0.1
-    assert calibrated.score(X_test, y_test) > 0.88
-
-
-def test_probabilities_for_several_classes(four):
-    X, k = four
-    probability = CalibratedClassifierCV(LSSVMClassifier(KERNEL), cv=2).fit(X, k).predict_proba(X_NEW)
-    assert probability.shape == (40, 4)
-    assert_allclose(probability.sum(axis=1), 1.0, atol=1e-12)
-    assert_allclose(LSSVMClassifier(KERNEL).fit(X, k).predict_proba(X_NEW), probability, atol=0.3)
-
-
-def test_grid_search_over_the_width_and_the_coding():
-    X, y = ripley()
-    grid = {"kernel__sigma": [0.01, 0.5, 50.0]}
-    search = GridSearchCV(LSSVMClassifier(RBF(1.0)), grid, cv=3).fit(X, y)
-    scores = search.cv_results_["mean_test_score"]
-    assert np.unique(np.round(scores, 6)).size == 3
-    assert search.best_params_["kernel__sigma"] == 0.5
-    X, k = blobs(4, n=60)
-    found = GridSearchCV(LSSVMClassifier(KERNEL), {"coding": list(CODINGS)}, cv=2).fit(X, k)
-    assert found.best_estimator_.code_book_.shape[1] == code_book(found.best_params_["coding"], 4).shape[1]

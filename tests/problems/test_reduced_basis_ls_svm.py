@@ -127,12 +127,6 @@ def test_duplicates_in_the_basis_count_once():
     assert_allclose(twice["errors"], closed_form(K, Y, GAMMA, basis=S)["errors"], atol=1e-14)
 
 
-def test_gamma_is_a_parameter():
-    declared = declare(K, Y, 1.0, basis=S)
-    declared.parameters["gamma"].value = GAMMA
-    assert_allclose(declared.solve("CLARABEL").errors, closed_form(K, Y, GAMMA, basis=S)["errors"], atol=1e-6)
-
-
 def test_limits_of_gamma():
     tiny = closed_form(K, Y, 1e-10, basis=S)
     assert_allclose(tiny["bias"], Y.mean(), atol=1e-8)

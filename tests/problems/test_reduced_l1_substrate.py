@@ -42,12 +42,6 @@ def test_declared_is_from_sums(solver, share):
     assert certificate.holds, str(certificate)
 
 
-def test_the_declared_certificate_can_fail():
-    declared = declare(KERNEL(X), Y, 0.05 * TOP, basis=S).solve()
-    declared.problem.variables()[0].value = declared.problem.variables()[0].value * 1.01
-    assert not declared.certificate().holds
-
-
 def test_coefficients_need_not_sum_to_zero():
     found = closed_form(KERNEL(X), Y, 0.05 * TOP, basis=S)["coefficients"]
     assert abs(found.sum()) > 0.1 * np.abs(found).sum()
@@ -127,12 +121,6 @@ def test_from_zeta_max_on_everything_is_exactly_zero(sigma):
 def test_a_matrix_is_its_kernel():
     given = L1SubstrateRegressor(Precomputed(), 0.05 * TOP, basis=S).fit(KERNEL(X), Y)
     assert_allclose(given.predict(KERNEL(X)), model().fit(X, Y).predict(X), atol=1e-9)
-
-
-def test_units_of_the_target_do_not_matter():
-    plain, large = model().fit(X, Y), model(0.05e200).fit(X, 1e200 * Y)
-    assert_allclose(large.predict(X), 1e200 * plain.predict(X), rtol=1e-6)
-    assert large.certificate_.holds
 
 
 def test_two_classes_are_a_regression_on_labels():

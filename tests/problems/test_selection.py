@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
 from sklearn.model_selection import KFold, LeaveOneOut, PredefinedSplit, cross_val_predict
 
 from problems import LSSVMClassifier, LSSVMClassifierCV, LSSVMRegressor, LSSVMRegressorCV
@@ -339,11 +338,6 @@ def test_a_weighted_criterion_of_classes(coding):
     assert model.certify(X, LABELS, WEIGHTS).holds
     other = LSSVMClassifierCV(RBF(1.0), coding=coding, cv=4, random_state=0).fit(X, LABELS, sample_weight=WEIGHTS)
     assert other.certify(X, LABELS, WEIGHTS).holds
-
-
-def test_clones_are_whole():
-    model = LSSVMRegressorCV(kernels=[RBF(1.0), Linear()], gap=1e-3)
-    assert clone(model).get_params() == model.get_params()
 
 
 @pytest.mark.parametrize(

@@ -68,33 +68,12 @@ def test_active_rows_that_depend_on_each_other_leave_the_answer_accurate():
     assert certificate.accuracy <= 1e-6 * certificate.spread
 
 
-@pytest.mark.slow
-def test_inputs_one_to_four_of_31_come_first_in_54_problems():
-    found = 0
-    for seed in range(6):
-        X, y = additive_function(100, 25, random_state=seed)
-        for variance in (0.5, 1.0, 10.0):
-            for rho in (3.0, 10.0, 30.0):
-                found += top_four(fitted(X, y, RBF(np.sqrt(variance)), rho=rho)) == RELEVANT
-    # 53 when written: at the largest width and rho, one draw has input 8 before input 2 by two per cent
-    assert found >= 53
-
-
 @pytest.mark.parametrize("variance", [0.1, 1.0, 10.0])
 def test_every_rho_and_width_converges_with_a_certificate_that_holds(variance):
     X, y = additive_function(60, 10, random_state=0)
     for rho in (1e-2, 1.0, 30.0, 300.0):
         model = fitted(X, y, RBF(np.sqrt(variance)), rho=rho)
         assert "fallback" not in dict(model.certificate_.record)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("variance", [0.1, 1.0, 10.0])
-@pytest.mark.parametrize("rho", [1e-2, 1.0, 30.0, 300.0])
-def test_the_whole_grid_at_full_size(rho, variance, seed):
-    X, y = additive_function(100, 25, random_state=seed)
-    assert "fallback" not in dict(fitted(X, y, RBF(np.sqrt(variance)), rho=rho).certificate_.record)
 
 
 def test_no_rbf_component_vanishes_alone_and_all_do_together():
@@ -193,25 +172,6 @@ def test_the_order_of_inputs_and_of_rows_does_not_matter(parameters):
     shuffled = fitted(X[rows], y[rows], rho=10.0, **parameters)
     assert_allclose(shuffled.maximal_variation_, plain.maximal_variation_, atol=1e-6 * size)
     assert_allclose(shuffled.predict(X), plain.predict(X), atol=1e-5 * size)
-
-
-@pytest.mark.parametrize("factor", [1e6, 1e-6, -2.0])
-@over_choices
-def test_rho_is_in_the_units_of_y(parameters, factor):
-    X, y = additive_function(40, 6, random_state=2)
-    plain = fitted(X, y, rho=8.0, **parameters)
-    scaled = fitted(X, factor * y, rho=abs(factor) * 8.0, **parameters)
-    size = np.abs(y).max()
-    assert_allclose(scaled.maximal_variation_ / abs(factor), plain.maximal_variation_, atol=1e-6 * size)
-    assert_allclose(scaled.predict(X) / factor, plain.predict(X), atol=1e-5 * size)
-
-
-@over_choices
-def test_a_constant_added_to_y_is_the_bias(parameters):
-    X, y = additive_function(40, 6, random_state=2)
-    plain, moved = (fitted(X, y + c, rho=8.0, **parameters) for c in (0.0, 50.0))
-    assert_allclose(moved.bias_ - plain.bias_, 50.0, atol=1e-4)
-    assert_allclose(moved.maximal_variation_, plain.maximal_variation_, atol=1e-6 * np.abs(y).max())
 
 
 # ---- predictions ---------------------------------------------------------------------------------
@@ -348,13 +308,6 @@ def test_kernels_that_name_columns_are_not_for_every_input():
         componentwise_machine("precomputed")
 
 
-def test_default_widths_are_those_of_each_input():
-    X, y = additive_function(40, 4, random_state=0)
-    stretched = X * [1.0, 1e3, 1e-3, 7.0]
-    plain, other = fitted(X, y, "rbf", rho=5.0), fitted(stretched, y, "rbf", rho=5.0)
-    assert_allclose(other.predict(stretched), plain.predict(X), atol=1e-5 * np.abs(y).max())
-
-
 # ---- refit ---------------------------------------------------------------------------------------
 
 
@@ -385,17 +338,6 @@ def test_a_refit_on_nothing_is_the_mean():
     assert not model.component_support_.any()
     assert_allclose(model.predict(X), y.mean())
     assert_array_equal(model.component_functions(X), np.zeros((40, 5)))
-
-
-def test_a_refit_survives_its_model_file(tmp_path):
-    X, y = additive_function(40, 6, random_state=0)
-    for parameters in CHOICES:
-        model = fitted(X, y, rho=8.0, **parameters)
-        model.save(tmp_path / "m.npz")
-        twin = load(tmp_path / "m.npz")
-        assert_array_equal(twin.predict(X), model.predict(X))
-        assert_array_equal(twin.get_support(0.2), model.get_support(0.2))
-        assert_array_equal(twin.component_functions(X), model.component_functions(X))
 
 
 # ---- classification ------------------------------------------------------------------------------
@@ -509,16 +451,6 @@ def test_the_sibling_with_a_sum_of_norms_shrinks_whole_components():
     assert_allclose(found, np.abs(lasso.coef_), atol=1e-4)
     assert (found[lasso.coef_ == 0.0] < 1e-4).all()
     assert (lasso.coef_ == 0.0).any()
-
-
-def test_the_sibling_with_a_sum_of_norms_ranks_the_inputs_of_31():
-    X, y = additive_function(60, 8, random_state=0)
-    s = Substrate(Componentwise(RBF(1.0)), X, y)
-    norms = cp.sum(cp.hstack([cp.norm(s.component(part)) for part in range(8)]))
-    result = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + 2.0 * norms).solve()
-    assert result.certificate.holds, str(result.certificate)
-    sizes = np.array([np.linalg.norm(result.component(part, X)) for part in range(8)])
-    assert set(np.argsort(-sizes)[:4].tolist()) == RELEVANT
 
 
 # ---- refusals ------------------------------------------------------------------------------------

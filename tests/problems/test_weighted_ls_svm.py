@@ -42,14 +42,6 @@ def test_declared_and_closed_form_agree(form, found):
     assert certificate.title == f"Weighted LS-SVM ({form})"
 
 
-@over_forms
-def test_weights_of_one_are_no_weights(form):
-    K, y, _ = sinc()
-    plain = ls_svm_regression.declare(K, y, 3.0, form=form).solve("CLARABEL")
-    weighted = weighted_ls_svm.declare(K, y, 3.0, np.ones(60), form).solve("CLARABEL")
-    assert_allclose(weighted.support_values, plain.support_values, rtol=1e-12)
-
-
 def test_the_errors_are_alpha_over_gamma_v():
     K, y, _ = sinc()
     v = weighted_ls_svm.algorithm_1_weights(K, y, 10.0)

