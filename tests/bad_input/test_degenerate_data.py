@@ -54,7 +54,7 @@ def test_a_constant_target_is_the_bias(estimator, choice, constant):
 #: What an estimator predicts where nothing tells rows apart, by the location it states.
 LOCATIONS = {
     "mean": lambda model, y, values: y.mean(),
-    "kept": lambda model, y, values: np.average(y[model.support_], weights=model.weights_),
+    "kept": lambda model, y, values: np.average(y[model.support_], weights=getattr(model, "weights_", None)),
     # a machine that does not keep its weights has left them at one, for there are no outliers here
     "weighted": lambda model, y, values: np.average(y, weights=getattr(model, "weights_", None)),
     "huber": lambda model, y, values: np.mean(values + np.clip(y - values, -model.delta_, model.delta_)),
