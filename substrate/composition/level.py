@@ -24,16 +24,14 @@ import numpy as np
 from substrate.arrays import Array, real_array, real_points
 from substrate.composition.everywhere import Everywhere, ShapeExpression, read_operator
 from substrate.composition.linear_operators import (
-    BoxIntegral,
     Functional,
+    Integral,
     KernelAction,
     LinearOperator,
-    MeasureIntegral,
     refuse_matrix,
-    rows_of,
     sum_operators,
 )
-from substrate.composition.measures import are_measures, checked_measures
+from substrate.composition.measures import Measure, are_measures, checked_measures
 from substrate.composition.observations import Observations, checked_targets, without_single_column
 from substrate.composition.place_holders import PlaceHolder, Standing
 from substrate.composition.terms import Term
@@ -346,17 +344,12 @@ class Substrate(Term):
         refuse_matrix(self.kernel)
         n_features = self.X.shape[1]
         if are_measures(boxes):
-            against = MeasureIntegral(checked_measures(boxes, n_features))
-            if not all(measure.is_discrete for measure in against.measures):
-                self._refuse_integrals()
-            return against, np.arange(len(against.measures), dtype=np.float64)[:, None]
-        self._refuse_integrals()
-        return BoxIntegral(), rows_of(checked_boxes(boxes, n_features))
-
-    def _refuse_integrals(self) -> None:
-        """Raise with the reason where the kernel has no integrals over boxes."""
-        n_features = self.X.shape[1]
-        self.kernel.integral(np.zeros((1, n_features)), np.tile([0.0, 1.0], (n_features, 1)))
+            measures = checked_measures(boxes, n_features)
+        else:
+            measures = tuple(Measure(box[None], np.ones(1)) for box in checked_boxes(boxes, n_features))
+        if not all(measure.is_discrete for measure in measures):  # refused where the kernel has no integrals
+            self.kernel.integral(np.zeros((1, n_features)), np.tile([0.0, 1.0], (n_features, 1)))
+        return Integral(measures), np.arange(len(measures), dtype=np.float64)[:, None]
 
     def _add_bias(self, values: Any, constant: Array) -> Any:
         """Add what an operator makes of the bias, given what it makes of one."""

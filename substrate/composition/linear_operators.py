@@ -25,24 +25,28 @@ from substrate.kernels.integrals import volumes
 from substrate.numbers import relative_rounding
 
 __all__ = [
+    "DERIVATIVES",
     "VALUE",
-    "BoxIntegral",
     "Functional",
+    "Integral",
     "KernelAction",
     "LinearOperator",
-    "MeasureIntegral",
     "OperatorTerm",
     "add_lengths",
     "bound_rounding",
     "evaluation_points",
     "inner_product_matrix",
     "refuse_matrix",
-    "rows_of",
     "sum_operators",
 ]
 
 #: Inner products of derivatives lose so many times what inner products of values lose, and twice that for every order.
-_DERIVATIVES = 8.0
+DERIVATIVES = 8.0
+
+_UNKNOWN = (
+    "a KernelAction is known together with values and with itself, not with derivatives, integrals or another action; "
+    "state all of them as one action, or leave one of them out"
+)
 
 #: The most terms of integrals that are read together.
 _MOST_TERMS = 2_000
@@ -155,19 +159,8 @@ class LinearOperator:
         return np.asarray(sum(constants, np.zeros(dense.shape[0])))
 
 
-@dataclass(frozen=True)
-class BoxIntegral:
-    """The integral of f over boxes; its points are the boxes, lower ends first: one row of 2 d numbers each."""
-
-    largest_order = 0
-
-    def apply_to_constant(self, points: Any) -> Array:
-        """Return the volumes of the boxes."""
-        return volumes(boxes_of(points))
-
-
 @dataclass(frozen=True, eq=False)
-class MeasureIntegral:
+class Integral:
     """The integral of f against measures; its points are their numbers, one row each."""
 
     measures: tuple[Measure, ...]
@@ -178,29 +171,25 @@ class MeasureIntegral:
         """Return the masses of the measures."""
         return np.array([self.measures[number].mass for number in _numbers_of(points)])
 
-    def take_apart(self, points: Any) -> tuple[Any, "Functional", Array]:
-        """Return the weights of the terms of each integral, and what is read in the terms: values, or boxes."""
+    def take_apart(self, points: Any) -> tuple[Any, Array]:
+        """Return the weights of the boxes in each integral, and the boxes."""
         chosen = [self.measures[number] for number in _numbers_of(points)]
-        sizes = [measure.weights.size for measure in chosen]
-        ends = np.cumsum([0, *sizes])
+        ends = np.cumsum([0, *(measure.weights.size for measure in chosen)])
         weights = sp.csr_array(
             (np.concatenate([m.weights for m in chosen]), np.arange(ends[-1]), ends), (len(chosen), ends[-1])
         )
-        boxes = np.concatenate([measure.boxes for measure in chosen])
-        if all(measure.is_discrete for measure in chosen):
-            return weights, VALUE, boxes[..., 0]
-        return weights, BoxIntegral(), rows_of(boxes)
+        return weights, np.concatenate([measure.boxes for measure in chosen])
 
-    def split(self, points: Any) -> Iterator[slice]:
-        """Yield slices of the rows with few terms in all, so that no matrix of all pairs of terms is stored."""
+    def parts(self, points: Any) -> Iterator[tuple[Any, Array]]:
+        """Yield integrals with few boxes in all, so that no matrix of all pairs of boxes is stored."""
         start, terms = 0, 0
         for row, number in enumerate(_numbers_of(points)):
             size = self.measures[number].weights.size
             if terms and terms + size > _MOST_TERMS:
-                yield slice(start, row)
+                yield self.take_apart(points[start:row])
                 start, terms = row, 0
             terms += size
-        yield slice(start, points.shape[0])
+        yield self.take_apart(points[start:])
 
     @property
     def terms_of_each(self) -> int:
@@ -271,10 +260,7 @@ class KernelAction:
                 at = term.map_points(others)
                 total += _check_matrix(self.once(rows, at), rows, at) * term.evaluate_coefficients(others)
             return total
-        raise DeclarationError(
-            "a KernelAction is known together with values and with itself, not with derivatives, integrals or another "
-            "action; state all of them as one action, or leave one of them out"
-        )
+        raise DeclarationError(_UNKNOWN)
 
 
 def _check_matrix(values: Any, rows: Array, others: Array) -> Array:
@@ -289,19 +275,8 @@ def _check_matrix(values: Any, rows: Array, others: Array) -> Array:
     return found
 
 
-#: What a machine reads: an operator at points, an integral over boxes or against measures, or an action on k.
-Functional = LinearOperator | BoxIntegral | MeasureIntegral | KernelAction
-
-
-def boxes_of(points: Any) -> Array:
-    """Return the boxes, (m, d, 2), that the rows of an integral's points stand for."""
-    rows = np.asarray(points)
-    return np.moveaxis(rows.reshape(rows.shape[0], 2, -1), 1, 2)
-
-
-def rows_of(boxes: Array) -> Array:
-    """Return one row per box, lower ends first."""
-    return np.moveaxis(boxes, 2, 1).reshape(boxes.shape[0], -1)
+#: What a machine reads: an operator at points, integrals against measures, or an action on k.
+Functional = LinearOperator | Integral | KernelAction
 
 
 #: What reads f itself.
@@ -311,29 +286,13 @@ VALUE = LinearOperator.value()
 def inner_product_matrix(kernel: Kernel, left: Functional, P: Any, right: Functional, Q: Any) -> Array:
     """Return L_x M_z k at all pairs of points, L the left operator on x and M the right one on z."""
     refuse_matrix(kernel)
-    if isinstance(left, KernelAction):
-        if isinstance(right, MeasureIntegral):
-            return inner_product_matrix(kernel, right, Q, left, P).T
+    if isinstance(left, Integral):
+        return np.vstack([weights @ _integrate(kernel, boxes, right, Q) for weights, boxes in left.parts(P)])
+    if isinstance(left, KernelAction) and not isinstance(right, Integral):
         return left.act(_dense(P), right, _dense(Q))
-    if isinstance(left, MeasureIntegral):
-        blocks = []
-        for part in left.split(P):
-            weights, terms, at = left.take_apart(P[part])
-            blocks.append(weights @ inner_product_matrix(kernel, terms, at, right, Q))
-        return np.vstack(blocks)
-    if isinstance(right, (MeasureIntegral, KernelAction)):
-        return inner_product_matrix(kernel, right, Q, left, P).T
-    if isinstance(left, BoxIntegral):
-        if isinstance(right, BoxIntegral):
-            return kernel.double_integral(boxes_of(P), boxes_of(Q))
+    if isinstance(left, KernelAction) or isinstance(right, (Integral, KernelAction)):
         return inner_product_matrix(kernel, right, Q, left, P).T
     rows = _dense(P)
-    if isinstance(right, BoxIntegral):
-        integrals = np.zeros((rows.shape[0], Q.shape[0]))
-        for term in left.terms:
-            values = kernel.integral(term.map_points(rows), boxes_of(Q), dict(term.orders))
-            integrals += term.evaluate_coefficients(rows)[:, None] * values
-        return integrals
     columns = _dense(Q)
     total = np.zeros((rows.shape[0], columns.shape[0]))
     for one in left.terms:
@@ -345,6 +304,35 @@ def inner_product_matrix(kernel: Kernel, left: Functional, P: Any, right: Functi
                 values = kernel(at, against)
             total += one.evaluate_coefficients(rows)[:, None] * values * other.evaluate_coefficients(columns)[None, :]
     return total
+
+
+def _integrate(kernel: Kernel, boxes: Array, right: Functional, Q: Any) -> Array:
+    """Return the inner products of integrals over boxes with what another functional reads."""
+    if _are_points(boxes):  # which needs no integral of the kernel
+        return inner_product_matrix(kernel, VALUE, boxes[..., 0], right, Q)
+    if isinstance(right, KernelAction):
+        raise DeclarationError(_UNKNOWN)
+    if isinstance(right, Integral):
+        columns = [
+            weights
+            @ (
+                kernel.integral(others[..., 0], boxes, {})
+                if _are_points(others)
+                else kernel.double_integral(others, boxes)
+            )
+            for weights, others in right.parts(Q)
+        ]
+        return np.vstack(columns).T
+    points = _dense(Q)
+    total = np.zeros((points.shape[0], boxes.shape[0]))
+    for term in right.terms:
+        values = kernel.integral(term.map_points(points), boxes, dict(term.orders))
+        total += term.evaluate_coefficients(points)[:, None] * values
+    return total.T
+
+
+def _are_points(boxes: Array) -> bool:
+    return bool((boxes[..., 0] == boxes[..., 1]).all())
 
 
 def refuse_matrix(kernel: Kernel) -> None:
@@ -368,8 +356,8 @@ def bound_rounding(kernel: Kernel, readings: Iterable[tuple[Functional | None, A
     if not operators:
         return p
     order = max(operator.largest_order for operator in operators)
-    added = max((operator.terms_of_each for operator in operators if isinstance(operator, MeasureIntegral)), default=0)
-    return _DERIVATIVES * 2.0 ** max(order, 1) * p + relative_rounding(2.0 * added)
+    added = max((operator.terms_of_each for operator in operators if isinstance(operator, Integral)), default=0)
+    return DERIVATIVES * 2.0 ** max(order, 1) * p + relative_rounding(2.0 * added)
 
 
 def add_lengths(kernel: Kernel, operator: Functional, P: Any) -> Array:
@@ -378,15 +366,12 @@ def add_lengths(kernel: Kernel, operator: Functional, P: Any) -> Array:
         rows = _dense(P)
         blocks = [np.diagonal(operator.act(rows[s], operator, rows[s])) for s in strips(len(rows), 64)]
         return np.sqrt(np.maximum(np.concatenate(blocks), 0.0))
-    if isinstance(operator, MeasureIntegral):
-        weights, terms, at = operator.take_apart(P)
-        return np.asarray(abs(weights) @ add_lengths(kernel, terms, at))
-    if isinstance(operator, BoxIntegral):
+    if isinstance(operator, Integral):
         # no longer than the integral of the lengths of phi, which is what rounding is relative to
-        boxes = boxes_of(P)
+        weights, boxes = operator.take_apart(P)
         lower, upper = boxes[..., 0], boxes[..., 1]
         farthest = np.where(np.abs(lower) > np.abs(upper), lower, upper)  # where k(x, x) is largest
-        return np.asarray(volumes(boxes) * np.sqrt(np.asarray(kernel.diag(farthest))))
+        return np.asarray(abs(weights) @ (volumes(boxes) * np.sqrt(np.asarray(kernel.diag(farthest)))))
     points = _dense(P)
     total = np.zeros(points.shape[0])
     for term in operator.terms:
@@ -404,11 +389,8 @@ def evaluation_points(operator: Functional, P: Any) -> Array:
     """Return the points at which the kernel is evaluated: where the terms map them, or the corners of boxes."""
     if isinstance(operator, KernelAction):
         return np.empty((0, 0))
-    if isinstance(operator, MeasureIntegral):
-        _, terms, at = operator.take_apart(P)
-        return evaluation_points(terms, at)
-    if isinstance(operator, BoxIntegral):
-        boxes = boxes_of(P)
+    if isinstance(operator, Integral):
+        _, boxes = operator.take_apart(P)
         return np.vstack([boxes[..., 0], boxes[..., 1]])
     return np.vstack([term.map_points(_dense(P)) for term in operator.terms])
 

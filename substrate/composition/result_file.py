@@ -16,7 +16,7 @@ from substrate import files
 from substrate.arrays import Array, is_sparse
 from substrate.certificates import Certificate
 from substrate.composition.level import Substrate
-from substrate.composition.linear_operators import BoxIntegral, LinearOperator, MeasureIntegral, OperatorTerm
+from substrate.composition.linear_operators import Integral, LinearOperator, OperatorTerm
 from substrate.composition.measures import Measure
 from substrate.composition.outputs import Outputs
 from substrate.composition.result import Further, KernelExpansion, Result
@@ -28,7 +28,7 @@ from substrate.solvers import Attempt, SolverRecord
 
 __all__ = ["load"]
 
-for _kind in (Attempt, BoxIntegral, Column, Further, LinearOperator, Measure, MeasureIntegral, One, OperatorTerm):
+for _kind in (Attempt, Column, Further, Integral, LinearOperator, Measure, One, OperatorTerm):
     stored(_kind)
 
 

@@ -9,10 +9,10 @@ f, or a sum of some,
 since every derivative that the kernel has is a bounded functional of w (:mod:`substrate.composition.derivative_bounds`;
 RBF(sigma) with F a slope of one input and q = 2 has :math:`\sqrt{120}/\sigma^3`). The norm of w is the norm of the
 returned function, :math:`\sqrt{a^T K a}` rounded up, and the values at m are known up to the rounding of the kernel.
-The polynomial is bounded from below in parts of the cell. A Hessian counts by its smallest eigenvalue, a concave
-function of its entries, so that over a part the smallest value for the linear polynomial is at a vertex; a shape that
-is a number is a matrix of one entry. Terms of higher degree count by their sizes, and the remainder is added in the
-norm of Frobenius.
+In each part of a cell the polynomial is a convex combination of its coefficients of Bernstein [Farouki2012]_. A
+Hessian counts by its smallest eigenvalue, a concave function of its entries, so that no value is below the smallest
+one of a coefficient; a shape that is a number is a matrix of one entry. The remainder is added in the norm of
+Frobenius.
 
 A kernel that is a sum makes F a sum of functions of fewer columns, each with its own norm; the smallest value of the
 sum is the sum of their smallest values. So an additive machine is proved column by column, whatever their number. Cells
@@ -20,10 +20,11 @@ grow in number as :math:`h^{-d}`; more than three columns at once are refused.
 """
 
 import math
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cache
-from itertools import product
+from dataclasses import dataclass
+from functools import cache, reduce
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -39,8 +40,7 @@ from substrate.composition.derivative_bounds import (
 from substrate.composition.everywhere import ShapeConstraint
 from substrate.composition.expanded_function import EvaluatedTerms, ExpandedFunction
 from substrate.errors import DeclarationError
-from substrate.numbers import UNIT, at_most, relative_rounding
-from substrate.search.best_first import BestFirst, Limits
+from substrate.numbers import at_most, relative_rounding
 
 __all__ = ["BoundShape", "LowestValue", "ShapePlan"]
 
@@ -55,7 +55,7 @@ _GRID = {0: 1, 1: 257, 2: 33, 3: 13}
 _ZOOM = {0: 1, 1: 9, 2: 5, 3: 5}
 _ZOOMS = 4
 #: Parts per column of a cell in which the polynomial is bounded, and the largest order of its remainder.
-_PARTS = {1: 16, 2: 8, 3: 4}
+_PARTS = {0: 1, 1: 8, 2: 4, 3: 2}
 _ORDER = 4
 #: The least gap of a search, in units of the rounding of its values.
 _ROUNDING_GAP = 8.0
@@ -173,70 +173,31 @@ def _group(constraint: ShapeConstraint, box: Array, columns: set[int], pieces: l
     return _Group(tuple(sorted(columns)), moving, tuple(pieces), order)
 
 
-class _BoundPiece:
-    """A piece with numbers: the derivatives and the norm of an expansion in its summand."""
-
-    def __init__(self, piece: _Piece, function: ExpandedFunction, known: dict[Any, Any], numbers: Any) -> None:
-        self.piece = piece
-        kernel, part = piece.summand.kernel, piece.summand.part
-        several = len(function.substrate.components) > 1
-        key = (id(function), id(piece.summand))
-        if key not in known:
-            known[key] = numbers(kernel, [t for t in function.terms if t.part is None or not several or t.part == part])
-        self.terms = known[key]
-        self._points: Array | None = None
-        self._table: dict[tuple[tuple[int, int], ...], tuple[Array, Array]] = {}
-
-    def values(self, points: Array, more: dict[int, int]) -> tuple[Array, Array]:
-        """Return D^more of the piece at points, and what rounding may change in it."""
-        key = tuple(sorted(more.items()))
-        if self._points is not points or key not in self._table:
-            self.prepare(points, [more])
-        return self._table[key]
-
-    def prepare(self, points: Array, every: Sequence[dict[int, int]]) -> None:
-        """Compute derivatives at points together, and keep them until other points are asked for."""
-        factor = self.piece.factor
-        found = self.terms.evaluate(points, [add_orders(self.piece.orders, more) for more in every])
-        self._points = points
-        self._table = {
-            tuple(sorted(more.items())): (factor * values, at_most(abs(factor)) * (radius + UNIT * np.abs(values)))
-            for more, (values, radius) in zip(every, found, strict=True)
-        }
-
-    def size(self, more: dict[int, int], lower: Array, upper: Array) -> Array:
-        """Return the largest size of D^more in cells, by the norm."""
-        orders = add_orders(self.piece.orders, more)
-        length = bound_derivative(self.piece.summand.kernel, orders, lower, upper)
-        return np.asarray(at_most(abs(self.piece.factor) * self.terms.norm) * length)
-
-
 class BoundShape:
     """The shape of functions as numbers: values, minimisers and proofs."""
 
     def __init__(self, plan: ShapePlan, functions: Sequence[ExpandedFunction], numbers: Any) -> None:
         self.plan = plan
         by_substrate = {id(function.substrate): function for function in functions}
-        known: dict[Any, Any] = {}
-        self.groups = [
-            [_BoundPiece(piece, by_substrate[id(piece.substrate)], known, numbers) for piece in group.pieces]
-            for group in plan.groups
-        ]
-        terms = plan.constraint.terms
+        known: dict[int, Any] = {}
+
+        def bind(piece: _Piece) -> Any:
+            if id(piece.summand) not in known:
+                function = by_substrate[id(piece.substrate)]
+                known[id(piece.summand)] = numbers(piece.summand.kernel, function.terms_in(piece.summand.part))
+            return known[id(piece.summand)]
+
+        self.targets = [_Target(plan, group, [bind(piece) for piece in group.pieces]) for group in plan.groups]
         #: What does not depend on x: the bias, with its rounding.
-        self.constant = 0.0
-        self.constant_radius = 0.0
-        if not plan.constraint.hessian:
-            biases = [t.factor * by_substrate[id(t.substrate)].bias for t in terms if t.has_bias]
-            self.constant = math.fsum(biases)
-            self.constant_radius = relative_rounding(4.0) * math.fsum(map(abs, biases))
+        biases = [t.factor * by_substrate[id(t.substrate)].bias for t in plan.constraint.terms if t.has_bias]
+        biases = [] if plan.constraint.hessian else biases
+        self.constant = math.fsum(biases)
+        self.constant_radius = relative_rounding(4.0) * math.fsum(map(abs, biases))
 
-    def target(self, number: int) -> "_Target":
-        """Return the function of one group of columns."""
-        return _Target(self.plan, self.plan.groups[number], self.groups[number])
-
-    def proof(self, gap: float, level: float | None = None, time_limit: float = math.inf) -> LowestValue:
-        """Prove a lower bound within ``gap`` of the smallest value, or one that reaches ``level``.
+    def proof(
+        self, gap: float, level: float | None = None, time_limit: float = math.inf, budget: int = _BUDGET
+    ) -> LowestValue:
+        """Prove a lower bound within ``gap`` of the smallest value, or one that reaches ``level``, by so many cells.
 
         A Hessian of several groups has blocks, the smallest eigenvalue of which counts; other shapes are their sums.
         """
@@ -246,7 +207,7 @@ class BoundShape:
         single = len(self.plan.groups) == 1 or bool(self.plan.constraint.hessian)
         share = gap if single else gap / len(self.plan.groups)
         own = None if level is None or not single else level - self.constant + self.constant_radius
-        proofs = [self._prove(k, share, own, time_limit) for k in range(len(self.plan.groups))]
+        proofs = [target.prove(share, own, time_limit, budget) for target in self.targets]
         point = self.plan.box.mean(axis=1)
         for group, proof in zip(self.plan.groups, proofs, strict=True):
             point[list(group.columns)] = proof.point[list(group.columns)]
@@ -261,18 +222,12 @@ class BoundShape:
         lower -= relative_rounding(4.0) * (abs(lower) + abs(self.constant))
         return LowestValue(lower, math.fsum([*founds, self.constant]), point, cells, stop)
 
-    def _prove(self, number: int, gap: float, level: float | None, time_limit: float) -> LowestValue:
-        cells = _Cells(self.target(number), gap, level, time_limit)
-        search: BestFirst[_Batch] = BestFirst(cells, cells.limits, lambda *_: None, "")
-        search.run()
-        return LowestValue(search.lower_bound, cells.best, cells.best_point, cells.solves, search.stop)
-
     def minimisers(self, below: float, most: int) -> list[Array]:
         """Return points where the shape is locally smallest and below a level, found without proof, the lowest first.
 
         Of several groups: the smallest point of each, and one at a time another of its local minima.
         """
-        found = [self.target(k).local_minima(most) for k in range(len(self.plan.groups))]
+        found = [target.local_minima(most) for target in self.targets]
         base, least = self.plan.box.mean(axis=1), 0.0
         if not found:
             return [base]
@@ -292,8 +247,7 @@ class BoundShape:
 
     def scale(self) -> float:
         """Return the spread of its values on a coarse grid, by which violations are measured."""
-        c, targets = self.plan.constraint, [self.target(k) for k in range(len(self.groups))]
-        values = [target.values(target.grid(9)) for target in targets]
+        c, values = self.plan.constraint, [target.values(target.grid(9)) for target in self.targets]
         # the level of a value says nothing about its size, the level of a slope does
         level = [np.zeros(0 if any(term.has_bias for term in c.terms) and values else 1)]
         return max(float(np.ptp(np.concatenate([*level, *values]))), 1e-9 * abs(c.bound)) or 1.0
@@ -301,18 +255,14 @@ class BoundShape:
     def values(self, points: Array) -> Array:
         """Return the shape at points, without a bound on its rounding."""
         if self.plan.constraint.hessian:
-            return np.asarray(np.min([self.target(k).values(points) for k in range(len(self.groups))], axis=0))
-        total = np.full(points.shape[0], self.constant)
-        for k in range(len(self.groups)):
-            total += self.target(k).values(points)
-        return total
+            return np.asarray(np.min([target.values(points) for target in self.targets], axis=0))
+        return np.asarray(sum((target.values(points) for target in self.targets), np.full(len(points), self.constant)))
 
     def direction(self, point: Array) -> Array:
         """Return the eigenvector of the smallest eigenvalue of the Hessian at a point, over all columns."""
         least, vector = math.inf, np.zeros(point.size)
-        for k in range(len(self.groups)):
-            target = self.target(k)
-            values, vectors = np.linalg.eigh(target.matrices(point[None, :], {})[0][0])
+        for target in self.targets:
+            values, vectors = np.linalg.eigh(target.derivatives(point[None, :], [{}])[0][0][0])
             if values[0] < least:
                 least, vector = float(values[0]), np.zeros(point.size)
                 vector[list(target.inner)] = vectors[:, 0]
@@ -326,8 +276,9 @@ class _Target:
     matrix of one entry, the shape itself.
     """
 
-    def __init__(self, plan: ShapePlan, group: _Group, pieces: list[_BoundPiece]) -> None:
-        self.plan, self.group, self.pieces = plan, group, pieces
+    def __init__(self, plan: ShapePlan, group: _Group, terms: Sequence[Any]) -> None:
+        self.group, self.pieces = group, list(zip(group.pieces, terms, strict=True))
+        self.middle, self.box = plan.box.mean(axis=1), plan.box[list(group.moving)]
         self.inner = tuple(c for c in group.columns if c in plan.constraint.hessian)
         entries = [
             (i, j, add_orders({c: 1}, {other: 1}))
@@ -338,117 +289,121 @@ class _Target:
 
     def whole_points(self, moving: Array) -> Array:
         """Return points of all columns from the moving columns."""
-        points = np.repeat(self.plan.box.mean(axis=1)[None, :], moving.shape[0], axis=0)
-        fixed = [c for c in range(points.shape[1]) if self.plan.box[c, 0] == self.plan.box[c, 1]]
-        points[:, fixed] = self.plan.box[fixed, 0]
+        points = np.repeat(self.middle[None, :], moving.shape[0], axis=0)
         points[:, list(self.group.moving)] = moving
         return points
 
-    def derivative(self, points: Array, more: dict[int, int]) -> tuple[Array, Array]:
-        """Return a derivative of the function at points, and what rounding may change in it."""
-        found = [piece.values(points, more) for piece in self.pieces]
-        totals, radii = (np.sum([pair[k] for pair in found], axis=0) for k in range(2))
-        return totals, radii + relative_rounding(len(found)) * np.sum([np.abs(values) for values, _ in found], axis=0)
+    def _evaluate(self, points: Array, every: Sequence[dict[int, int]]) -> tuple[Array, Array]:
+        """Return derivatives of the function at points, one row for each of the orders, and their rounding."""
+        totals, radii = np.zeros((2, len(every), points.shape[0]))
+        for piece, terms in self.pieces:
+            found = terms.evaluate(points, [add_orders(piece.orders, more) for more in every])
+            values, radius = (piece.factor * np.array(part) for part in zip(*found, strict=True))
+            totals += values
+            radii += at_most(1.0) * np.abs(radius) + relative_rounding(len(self.pieces) + 1.0) * np.abs(values)
+        return totals, radii
 
-    def prepare_matrices(self, points: Array, every: Sequence[dict[int, int]]) -> None:
-        """Compute derivatives of the matrices at points together."""
-        orders = {tuple(add_orders(entry, more).items()) for *_, entry in self.entries for more in every}
-        for piece in self.pieces:
-            piece.prepare(points, [dict(each) for each in sorted(orders)])
-
-    def matrices(self, points: Array, more: dict[int, int]) -> tuple[Array, Array]:
-        """Return the derivative ``more`` of the matrices at points, and a bound on the rounding in the Frobenius
-        norm.
-        """
-        k = max(len(self.inner), 1)
-        H, square = np.empty((points.shape[0], k, k)), np.zeros(points.shape[0])
-        for i, j, entry in self.entries:
-            values, radius = self.derivative(points, add_orders(entry, more))
-            H[:, i, j] = H[:, j, i] = values
-            square += (1.0 if i == j else 2.0) * np.square(radius)
-        return H, np.asarray(at_most(1.0) * np.sqrt(square))
+    def derivatives(self, points: Array, every: Sequence[dict[int, int]]) -> list[tuple[Array, Array]]:
+        """Return derivatives of the matrices at points, each with a bound on its rounding in the Frobenius norm."""
+        orders = sorted({tuple(add_orders(entry, more).items()) for *_, entry in self.entries for more in every})
+        table = dict(zip(orders, zip(*self._evaluate(points, list(map(dict, orders))), strict=True), strict=True))
+        k, found = max(len(self.inner), 1), []
+        for more in every:
+            H, square = np.empty((points.shape[0], k, k)), np.zeros(points.shape[0])
+            for i, j, entry in self.entries:
+                values, radius = table[tuple(add_orders(entry, more).items())]
+                H[:, i, j] = H[:, j, i] = values
+                square += (1.0 if i == j else 2.0) * np.square(radius)
+            found.append((H, np.asarray(at_most(1.0) * np.sqrt(square))))
+        return found
 
     def values(self, points: Array) -> Array:
         """Return the function at points of all columns."""
-        self.prepare_matrices(points, [{}])
-        return _smallest_eigenvalue(self.matrices(points, {})[0])
+        return _smallest_eigenvalue(self.derivatives(points, [{}])[0][0])
 
     def bounds(self, lower: Array, upper: Array) -> tuple[Array, Array]:
-        """Return lower bounds in cells of the moving columns, and values at their centres, rounded up.
-
-        By the vertices of parts of the cell for a polynomial, and the remainder in the norm of Frobenius.
-        """
+        """Return lower bounds in cells of the moving columns, and values at their centres, rounded up."""
         centres = (lower + upper) / 2.0
         # the half-widths are rounded up, so that the cell is covered
         half = np.maximum(upper - centres, centres - lower) * (1.0 + relative_rounding(4.0))
-        points, low, high = self.whole_points(centres), self.whole_points(lower), self.whole_points(upper)
-        moving, orders = self.group.moving, self._polynomial_orders()
-        self.prepare_matrices(points, orders)
-        terms, size, loss = [], np.zeros(points.shape[0]), np.zeros(points.shape[0])
-        for more in orders:
-            matrices, radius = self.matrices(points, more)
-            power = _power(more, moving, half) / at_most(1.0)
-            terms.append(matrices * power[:, None, None])
-            size += np.sqrt(np.square(terms[-1]).sum(axis=(1, 2)))
-            loss += radius * power
-        value = _smallest_eigenvalue(terms[0])
-        least = value if len(terms) == 1 else self._least_of_parts(np.stack(terms, axis=1))
-        remainder = self.remainder(low, high, half)
+        moving, degrees = self.group.moving, range(self.group.order if self.group.moving else 1)
+        orders = [more for degree in degrees for more in multi_indices(moving, degree)]
+        powers = np.stack([_power(more, moving, half) for more in orders])
+        found = self.derivatives(self.whole_points(centres), orders)
+        terms = np.stack([H for H, _ in found], axis=1) * powers.T[:, :, None, None]
+        loss = at_most(1.0) * (np.stack([radius for _, radius in found]) * powers).sum(axis=0)
+        size, remainder = np.sqrt(np.square(terms).sum(axis=(2, 3))).sum(axis=1), self.remainder(lower, upper, half)
         rounding = relative_rounding(_OPERATIONS * 2.0 ** len(moving)) * (size + remainder)
-        return least - at_most(1.0) * loss - remainder - rounding, value + loss + rounding
+        value = _smallest_eigenvalue(terms[:, 0])
+        exponents = tuple(tuple(more.get(c, 0) for c in moving) for more in orders)
+        return self._least(terms, exponents) - loss - remainder - rounding, value + loss + rounding
 
-    def _polynomial_orders(self) -> list[dict[int, int]]:
-        """Return the orders of the polynomial's terms, the constant first and then the first degree."""
-        moving = self.group.moving
-        degrees = range(self.group.order) if moving else range(1)
-        return [more for degree in degrees for more in multi_indices(moving, degree)]
+    def _least(self, terms: Array, exponents: tuple[tuple[int, ...], ...]) -> Array:
+        """Return the smallest eigenvalue of the coefficients of Bernstein, which no value of a polynomial is below."""
+        bernstein = _bernstein(exponents, _PARTS[len(self.group.moving)] if self.group.order > 2 else 1)
+        n, t, k, _ = terms.shape
+        flat, step = terms.reshape(n, t, k * k), max(1, _ENTRIES // (bernstein.shape[0] * k * k))
+        blocks = [
+            (bernstein @ flat[start : start + step]).reshape(-1, len(bernstein), k, k) for start in range(0, n, step)
+        ]
+        return np.concatenate([_smallest_eigenvalue(block).min(axis=1) for block in blocks])
 
-    def _least_of_parts(self, terms: Array) -> Array:
-        r"""Return the smallest value, or eigenvalue, of polynomials in :math:`[-1, 1]^d`, from below, rounding aside.
-
-        Each part of the cube has the polynomial about its centre: the eigenvalue is concave, so the linear part has its
-        smallest eigenvalue at a vertex, and terms of higher degree count by their norms.
-        """
-        moving = self.group.moving
-        orders = [tuple(more.get(c, 0) for c in moving) for more in self._polynomial_orders()]
-        d = len(moving)
-        parts = _PARTS[d] if len(orders) > d + 1 else 1
-        shifts = _shift_polynomials(tuple(orders), parts)
-        least = np.empty(terms.shape[0])
-        step = max(1, _ENTRIES // (shifts.shape[0] * len(orders) * terms[0, 0].size))
-        for start in range(0, terms.shape[0], step):
-            block = terms[start : start + step]
-            k = block.shape[-1]
-            # cells x parts x terms x entries
-            moved = np.tensordot(block.reshape(block.shape[0], len(orders), k * k), shifts, axes=([1], [2]))
-            moved = np.moveaxis(moved, 1, 3).reshape(block.shape[0], *shifts.shape[:2], k, k)
-            higher = np.sqrt(np.square(moved[:, :, d + 1 :]).sum(axis=(3, 4))).sum(axis=2)
-            lowest = np.full(moved.shape[:2], np.inf)
-            for signs in product((-1.0, 1.0), repeat=d):
-                vertex = moved[:, :, 0] + np.einsum("c,npcij->npij", np.array(signs), moved[:, :, 1 : d + 1])
-                lowest = np.minimum(lowest, _smallest_eigenvalue(vertex))
-            least[start : start + step] = (lowest - higher).min(axis=1)
-        return least
-
-    def remainder(self, low: Array, high: Array, half: Array) -> Array:
+    def remainder(self, lower: Array, upper: Array, half: Array) -> Array:
         """Bound the distance of the matrices from their Taylor polynomials in cells, in the Frobenius norm."""
         moving, square = self.group.moving, np.zeros(half.shape[0])
-        if not moving:
-            return square
-        for i, j, entry in self.entries:
+        low, high = self.whole_points(lower), self.whole_points(upper)
+        for i, j, entry in self.entries if moving else ():
             total = np.zeros(half.shape[0])
             for more in multi_indices(moving, self.group.order):
-                power, orders = _power(more, moving, half), add_orders(entry, more)
-                for piece in self.pieces:
-                    total += piece.size(orders, low, high) * power
+                for piece, terms in self.pieces:
+                    orders = add_orders(piece.orders, add_orders(entry, more))
+                    length = bound_derivative(piece.summand.kernel, orders, low, high)
+                    total += at_most(abs(piece.factor) * terms.norm) * length * _power(more, moving, half)
             square += (1.0 if i == j else 2.0) * np.square(total)
         return np.asarray(at_most(1.0) * np.sqrt(square))
 
+    def prove(self, gap: float, level: float | None, time_limit: float, budget: int) -> LowestValue:
+        """Bound the smallest value from below, by halving the cells whose bound misses the smallest value found less
+        the gap, or the level if that is lower.
+        """
+        end, d = time.monotonic() + time_limit, len(self.box)
+        # a bound of a low order gains little by more cells
+        budget = budget if self.group.order > 1 else min(budget, _ROUGH_BUDGET)
+        edges = [np.linspace(low, high, _COVER[d] + 1) for low, high in self.box]
+        lower, upper = (_mesh([e[part] for e in edges]) for part in (slice(None, -1), slice(1, None)))
+        # no cell is known better than the rounding of its value, however narrow
+        _, radius = self.derivatives(self.whole_points((lower + upper) / 2.0), [{}])[0]
+        gap = max(gap, _ROUNDING_GAP * float(radius.max(initial=0.0)))
+        settled, best, point, cells, stop = math.inf, math.inf, self.middle, 0, ""
+        while True:
+            bounds, values = self.bounds(lower, upper)
+            bounds, cells = np.where(np.isfinite(bounds), bounds, -math.inf), cells + len(bounds)
+            k = int(values.argmin())
+            if values[k] < best:
+                best, point = float(values[k]), self.whole_points((lower + upper)[k : k + 1] / 2.0)[0]
+            is_open = bounds < (best - gap if level is None else min(best - gap, level))
+            settled = min(settled, float(bounds[~is_open].min(initial=math.inf)))
+            lower, upper = lower[is_open], upper[is_open]
+            if not len(lower):
+                return LowestValue(settled, best, point, cells, "")
+            if not d or ((upper - lower) <= _NARROWEST * np.ptp(self.box, axis=1)).all(axis=1).any():
+                stop = "cells are as narrow as rounding"
+            elif cells + len(lower) * 2**d > budget:
+                stop = f"the budget of {budget} cells is spent"
+            elif time.monotonic() > end:
+                stop = f"the time limit of {time_limit:g} s is reached"
+            if stop:
+                return LowestValue(min(settled, float(bounds.min())), best, point, cells, stop)
+            middle = (lower + upper) / 2.0
+            halves = [np.array(each) for each in product((False, True), repeat=d)]
+            lower, upper = (
+                np.vstack([np.where(high, middle, lower) for high in halves]),
+                np.vstack([np.where(high, upper, middle) for high in halves]),
+            )
+
     def grid(self, counts: int) -> Array:
         """Return a grid of the moving columns, ends included, as points of all columns."""
-        sides = [np.linspace(float(self.plan.box[c, 0]), float(self.plan.box[c, 1]), counts) for c in self.group.moving]
-        mesh = np.meshgrid(*sides, indexing="ij") if sides else []
-        return self.whole_points(np.stack([m.ravel() for m in mesh], axis=1) if sides else np.zeros((1, 0)))
+        return self.whole_points(_mesh([np.linspace(low, high, counts) for low, high in self.box]))
 
     def local_minima(self, most: int) -> tuple[Array, Array]:
         """Return values and points of local minima on a grid, refined by finer grids, the lowest first; at least
@@ -456,42 +411,33 @@ class _Target:
         """
         from scipy.ndimage import minimum_filter
 
-        d = len(self.group.moving)
-        counts = _GRID[d]
-        points = self.grid(counts)
+        d, moving = len(self.box), list(self.group.moving)
+        points, counts = self.grid(_GRID[d]), _GRID[d]
         values = self.values(points)
-        if d:
-            shaped = values.reshape((counts,) * d)
-            is_least = (shaped <= minimum_filter(shaped, size=3, mode="nearest")).ravel()
-            at = np.flatnonzero(is_least)
-            at = at[np.argsort(values[at], kind="stable")][:most]
-        else:
-            at = np.zeros(1, dtype=np.intp)
-        chosen = points[at]
         if not d:
-            return values, chosen
-        moving = list(self.group.moving)
-        box = self.plan.box[moving]
-        step = (box[:, 1] - box[:, 0]) / (counts - 1)
-        n = _ZOOM[d]
-        offsets = np.stack([m.ravel() for m in np.meshgrid(*[np.linspace(-1.0, 1.0, n)] * d, indexing="ij")], axis=1)
-        lowest = values[at]
-        for _ in range(_ZOOMS):
-            tried = np.clip(chosen[:, None, moving] + offsets[None] * step, box[:, 0], box[:, 1])
+            return values, points
+        shaped = values.reshape((counts,) * d)
+        at = np.flatnonzero(shaped <= minimum_filter(shaped, size=3, mode="nearest"))
+        chosen = points[at[np.argsort(values[at], kind="stable")][:most]]
+        offsets, spacing = _mesh([np.linspace(-1.0, 1.0, _ZOOM[d])] * d), np.ptp(self.box, axis=1) / (counts - 1)
+        step, every = spacing, np.arange(len(chosen))
+        for _ in range(_ZOOMS):  # the point itself is one of those tried
+            tried = np.clip(chosen[:, None, moving] + offsets * step, *self.box.T)
             flat = self.whole_points(tried.reshape(-1, d))
             found = self.values(flat).reshape(len(chosen), -1)
-            best = found.argmin(axis=1)
-            better = found[np.arange(len(chosen)), best] < lowest
-            chosen[better] = flat.reshape(len(chosen), -1, flat.shape[1])[np.arange(len(chosen)), best][better]
-            lowest = np.minimum(lowest, found.min(axis=1))
-            step = step * 2.0 / (n - 1)
-        order = np.argsort(lowest, kind="stable")
+            chosen = flat.reshape(len(chosen), -1, flat.shape[1])[every, found.argmin(axis=1)]
+            step = step * 2.0 / (_ZOOM[d] - 1)
+        lowest = found.min(axis=1)
         kept: list[int] = []
-        apart = 2.0 * (box[:, 1] - box[:, 0]) / (counts - 1)
-        for k in order:  # two cuts at one place help little
-            if all((np.abs(chosen[k, moving] - chosen[j, moving]) > apart).any() for j in kept):
+        for k in np.argsort(lowest, kind="stable"):  # two cuts at one place help little
+            if all((np.abs(chosen[k, moving] - chosen[j, moving]) > 2.0 * spacing).any() for j in kept):
                 kept.append(int(k))
         return lowest[kept], chosen[kept]
+
+
+def _mesh(sides: Sequence[Array]) -> Array:
+    """Return all points whose coordinates are on these sides; without sides, one point without coordinates."""
+    return np.array(list(product(*sides))).reshape(math.prod(map(len, sides)), len(sides))
 
 
 def _smallest_eigenvalue(matrices: Array) -> Array:
@@ -505,23 +451,27 @@ def _smallest_eigenvalue(matrices: Array) -> Array:
 
 
 @cache
-def _shift_polynomials(orders: tuple[tuple[int, ...], ...], parts: int) -> Array:
-    """Return the matrices that take coefficients of a polynomial in the cube to those about the centres of its parts.
+def _bernstein(exponents: tuple[tuple[int, ...], ...], parts: int) -> Array:
+    r"""Return the matrix that takes coefficients of monomials in :math:`[-1, 1]^d` to those of Bernstein in its parts.
 
-    The half-widths of the parts are in the coefficients: parts x new terms x old terms.
+    Of degree n on [u, v], the coefficient b of :math:`t^k` is the polar form of the monomial at n - b arguments u and b
+    arguments v, the elementary symmetric polynomial of these of order k, divided by :math:`\binom n k`.
     """
-    d = len(orders[0])
-    sides = (2.0 * np.arange(parts) + 1.0) / parts - 1.0
-    shifts = np.zeros((parts**d, len(orders), len(orders)))
-    for number, centre in enumerate(product(sides, repeat=d)):
-        for i, new in enumerate(orders):
-            for j, old in enumerate(orders):
-                if all(a <= b for a, b in zip(new, old, strict=True)):
-                    factor = float(parts) ** -sum(new)
-                    for a, b, at in zip(new, old, centre, strict=True):
-                        factor *= math.comb(b, a) * at ** (b - a)
-                    shifts[number, i, j] = factor
-    return shifts
+    n = max(map(sum, exponents))
+    edges = np.linspace(-1.0, 1.0, parts + 1)
+    one = np.array(
+        [
+            [
+                sum(math.comb(b, j) * math.comb(n - b, k - j) * v**j * u ** (k - j) for j in range(k + 1))
+                / math.comb(n, k)
+                for k in range(n + 1)
+            ]
+            for u, v in pairwise(edges)
+            for b in range(n + 1)
+        ]
+    )
+    kron: Any = np.kron
+    return np.column_stack([reduce(kron, [one[:, k] for k in exponent], np.ones(1)) for exponent in exponents])
 
 
 def _power(more: dict[int, int], moving: tuple[int, ...], half: Array) -> Array:
@@ -529,92 +479,4 @@ def _power(more: dict[int, int], moving: tuple[int, ...], half: Array) -> Array:
     value = np.ones(half.shape[0])
     for c, order in more.items():
         value = value * half[:, moving.index(c)] ** order / math.factorial(order)
-    return np.asarray(at_most(1.0) * value)
-
-
-@dataclass(slots=True, eq=False)
-class _Batch:
-    """Cells that are bounded at once, and the smallest of their bounds."""
-
-    bound: float
-    lower: Array
-    upper: Array
-    bounds: Array
-
-
-@dataclass(eq=False)
-class _Cells:
-    """The space of the search: batches of cells of one group, cut in half in every column."""
-
-    shape: _Target
-    gap: float
-    level: float | None
-    time_limit: float
-    collapsed: str = "cells are as narrow as rounding"
-    usual: float = 1.0
-    solves: int = 0
-    best: float = math.inf
-    best_point: Array = field(default_factory=lambda: np.zeros(0))
-    limits: Limits = field(init=False)
-
-    def __post_init__(self) -> None:
-        # a bound of a low order gains little by more cells
-        self.limits = Limits(_BUDGET if self.shape.group.order > 1 else _ROUGH_BUDGET, self.time_limit)
-
-    def target(self) -> float:
-        """Return the smallest value found less the gap, or the level if that is lower."""
-        known = self.best - self.gap
-        return known if self.level is None else min(known, self.level)
-
-    def cover(self) -> Sequence[_Batch]:
-        """Return a grid of cells."""
-        box = self.shape.plan.box[list(self.shape.group.moving)]
-        count = _COVER[len(box)]
-        edges = [np.linspace(low, high, count + 1) for low, high in box]
-        lower = _mesh([e[:-1] for e in edges])
-        upper = _mesh([e[1:] for e in edges])
-        # no cell is known better than the rounding of its value, however narrow
-        _, radius = self.shape.matrices(self.shape.whole_points((lower + upper) / 2.0), {})
-        self.gap = max(self.gap, _ROUNDING_GAP * float(radius.max(initial=0.0)))
-        return [self._batch(lower, upper)]
-
-    def priority(self, cell: _Batch) -> float:
-        """Return the bound: the lowest comes first."""
-        return cell.bound
-
-    def refine(self, cell: _Batch, target: float) -> Sequence[_Batch]:
-        """Return the settled cells unchanged, and the halves of the others."""
-        settled = cell.bounds >= target
-        lower, upper = cell.lower[~settled], cell.upper[~settled]
-        box = self.shape.plan.box[list(self.shape.group.moving)]
-        if not len(box) or ((upper - lower) <= _NARROWEST * (box[:, 1] - box[:, 0])).all(axis=1).any():
-            return []
-        d = lower.shape[1]
-        self.limits.check(self.solves, lower.shape[0] * 2**d)
-        middle = (lower + upper) / 2.0
-        lows, highs = [], []
-        for halves in product((False, True), repeat=d):
-            high = np.array(halves)
-            lows.append(np.where(high, middle, lower))
-            highs.append(np.where(high, upper, middle))
-        batches = [self._batch(np.vstack(lows), np.vstack(highs))]
-        if settled.any():
-            kept = cell.bounds[settled]
-            batches.append(_Batch(float(kept.min()), cell.lower[settled], cell.upper[settled], kept))
-        return batches
-
-    def _batch(self, lower: Array, upper: Array) -> _Batch:
-        self.solves += lower.shape[0]
-        bounds, values = self.shape.bounds(lower, upper)
-        bounds = np.where(np.isfinite(bounds), bounds, -math.inf)
-        k = int(values.argmin())
-        if values[k] < self.best:
-            self.best = float(values[k])
-            self.best_point = self.shape.whole_points(((lower + upper) / 2.0)[k : k + 1])[0]
-        return _Batch(float(bounds.min()), lower, upper, bounds)
-
-
-def _mesh(sides: list[Array]) -> Array:
-    if not sides:
-        return np.zeros((1, 0))
-    return np.stack([m.ravel() for m in np.meshgrid(*sides, indexing="ij")], axis=1)
+    return np.asarray(value)

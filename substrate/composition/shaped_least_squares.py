@@ -20,14 +20,14 @@ they have no negative eigenvalue.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
-from numpy.typing import NDArray
 
 from substrate.arrays import Array, row_blocks
-from substrate.balls import Balls, precision
+from substrate.balls import precision
 from substrate.certificates import Row, accuracy_row, spread_of
 from substrate.composition.everywhere import Everywhere, ShapeConstraint
 from substrate.composition.expanded_function import BallTerms, EvaluatedTerms, ExpandedFunction
@@ -35,16 +35,14 @@ from substrate.composition.level import Substrate
 from substrate.composition.linear_operators import (
     VALUE,
     LinearOperator,
-    add_lengths,
-    bound_rounding,
     inner_product_matrix,
 )
 from substrate.composition.machine import Machine
 from substrate.composition.result import Further
 from substrate.composition.shape_oracle import ShapePlan
-from substrate.composition.shaped_machine import BRACKET, DISTANCE, ShapedResult, ShapeReport
+from substrate.composition.shaped_machine import BRACKET, ShapedResult, ShapeReport, distance_row
 from substrate.kernels import Kernel
-from substrate.numbers import Double, relative_rounding
+from substrate.numbers import relative_rounding
 from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.least_squares import prove_bound
 
@@ -55,11 +53,11 @@ _BITS = 128
 
 @dataclass(frozen=True, slots=True)
 class ShapeParameters:
-    """Shapes by column number: signs of slopes and of curvatures, joint convexity (1, -1 or 0), and bounds of f."""
+    """Shapes by column number: signs of slopes and of curvatures, joint convexity, and bounds of f."""
 
     monotone: Mapping[int, int]
     convex: Mapping[int, int]
-    jointly: int
+    jointly: bool
     bounds: tuple[float | None, float | None]
     names: tuple[str, ...] = ()
 
@@ -73,8 +71,7 @@ class ShapeParameters:
                 values = s.derivative(everywhere, {column: orders})
                 found.append(values >= 0.0 if sign > 0 else values <= 0.0)
         if self.jointly:
-            hessian = s.hessian(everywhere)
-            found.append(hessian >= 0.0 if self.jointly > 0 else hessian <= 0.0)
+            found.append(s.hessian(everywhere) >= 0.0)
         lower, upper = self.bounds
         if lower is not None:
             found.append(s.f(everywhere) >= lower)
@@ -117,20 +114,13 @@ class ShapedExpansion:
         used = totals.any(axis=1)
         return cls(places[used, d:], places[used, :d].astype(np.int64), *totals[used].T)
 
-    def kinds(self) -> list[tuple[dict[int, int], NDArray[np.intp]]]:
-        """Return the orders by column of every kind of derivative, and the numbers of its terms."""
-        different, which = np.unique(self.orders, axis=0, return_inverse=True)
+    def kinds(self) -> list[tuple[dict[int, int], slice]]:
+        """Return the orders by column of every derivative, and where its terms are, which follow each other."""
+        edges = np.flatnonzero(np.diff(self.orders, axis=0, prepend=-1, append=-1).any(axis=1))
         return [
-            ({c: int(order) for c, order in enumerate(row) if order}, np.flatnonzero(np.ravel(which) == k))
-            for k, row in enumerate(different)
+            ({c: int(order) for c, order in enumerate(self.orders[start]) if order}, slice(start, stop))
+            for start, stop in pairwise(edges)
         ]
-
-    def by_kind(self) -> "ShapedExpansion":
-        """Return the terms in the order of their kinds."""
-        order = np.concatenate([np.zeros(0, dtype=np.intp), *(at for _, at in self.kinds())])
-        return ShapedExpansion(
-            self.points[order], self.orders[order], self.coefficients[order], self.multipliers[order]
-        )
 
     def terms(self) -> tuple[Further, ...]:
         """Return the terms for the oracle."""
@@ -189,7 +179,7 @@ class ShapedLeastSquares:
 
     def certify(self) -> tuple[tuple[Row, ...], tuple[tuple[str, str], ...]]:
         """Return the rows of a certificate, accuracy, every shape, the bracket and the expansion, and no facts."""
-        gap, exact, value = self._bracket(Double, self._product())
+        gap, exact, value = self._bracket(EvaluatedTerms(self.kernel, self._function().terms))
         excess, spread_rounding = float(gap.upper()), spread_of(self.y, self.weights)
         distance = self._distance(gap, exact).upper()
         formula = "sqrt(2 (v - p)/(gamma sum v)) + ||f - predict(X)||, v the value of the machine, p a dual value"
@@ -201,13 +191,7 @@ class ShapedLeastSquares:
         rows = (
             accuracy_row(distance, spread_rounding[0], formula, tolerance=tolerance, rounding=rounding),
             *(report.row() for report in self._reports(EvaluatedTerms)),
-            Row(
-                name=DISTANCE,
-                value=excess,
-                scale=max(abs(value), lost),
-                tolerance=BRACKET,
-                formula=f"v - p: {value - excess:.8g} <= optimal value <= {value:.8g}",
-            ),
+            distance_row(excess, value - excess, value, max(abs(value), lost)),
             Row(
                 name="kernel expansion",
                 value=float(np.linalg.norm(exact.midpoint - self.fitted)),
@@ -231,8 +215,8 @@ class ShapedLeastSquares:
             return Proof.of(math.inf, tolerance, bits, reason)
 
         def bound() -> Any:
-            matrix = BallTerms(self.kernel, self._function().terms).matrix()
-            return self._distance(*self._bracket(Balls, lambda c: matrix @ c)[:2])
+            gap, exact, _ = self._bracket(BallTerms(self.kernel, self._function().terms))
+            return self._distance(gap, exact)
 
         proof = prove_bound(bound, tolerance, bits)
         return replace(proof, about="fitted values, of a machine whose shape is proved everywhere,")
@@ -244,38 +228,22 @@ class ShapedLeastSquares:
     def _reports(self, numbers: Any) -> list[ShapeReport]:
         function = self._function()
         constraints = self.shapes.constraints(function.substrate, self.box)
-        return [_prove_shape(constraint, function, numbers) for constraint in constraints]
+        return [_prove_shape(ShapePlan.of(constraint), function, numbers) for constraint in constraints]
 
-    def _product(self) -> Any:
-        """Return the function that multiplies by the inner products of all terms, with their rounding."""
-        terms = self._function().terms
-        readings = [(term.operator or VALUE, term.points) for term in terms]
-        matrix = np.block(
-            [[inner_product_matrix(self.kernel, *left, *right) for right in readings] for left in readings]
-        )
-        lengths = np.concatenate([add_lengths(self.kernel, *reading) for reading in readings])
-        relative = bound_rounding(self.kernel, readings) + relative_rounding(lengths.size + 4.0)
-
-        def multiply(c: Double) -> Double:
-            sizes = relative * float(lengths @ c.sizes) + float(lengths @ np.broadcast_to(c.radius, lengths.shape))
-            return Double(matrix @ c.middle, lengths * sizes)
-
-        return multiply
-
-    def _bracket(self, numbers: Any, product: Any) -> tuple[Any, Any, float]:
+    def _bracket(self, terms: Any) -> tuple[Any, Any, float]:
         """Return J less a dual value, the values of f at the rows, and the computed value of J."""
+        numbers, stored = terms.numbers, terms.coefficients
         n, plain = self.y.size, ~self.further.orders.any(axis=1)
         kept, levels = self._multipliers()
         v = numbers.exact(self.weights) * self.gamma
-        stored = numbers.exact(np.concatenate([self.a, self.further.coefficients]))
-        readings = product(stored)
+        readings = terms.multiply(stored)
         f = readings.take(slice(n)) + self.b
         beyond = readings.take(slice(n, None)) + self.b * plain
         pulls = numbers.exact(self.gamma * self.weights * (self.y - self.fitted))
         alpha = pulls - v * ((pulls.total() + numbers.exact(kept[plain]).total()) / v.total())
         dual = alpha.place(np.arange(n), n + kept.size) + np.append(np.zeros(n), kept)
         away, rows, e = dual - stored, (self.y - f) - alpha / v, self.y - f
-        gap = (away * product(away)).total() / 2.0 + (v * rows * rows).total() / 2.0
+        gap = (away * terms.multiply(away)).total() / 2.0 + (v * rows * rows).total() / 2.0
         gap = gap + (numbers.exact(kept) * beyond).total()
         for part, bound in levels:
             gap = gap - (numbers.exact(part) * bound).total()
@@ -316,28 +284,19 @@ class ShapedLeastSquares:
             M = np.zeros((d, d))
             for (i, j), value in zip(ends, given[at], strict=True):
                 M[i, j] = M[j, i] = value / (1.0 if i == j else 2.0)
-            eigenvalues, vectors = np.linalg.eigh(self.shapes.jointly * M)
+            eigenvalues, vectors = np.linalg.eigh(M)
             scale = float(np.abs(eigenvalues).max())
             if scale > 0.0:
                 # lifted by what rounding may hide, so that the kept matrix has no negative eigenvalue
                 lifted = np.maximum(eigenvalues, 0.0) + relative_rounding(64.0 * d) * scale
-                M = self.shapes.jointly * (vectors * lifted) @ vectors.T
+                M = (vectors * lifted) @ vectors.T
                 kept[at] += [M[i, j] * (1.0 if i == j else 2.0) for i, j in ends]
 
 
-def _prove_shape(constraint: ShapeConstraint, function: ExpandedFunction, numbers: Any) -> ShapeReport:
-    plan = ShapePlan.of(constraint)
-    shape = plan.bind([function])
-    scale = max(shape.scale(), abs(constraint.bound))
+def _prove_shape(plan: ShapePlan, function: ExpandedFunction, numbers: Any) -> ShapeReport:
+    shape, bound = plan.bind([function]), plan.constraint.bound
+    scale = max(shape.scale(), abs(bound))
     least = float(shape.values(np.array(shape.minimisers(math.inf, 4))).min()) if plan.groups else shape.constant
     # half of the slack that a grid sees, so that cells are no smaller than they need to be
-    gap = max(0.25 * (least - constraint.bound), 1e-8 * scale)
-    proof = plan.bind([function], numbers).proof(gap, constraint.bound)
-    return ShapeReport(
-        description=constraint.description,
-        bound=constraint.bound,
-        slack=proof.lower - constraint.bound,
-        box=plan.box,
-        cells=proof.cells,
-        scale=scale,
-    )
+    gap = max(0.25 * (least - bound), 1e-8 * scale)
+    return ShapeReport.of(plan, plan.bind([function], numbers).proof(gap, bound), scale)

@@ -20,14 +20,14 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
 from substrate.arrays import Array, real_points
-from substrate.certificates import NO_BOUND, Accuracy, Certificate, Row
+from substrate.certificates import NO_BOUND, Certificate, Row
 from substrate.composition.accuracy import OptimalValue
 from substrate.composition.expanded_function import ExpandedFunction
 from substrate.composition.result import KernelExpansion, Result
@@ -35,7 +35,7 @@ from substrate.composition.shape_oracle import BoundShape, LowestValue, ShapePla
 from substrate.errors import SolverError
 from substrate.numbers import relative_rounding
 
-__all__ = ["BRACKET", "DISTANCE", "ShapeMultipliers", "ShapeReport", "ShapedResult", "solve_shaped"]
+__all__ = ["BRACKET", "DISTANCE", "ShapeMultipliers", "ShapeReport", "ShapedResult", "distance_row", "solve_shaped"]
 
 #: Rounds of points, and new points of a round for each shape.
 _ROUNDS, _NEW = 30, 24
@@ -48,8 +48,8 @@ _INACTIVE = 1e-9
 #: A margin in units of the violation that it makes up for, the least one in units of the shape's size, and how often
 #: one is made larger.
 _MORE, _LEAST, _MARGINS = 1.25, 1e-9, 4
-#: The first gap of a proof, in units of the shape's size, and cells up to which a smaller one is asked for.
-_FIRST_GAP, _CHEAP, _EXPENSIVE = 1e-4, 4000, 60_000
+#: Cells of the proof that a margin is derived from, and where the bracket is wide.
+_CHEAP, _EXPENSIVE = 4000, 60_000
 #: The row of a certificate with the bracket of the optimal value.
 DISTANCE = "distance from the optimum over all functions"
 
@@ -64,6 +64,12 @@ class ShapeReport:
     box: Array
     cells: int
     scale: float
+
+    @classmethod
+    def of(cls, plan: ShapePlan, proof: LowestValue, scale: float) -> "ShapeReport":
+        """Return what a proof says of a shape; ``scale`` is the size of its values."""
+        bound = plan.constraint.bound
+        return cls(plan.constraint.description, bound, proof.lower - bound, plan.box, proof.cells, scale)
 
     def row(self) -> Row:
         """Return the row of a certificate."""
@@ -90,13 +96,12 @@ class ShapedResult(Result):
     """The solution of a machine whose shape holds everywhere.
 
     ``objective`` is the value v of the returned machine, and ``lower_bound`` is at most the optimal value of the
-    problem with all points of the box. ``shapes`` says what was proved of each shape; the constraints were imposed at
-    ``points``, and ``multipliers`` are the multipliers of the shapes there.
+    problem with all points of the box. ``shapes`` says what was proved of each shape, ``multipliers`` at which points
+    the constraints were imposed, and their multipliers there.
     """
 
     lower_bound: float = -math.inf
     shapes: tuple[ShapeReport, ...] = ()
-    points: tuple[Array, ...] = ()
     multipliers: tuple[ShapeMultipliers, ...] = ()
     _told: list[bool] = field(default_factory=list, compare=False, repr=False)
 
@@ -173,54 +178,15 @@ class _Cuts:
         return total >= c.bound + margin
 
 
-@dataclass(slots=True, eq=False)
-class _Solved:
-    """A machine with constraints at points: its result, with norms that are rounded up, and its functions."""
+class _Solved(NamedTuple):
+    """A machine with constraints at points: its result, with norms that are rounded up, and its shapes as numbers."""
 
     machine: Any
     result: Any
     expansions: tuple[KernelExpansion, ...]
-    functions: list[ExpandedFunction]
+    shapes: list[BoundShape]
     own: list[Any]
     multipliers: tuple[ShapeMultipliers, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Answer:
-    """A machine, its value, what was proved of its shapes, and what is known of the optimal value."""
-
-    solved: _Solved
-    value: float
-    optimal: OptimalValue | str
-    reports: tuple[ShapeReport, ...]
-    reason: str
-
-    @property
-    def lower(self) -> float:
-        """The lower bound on the optimal value."""
-        return -math.inf if isinstance(self.optimal, str) else self.optimal.lower
-
-    @property
-    def holds(self) -> bool:
-        """Return whether every shape holds everywhere."""
-        return all(report.slack >= 0.0 for report in self.reports)
-
-    @property
-    def width(self) -> float:
-        """The relative width of the bracket."""
-        return (self.value - self.lower) / abs(self.value) if self.value else math.inf
-
-    @property
-    def excess(self) -> float:
-        """Return a bound on how far its value is above the optimal one, with rounding."""
-        return max(self.value - self.lower, 0.0) + relative_rounding(1e4) * abs(self.value)
-
-    @property
-    def accuracy(self) -> Accuracy | None:
-        """The row of the fitted values, None if no optimal value is known."""
-        if isinstance(self.optimal, str):
-            return None
-        return self.optimal.accuracy(self.excess, math.sqrt(2.0 * BRACKET))
 
 
 def solve_shaped(
@@ -240,8 +206,9 @@ class _Loop:
     def __init__(self, base: Any, plans: Sequence[ShapePlan], solver: str | None, verbose: bool, end: float) -> None:
         self.base, self.plans, self.solver, self.verbose, self.end = base, plans, solver, verbose, end
         self.cuts = [_Cuts.of(plan) for plan in plans]
+        self.bounds = [plan.constraint.bound for plan in plans]
         self.scales: list[float] = []
-        self.small, self.cells_allowed = _SMALL, _CHEAP
+        self.small = _SMALL
 
     @property
     def left(self) -> float:
@@ -250,45 +217,39 @@ class _Loop:
 
     def run(self) -> ShapedResult:
         """Solve, prove and solve with margins; with smaller violations until the bracket is narrow enough."""
-        best = None
+        results, allowed = list[tuple[ShapedResult, list[Any]]](), _CHEAP
         for _ in range(_ROUNDS):
             solved = self._solve([0.0] * len(self.plans))
-            optimal, bound = solved.machine.optimal_value(), self._bind(solved)
-            proofs = [self._prove(k, shape, self._accepted(k)) for k, shape in enumerate(bound)]
-            inside = self._solve_inside(solved, proofs)
-            latest = self._answer(optimal, *inside)
-            if best is None or (latest.holds, -latest.width) > (best.holds, -best.width):
-                best = latest
-            cells = max(proof.cells for proof in proofs)
-            accepted = 0.5 * BRACKET if cells > _CHEAP else _ENOUGH
+            optimal = solved.machine.optimal_value()
+            proofs = [
+                shape.proof(self._accepted(k), self.bounds[k], self.left, allowed)
+                for k, shape in enumerate(solved.shapes)
+            ]
+            inside, inner_proofs, reason = self._solve_inside(solved, proofs)
+            results.append((self._result(optimal, inside, inner_proofs, reason), inside.own))
+            best = max(results, key=lambda found: _rank(found[0]))[0]
             # a value that is large against the spread of f has a narrow bracket before f is known
-            is_near = best.width <= accepted and (best.accuracy is None or best.accuracy.passes)
-            if is_near or inside[0] is solved or self.left <= 0.0 or any(proof.stop for proof in proofs):
+            accepted = 0.5 * BRACKET if any(proof.stop for proof in proofs) else _ENOUGH
+            is_near = -_rank(best)[1] <= accepted and best.certificate.rows[0].passes
+            if is_near or inside is solved or self.left <= 0.0:
                 break
-            self.cells_allowed = _CHEAP if best.width <= 10.0 * BRACKET else _EXPENSIVE
+            allowed = _CHEAP if -_rank(best)[1] <= 10.0 * BRACKET else _EXPENSIVE
             # what the oracle found and the grids did not
             found = [
-                self.cuts[k].add([proof.point], bound[k])
+                self.cuts[k].add([proof.point], solved.shapes[k])
                 for k, proof in enumerate(proofs)
-                if self._violation(k, proof.found) > self._accepted(k)
+                if self.bounds[k] - proof.found > self._accepted(k)
             ]
             if not sum(found) and self.small <= _SMALLEST:
                 break
             self.small = max(0.2 * self.small, _SMALLEST)
-        assert best is not None
-        return self._finish(best)
+        best, own = max(results, key=lambda found: _rank(found[0]))
+        self.base.value_at(best.expansions, own)
+        return best
 
     def _accepted(self, k: int) -> float:
         order = min((group.order for group in self.plans[k].groups), default=2)
         return max(self.small, _ROUGH if order < 2 else 0.0) * self.scales[k]
-
-    def _violation(self, k: int, value: float) -> float:
-        return self.plans[k].constraint.bound - value
-
-    def _bind(self, solved: _Solved) -> list[BoundShape]:
-        bound = [plan.bind(solved.functions) for plan in self.plans]
-        self.scales = self.scales or [shape.scale() for shape in bound]
-        return bound
 
     def _solve(self, margins: list[float]) -> _Solved:
         """Solve with margins at the points; add points until no grid finds a violation, or a half of the margin."""
@@ -306,16 +267,17 @@ class _Loop:
                     replace(expansion, squared_norm=f.squared_norm())
                     for expansion, f in zip(result.expansions, functions, strict=True)
                 ),
-                functions=functions,
+                shapes=[plan.bind(functions) for plan in self.plans],
                 own=[np.array(v.value, dtype=np.float64) for v in self.base.own_variables()],
                 multipliers=tuple(
                     ShapeMultipliers(cuts.points, cuts.directions, values)
                     for cuts, values in zip(self.cuts, duals, strict=True)
                 ),
             )
+            self.scales = self.scales or [shape.scale() for shape in solved.shapes]
             added = 0
-            for k, shape in enumerate(self._bind(solved)):
-                below = shape.plan.constraint.bound + (0.5 * margins[k] if margins[k] else -self._accepted(k))
+            for k, shape in enumerate(solved.shapes):
+                below = self.bounds[k] + (0.5 * margins[k] if margins[k] else -self._accepted(k))
                 added += self.cuts[k].add(shape.minimisers(below, _NEW), shape)
             if not added or self.left <= 0.0:
                 break
@@ -331,21 +293,11 @@ class _Loop:
                 keep[:old] = carried.values > _INACTIVE * max(float(carried.values.max(initial=0.0)), 1e-300)
                 cuts.keep(np.flatnonzero(keep))
 
-    def _prove(self, k: int, shape: BoundShape, gap: float) -> LowestValue:
-        """Return a bound within ``gap`` of the smallest value, or within more where that takes too many cells."""
-        level, wide, cells = self.plans[k].constraint.bound, max(gap, _FIRST_GAP * self.scales[k]), 0
-        while True:
-            proof = shape.proof(wide, level, self.left)
-            cells += proof.cells
-            if wide <= gap or proof.lower >= level or proof.cells >= self.cells_allowed or self.left <= 0.0:
-                return replace(proof, cells=cells)
-            wide = max(gap, 0.1 * wide)
-
     def _solve_inside(self, solved: _Solved, proofs: list[LowestValue]) -> tuple[_Solved, list[LowestValue], str]:
         """Return a machine with margins that make up for the violations, proved; the given one if no margins do."""
         margins, last, reason = [0.0] * len(proofs), proofs, "; ".join(sorted({p.stop for p in proofs if p.stop}))
         for _ in range(_MARGINS):
-            violations = [self._violation(k, proof.lower) for k, proof in enumerate(last)]
+            violations = [bound - proof.lower for bound, proof in zip(self.bounds, last, strict=True)]
             if max(violations) <= 0.0:
                 break
             margins = [
@@ -357,63 +309,58 @@ class _Loop:
             except SolverError as error:
                 return solved, proofs, f"with a margin of {max(margins):.1e} at the points: {error}"
             last = [
-                shape.proof(0.1 * (margin or self._accepted(k)), shape.plan.constraint.bound, self.left)
-                for k, (shape, margin) in enumerate(zip(self._bind(inside), margins, strict=True))
+                shape.proof(0.1 * (margin or self._accepted(k)), self.bounds[k], self.left)
+                for k, (shape, margin) in enumerate(zip(inside.shapes, margins, strict=True))
             ]
-            if all(self._violation(k, proof.lower) <= 0.0 for k, proof in enumerate(last)):
+            if all(proof.lower >= bound for bound, proof in zip(self.bounds, last, strict=True)):
                 return inside, last, reason
             reason = f"a margin of {max(margins):.1e} at the points is not enough"
         return solved, proofs, reason
 
-    def _answer(self, optimal: OptimalValue | str, solved: _Solved, proofs: list[LowestValue], reason: str) -> _Answer:
-        reports = tuple(
-            ShapeReport(
-                description=plan.constraint.description,
-                bound=plan.constraint.bound,
-                slack=proof.lower - plan.constraint.bound,
-                box=plan.box,
-                cells=proof.cells,
-                scale=scale,
-            )
-            for plan, proof, scale in zip(self.plans, proofs, self.scales, strict=True)
-        )
-        return _Answer(solved, self.base.value_at(solved.expansions, solved.own), optimal, reports, reason)
-
-    def _finish(self, best: _Answer) -> ShapedResult:
-        solved = best.solved
+    def _result(
+        self, optimal: OptimalValue | str, solved: _Solved, proofs: list[LowestValue], reason: str
+    ) -> ShapedResult:
+        """Return a machine with its value, what was proved of its shapes, and what is known of the optimal value."""
+        value, certificate = self.base.value_at(solved.expansions, solved.own), solved.result.certificate
+        lower = -math.inf if isinstance(optimal, str) else optimal.lower
+        excess = max(value - lower, 0.0) + relative_rounding(1e4) * abs(value)
+        reports = tuple(map(ShapeReport.of, self.plans, proofs, self.scales))
+        about = ", of the basis" if any(s.basis is not None for s in self.base.substrates) else ""
+        distance = distance_row(excess if math.isfinite(lower) else math.inf, lower, value, abs(value), about)
+        answer = [] if isinstance(optimal, str) else [optimal.accuracy(excess, math.sqrt(2.0 * BRACKET))]
+        others = (row for row in certificate.rows if row.name != "accuracy")
+        facts = [fact for fact in certificate.record if fact[0] != NO_BOUND]
+        if isinstance(optimal, str):
+            facts.append((NO_BOUND, optimal))
+        facts.append(("box of the shapes", "; ".join(f"{r.description} on {_words(r.box)}" for r in reports)))
+        counts = ", ".join(str(np.count_nonzero(each.values)) for each in solved.multipliers)
+        facts.append(("points of the shapes", f"{counts} carry the constraints of the machine"))
+        if reason:
+            facts.append(("no machine that holds everywhere", reason))
+        rows = (*answer, *(report.row() for report in reports), distance, *others)
         return ShapedResult(
-            objective=self.base.value_at(solved.expansions, solved.own),
+            objective=value,
             parameters=solved.result.parameters,
             expansions=solved.expansions,
-            certificate=self._certificate(best),
+            certificate=Certificate("Machine", rows, tuple(facts)),
             solver_record=solved.result.solver_record,
             outputs=self.base.outputs,
-            lower_bound=best.lower,
-            shapes=best.reports,
-            points=tuple(each.points for each in solved.multipliers),
+            lower_bound=lower,
+            shapes=reports,
             multipliers=solved.multipliers,
         )
 
-    def _certificate(self, best: _Answer) -> Certificate:
-        solved, lower, accuracy = best.solved.result.certificate, best.lower, best.accuracy
-        about = ", of the basis" if any(s.basis is not None for s in self.base.substrates) else ""
-        distance = Row(
-            name=DISTANCE,
-            value=best.excess if math.isfinite(lower) else math.inf,
-            scale=abs(best.value),
-            tolerance=BRACKET,
-            formula=f"v - p: {lower:.8g} <= optimal value <= {best.value:.8g}{about}",
-        )
-        rows = [*([] if accuracy is None else [accuracy]), *(report.row() for report in best.reports), distance]
-        facts = [fact for fact in solved.record if fact[0] != NO_BOUND]
-        if isinstance(best.optimal, str):
-            facts.append((NO_BOUND, best.optimal))
-        facts.append(("box of the shapes", "; ".join(f"{r.description} on {_words(r.box)}" for r in best.reports)))
-        counts = ", ".join(str(np.count_nonzero(each.values)) for each in best.solved.multipliers)
-        facts.append(("points of the shapes", f"{counts} carry the constraints of the machine"))
-        if best.reason:
-            facts.append(("no machine that holds everywhere", best.reason))
-        return Certificate("Machine", (*rows, *(row for row in solved.rows if row.name != "accuracy")), tuple(facts))
+
+def _rank(result: ShapedResult) -> tuple[bool, float]:
+    """Return whether every shape holds everywhere, and the relative width of the bracket, negated."""
+    value, holds = result.objective, all(report.slack >= 0.0 for report in result.shapes)
+    return holds, -(value - result.lower_bound) / abs(value) if value else -math.inf
+
+
+def distance_row(excess: float, lower: float, value: float, scale: float, about: str = "") -> Row:
+    """Return the row of a bracket of the optimal value."""
+    formula = f"v - p: {lower:.8g} <= optimal value <= {value:.8g}{about}"
+    return Row(name=DISTANCE, value=excess, scale=scale, tolerance=BRACKET, formula=formula)
 
 
 def _words(box: Array) -> str:

@@ -95,11 +95,11 @@ def read_shapes(model: Any, n_features: int) -> Any:
             raise DeclarationError(f"{name} has 1 (rising, convex) or -1 (falling, concave), received {wrong[0]!r}")
         return {number(column): int(sign) for column, sign in given.items()}
 
-    convex, jointly = model.convex, 0
+    convex, jointly = model.convex, False
     if isinstance(convex, str):
         if convex != "jointly":
             raise DeclarationError(f"convex must be 'jointly', a list of columns or a dict, received {convex!r}")
-        convex, jointly = None, 1
+        convex, jointly = None, True
     elif convex is not None and not isinstance(convex, Mapping):
         convex = dict.fromkeys(np.atleast_1d(np.asarray(convex, dtype=object)).tolist(), 1)
     return ShapeParameters(
@@ -191,10 +191,9 @@ def in_units(
 def _further(model: Any) -> Any:
     from substrate.composition.shaped_least_squares import ShapedExpansion
 
-    stored = ShapedExpansion(
+    return ShapedExpansion(
         model.shape_points_, model.shape_orders_, model.shape_coefficients_, model.shape_multipliers_
     )
-    return stored.by_kind()
 
 
 def _stored(model: Any, X: Array, y: Array, gamma: float, weights: Array, shapes: Any) -> Any:

@@ -204,11 +204,11 @@ def test_the_rounding_of_values_is_counted(kernel):
     a = 1e5 * rng.standard_normal(10)
     s = Substrate(kernel, X, np.zeros(10))
     points = 20.0 + rng.uniform(-1.0, 1.0, (4, 1))
-    target = ShapePlan.of(s.f(EVERYWHERE) >= 0).bind([ExpandedFunction(s, (Further(X, a),), 0.0)]).target(0)
+    target = ShapePlan.of(s.f(EVERYWHERE) >= 0).bind([ExpandedFunction(s, (Further(X, a),), 0.0)]).targets[0]
     largest = 0.0
     for order in range(3):
         more = {0: order} if order else {}
-        values, radii = target.derivative(points, more)
+        values, radii = (np.ravel(found) for found in target.derivatives(points, [more])[0])
         with mpmath.workdps(50):
             for x, value, radius in zip(points[:, 0], values, radii, strict=True):
                 at = mpmath.mpf(float(x))
@@ -232,9 +232,11 @@ def test_the_remainder_is_attained(order, sigma):
     middle = np.array([[centre]])
     q = ShapePlan.of(shape).groups[0].order
     term = Further(middle, np.array([2.0]), None, LinearOperator.derivative({0: order + q}))
-    target = ShapePlan.of(shape).bind([ExpandedFunction(s, (term,), 0.0)]).target(0)
+    target = ShapePlan.of(shape).bind([ExpandedFunction(s, (term,), 0.0)]).targets[0]
     x = centre + half
-    taylor = sum(target.derivative(middle, {0: k} if k else {})[0][0] * half**k / math.factorial(k) for k in range(q))
+    taylor = sum(
+        target.derivatives(middle, [{0: k} if k else {}])[0][0].item() * half**k / math.factorial(k) for k in range(q)
+    )
     remainder = abs(target.values(np.array([[x]]))[0] - taylor)
     bound = target.remainder(middle - half, middle + half, np.array([[half]]))[0]
     assert 0.9 * bound <= remainder <= bound

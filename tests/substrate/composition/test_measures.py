@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from substrate import LinearOperator, Machine, Measure, Substrate
-from substrate.composition.linear_operators import MeasureIntegral, add_lengths, inner_product_matrix
+from substrate.composition.linear_operators import Integral, add_lengths, inner_product_matrix
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, Precomputed
 
@@ -57,7 +57,7 @@ def test_an_integral_against_a_measure_is_that_of_predictions(plane, kernel):
 def test_inner_products_of_measures_against_50_digits():
     """Of the lines above with each other and with a slope, for RBF: sums of products of error functions."""
     kernel, sigma = RBF(0.8), mpmath.mpf(0.8)
-    functional = MeasureIntegral((LINES,))
+    functional = Integral((LINES,))
     number, slope = np.zeros((1, 1)), LinearOperator.derivative({0: 1})
     with mpmath.workdps(50):
 
@@ -80,9 +80,9 @@ def test_inner_products_of_measures_against_50_digits():
 def test_many_terms_are_read_in_parts(plane):
     rng = np.random.default_rng(3)
     kernel, measures = RBF(1.0), [Measure.of_points(rng.normal(size=(m, 2))) for m in (900, 5, 1500, 40, 1990)]
-    functional = MeasureIntegral(tuple(measures))
+    functional = Integral(tuple(measures))
     numbers = np.arange(5.0)[:, None]
-    assert [part.stop - part.start for part in functional.split(numbers)] == [2, 2, 1]
+    assert [weights.shape[0] for weights, _ in functional.parts(numbers)] == [2, 2, 1]
     found = inner_product_matrix(kernel, functional, numbers, functional, numbers)
     for i in (0, 2, 4):
         expected = kernel(measures[i].boxes[..., 0], measures[1].boxes[..., 0]).mean()

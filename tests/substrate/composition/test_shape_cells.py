@@ -27,7 +27,7 @@ def test_no_point_of_a_cell_is_below_its_bound(d, kind):
     s = Substrate(RBF(1.5), X, np.zeros(12))
     shape = (s.hessian(EVERYWHERE) if kind == "hessian" else s.gradient(EVERYWHERE, 0)) >= 0.0
     function = ExpandedFunction(s, (Further(X, rng.standard_normal(12)),), 0.3)
-    target = ShapePlan.of(shape).bind([function]).target(0)
+    target = ShapePlan.of(shape).bind([function]).targets[0]
     for width in (0.5, 0.05):
         lower = rng.uniform(X.min(axis=0), X.max(axis=0) - width, (6, d))
         bounds, centres = target.bounds(lower, lower + width)
