@@ -42,8 +42,8 @@ class Outputs:
         for term in self.parts():
             if id(term.weights) not in present:
                 raise DeclarationError(
-                    f"predict uses the variable {term.weights.name()!r}, which no term or constraint of the machine "
-                    "contains"
+                    f"predict uses the weights {term.weights}, which are no variable that a term or a constraint of "
+                    "the machine contains"
                 )
 
 

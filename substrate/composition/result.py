@@ -16,7 +16,7 @@ from substrate.composition.outputs import Outputs
 from substrate.composition.place_holders import PlaceHolder
 from substrate.composition.span import Reading, inner_products, reading_of
 from substrate.composition.squares import SquaredRows
-from substrate.composition.terms import FittedPart, FittedTerm, LinearPart, One, Term, WeightedTerm
+from substrate.composition.terms import LinearPart, One, Term, WeightedTerm
 from substrate.errors import DataError, DeclarationError
 from substrate.files import save
 from substrate.proof import Proof
@@ -65,6 +65,22 @@ class KernelExpansion:
     maximal_variation: Array
     #: The expansion beyond the training rows, see :mod:`substrate.composition.span`; ``predict`` uses it.
     further: tuple[Further, ...] = ()
+
+    def restore(self) -> "KernelExpansion":
+        """Return the expansion that a file holds, refused where its numbers do not belong to the substrate."""
+        s = self.substrate
+        errors = (s.n, *s.columns) if s.observed is None else s.observed.targets.shape
+        shapes = {"alpha": (s.size, *s.columns), "e": errors, "f": (s.n, *s.columns), "b": s.columns}
+        for name, shape in shapes.items():
+            values = np.asarray(getattr(self, name))
+            if values.shape != shape or values.dtype.kind != "f":
+                raise DataError(f"{name} of a substrate has shape {values.shape}, expected {shape}")
+        for part in self.further:
+            if part.points is not None and part.points.shape[0] != part.coefficients.shape[0]:
+                raise DataError("further coefficients do not belong to their points")
+            if part.part is not None and not 0 <= part.part < len(s.components):
+                raise DataError(f"there is no component {part.part!r}")
+        return self
 
     @property
     def c(self) -> Array:
@@ -165,15 +181,15 @@ class Result:
     #: The machine as one with a loss for every row, which is proved in ball arithmetic; None of other machines.
     rows: Any = field(default=None, repr=False, compare=False)
     #: The fitted terms of each output by its name; None names the only one.
-    fitted: Mapping[str | None, tuple[KernelExpansion | FittedPart | FittedTerm | One, ...]] = field(init=False)
+    fitted: Mapping[str | None, tuple[KernelExpansion | LinearPart | WeightedTerm | One, ...]] = field(init=False)
 
     def __post_init__(self, outputs: Outputs) -> None:
         fitted = {name: tuple(self._fitted_term(term) for term in terms) for name, terms in outputs.terms.items()}
         object.__setattr__(self, "fitted", fitted)
 
-    def _fitted_term(self, term: Term) -> KernelExpansion | FittedPart | FittedTerm | One:
+    def _fitted_term(self, term: Term) -> KernelExpansion | LinearPart | WeightedTerm | One:
         if isinstance(term, WeightedTerm):
-            return FittedTerm(term, self._fitted_term(term.base))
+            return replace(term, base=self._fitted_term(term.base))
         return (
             term if isinstance(term, One) else term.at_present_value() if isinstance(term, LinearPart) else self[term]
         )

@@ -10,8 +10,6 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
-import numpy as np
-
 from substrate import files
 from substrate.arrays import Array, is_sparse
 from substrate.certificates import Certificate
@@ -20,7 +18,7 @@ from substrate.composition.linear_operators import Integral, LinearOperator, Ope
 from substrate.composition.measures import Measure
 from substrate.composition.outputs import Outputs
 from substrate.composition.result import Further, KernelExpansion, Result
-from substrate.composition.terms import Column, FittedPart, FittedTerm, LinearPart, One, WeightedTerm, take_ones
+from substrate.composition.terms import Column, LinearPart, One, WeightedTerm
 from substrate.errors import DataError
 from substrate.files import store_as, stored
 from substrate.kernels import Kernel
@@ -28,7 +26,10 @@ from substrate.solvers import Attempt, SolverRecord
 
 __all__ = ["load"]
 
-for _kind in (Attempt, Column, Further, Integral, LinearOperator, Measure, One, OperatorTerm):
+for _kind in (
+    *(Attempt, Column, Further, Integral, KernelExpansion, LinearOperator),
+    *(LinearPart, Measure, One, OperatorTerm, WeightedTerm),
+):
     stored(_kind)
 
 
@@ -65,112 +66,6 @@ class StoredSubstrate:
                 s = Substrate(self.kernel, places, self.y, self.task, observed=kinds, **how)
         s.column_names = self.column_names
         return s
-
-
-@dataclass(frozen=True, slots=True)
-class StoredExpansion:
-    """The part of a solution that belongs to one substrate."""
-
-    substrate: Substrate
-    alpha: Array
-    b: Array
-    e: Array
-    f: Array
-    squared_norm: float
-    maximal_variation: Array
-    further: tuple[Further, ...]
-
-    @classmethod
-    def of(cls, expansion: KernelExpansion) -> Self:
-        """Return the numbers of an expansion."""
-        return cls(
-            substrate=expansion.substrate,
-            alpha=expansion.alpha,
-            b=np.asarray(expansion.b, dtype=np.float64),
-            e=expansion.e,
-            f=expansion.f,
-            squared_norm=float(expansion.squared_norm),
-            maximal_variation=expansion.maximal_variation,
-            further=expansion.further,
-        )
-
-    def restore(self) -> KernelExpansion:
-        """Return the expansion, its shapes checked."""
-        s = self.substrate
-        errors = (s.n, *s.columns) if s.observed is None else s.observed.targets.shape
-        shapes = {"alpha": (s.size, *s.columns), "e": errors, "f": (s.n, *s.columns), "b": s.columns}
-        for name, shape in shapes.items():
-            values = getattr(self, name)
-            if values.shape != shape or values.dtype.kind != "f":
-                raise DataError(f"{name} of a substrate has shape {values.shape}, expected {shape}")
-        for part in self.further:
-            if part.points is not None and part.points.shape[0] != part.coefficients.shape[0]:
-                raise DataError("further coefficients do not belong to their points")
-            if part.part is not None and not 0 <= part.part < len(s.components):
-                raise DataError(f"there is no component {part.part!r}")
-        return KernelExpansion(
-            substrate=s,
-            alpha=self.alpha,
-            b=self.b if s.columns else float(self.b),
-            e=self.e,
-            f=self.f,
-            squared_norm=self.squared_norm,
-            maximal_variation=self.maximal_variation,
-            further=self.further,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class StoredPart:
-    """A linear part of a solution by its columns; a variable that is the same for all rows has ones for features."""
-
-    columns: tuple[int, ...] | None
-    has_ones: bool
-    weights: Array
-
-    @classmethod
-    def of(cls, fitted: FittedPart) -> Self:
-        """Return the columns and the weights, refused where the features are a function."""
-        columns, features = fitted.part.columns, fitted.part.features
-        if features is not None and features is not take_ones:
-            raise DataError(
-                "a linear part with a function of X as its features cannot be saved, since no function is; give it "
-                "columns"
-            )
-        numbers = None if columns is None else tuple(int(c) for c in np.atleast_1d(np.asarray(columns)))
-        return cls(numbers, features is take_ones, np.asarray(fitted.weights))
-
-    def restore(self) -> FittedPart:
-        """Return the linear part."""
-        import cvxpy as cp
-
-        features = take_ones if self.has_ones else None
-        return FittedPart(LinearPart(cp.Variable(self.weights.shape), self.columns, features), self.weights)
-
-
-@dataclass(frozen=True, slots=True)
-class StoredTerm:
-    """A weighted term of a solution."""
-
-    fitted: Any
-    factor: float
-    multipliers: tuple[Column, ...]
-    columns: tuple[int, ...] | None
-
-    @classmethod
-    def of(cls, term: FittedTerm) -> Self:
-        """Return the factors of a term, refused where one is a function."""
-        if not all(isinstance(multiplier, Column) for multiplier in term.term.multipliers):
-            raise DataError(
-                "an output with a function of X as its factor cannot be saved, since no function is; multiply by "
-                "Column(number)"
-            )
-        weighted: Any = term.term
-        return cls(term.fitted, float(weighted.factor), weighted.multipliers, weighted.columns)
-
-    def restore(self) -> FittedTerm:
-        """Return the term."""
-        return FittedTerm(WeightedTerm(One(), self.factor, self.multipliers, self.columns), self.fitted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,20 +121,17 @@ class StoredResult:
         """Return the expansion of a number, and other parts of outputs unchanged."""
         if type(part) is int and 0 <= part < len(self.expansions):
             return self.expansions[part]
-        if not isinstance(part, (FittedPart, One)):
+        if not isinstance(part, (LinearPart, One)):
             raise DataError(f"an output has a part that is none: {part!r}")
         return part
 
 
 def _exchange(term: Any, find: Any) -> Any:
     """Return a term of an output with its innermost part exchanged."""
-    return replace(term, fitted=find(term.fitted)) if isinstance(term, FittedTerm) else find(term)
+    return replace(term, base=find(term.base)) if isinstance(term, WeightedTerm) else find(term)
 
 
 store_as(Substrate, StoredSubstrate)
-store_as(KernelExpansion, StoredExpansion)
-store_as(FittedPart, StoredPart)
-store_as(FittedTerm, StoredTerm)
 store_as(Result, StoredResult)
 
 

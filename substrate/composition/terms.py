@@ -22,15 +22,12 @@ from substrate.errors import DataError, DeclarationError
 
 __all__ = [
     "Column",
-    "FittedPart",
-    "FittedTerm",
     "LinearPart",
     "One",
     "Term",
     "TermSum",
     "WeightedTerm",
     "base_of",
-    "take_ones",
     "terms_of",
 ]
 
@@ -123,6 +120,10 @@ class Column:
 class One(Term):
     """The constant function one; a number in an output is a multiple of it."""
 
+    def __call__(self, X: Any) -> Array:
+        """Return ones, the features of a variable that is the same for all rows."""
+        return np.ones((X.shape[0], 1))
+
     def predict(self, X: Any) -> Array:
         """Return ones, one per row of X."""
         return np.ones(X.shape[0])
@@ -132,7 +133,7 @@ class One(Term):
 class WeightedTerm(Term):
     """A term of a function of some columns, times a number and functions of X."""
 
-    base: Term
+    base: Any
     factor: float = 1.0
     multipliers: tuple[Callable[[Any], Any], ...] = ()
     columns: tuple[int, ...] | None = None
@@ -157,14 +158,14 @@ class WeightedTerm(Term):
             raise DataError(f"an output takes column {max(self.columns)} of X, which has {X.shape[1]}")
         return X[:, list(self.columns)]
 
+    def predict(self, X: Any) -> Array:
+        """Return the values at the rows of X, of a solution."""
+        rows, base = real_points(X), self.base
+        return np.asarray((self.weights(rows) * base.predict(self.take(rows)).T).T)
+
 
 def _as_weighted(term: Term) -> WeightedTerm:
     return term if isinstance(term, WeightedTerm) else WeightedTerm(term)
-
-
-def take_ones(X: Any) -> Array:
-    """Return ones, the features of a variable that is the same for all rows."""
-    return np.ones((X.shape[0], 1))
 
 
 def _as_term(other: Any) -> Term:
@@ -174,7 +175,7 @@ def _as_term(other: Any) -> Term:
     if isinstance(other, numbers.Real) and not isinstance(other, bool) and np.isfinite(float(other)):
         return WeightedTerm(One(), float(other))
     if isinstance(other, cp.Variable) and other.shape in ((), (1,)):
-        return LinearPart(other, features=take_ones)
+        return LinearPart(other, features=One())
     raise DeclarationError(
         f"an output is made of substrates, linear parts, numbers and variables of one entry, received "
         f"{type(other).__name__}; for a variable w of several entries add LinearPart(w, columns), and for values at "
@@ -231,11 +232,11 @@ class LinearPart(Term):
 
     def __post_init__(self) -> None:
         w = self.weights
-        if not isinstance(w, cp.Variable) or w.ndim > 2:
+        if not isinstance(w, (cp.Variable, np.ndarray)) or w.ndim > 2:
             raise DeclarationError(
                 f"the weights of a linear part are a cvxpy.Variable of one or two dimensions, received {w!r}"
             )
-        if has_attributes(w):
+        if isinstance(w, cp.Variable) and has_attributes(w):
             raise DeclarationError(
                 "the weights of a linear part are a cvxpy.Variable without attributes; write what restricts them as "
                 "constraints, such as w >= 0 in subject_to"
@@ -288,32 +289,11 @@ class LinearPart(Term):
         M = self.matrix(X)
         return M @ self.weights if self.weights.ndim else M[:, 0] * self.weights
 
-    def at_present_value(self) -> "FittedPart":
-        """Return the linear part with the present value of its weights."""
-        return FittedPart(self, np.array(self.weights.value, dtype=np.float64))
-
-
-@dataclass(frozen=True, slots=True)
-class FittedTerm:
-    """A weighted term of a solution."""
-
-    term: WeightedTerm
-    fitted: Any
+    def at_present_value(self) -> "LinearPart":
+        """Return the linear part of a solution, whose weights are numbers."""
+        return replace(self, weights=np.array(self.weights.value, dtype=np.float64))
 
     def predict(self, X: Any) -> Array:
-        """Return the values at the rows of X."""
-        rows = real_points(X)
-        return np.asarray((self.term.weights(rows) * self.fitted.predict(self.term.take(rows)).T).T)
-
-
-@dataclass(frozen=True, slots=True)
-class FittedPart:
-    """A linear part of a solution: its weights as numbers."""
-
-    part: LinearPart
-    weights: Array
-
-    def predict(self, X: Any) -> Array:
-        """Return the values at the rows of X."""
-        M = self.part.matrix(X)
-        return np.asarray(M @ (self.weights if self.weights.ndim else self.weights[None]))
+        """Return the values at the rows of X, for the present value of the weights."""
+        values = self(X)
+        return np.asarray(getattr(values, "value", values))

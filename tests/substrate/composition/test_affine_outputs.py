@@ -166,7 +166,7 @@ def test_what_is_no_output_is_refused():
             "without attributes",
         ),
         (lambda: Machine(s, minimize=cost, task="regression"), "task is 'classification' for labels"),
-        (lambda: Machine(s, minimize=cost, predict=s - cp.Variable(name="w")), "variable 'w', which no term"),
+        (lambda: Machine(s, minimize=cost, predict=s - cp.Variable(name="w")), "weights w, which are no variable"),
     ]:
         with pytest.raises(DeclarationError, match=reason):
             make()

@@ -188,7 +188,7 @@ def test_a_scalar_of_ones_own_and_all_columns():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: LinearPart(np.zeros(2)), "are a cvxpy.Variable of one or two dimensions"),
+        (lambda: LinearPart([0.0, 0.0]), "are a cvxpy.Variable of one or two dimensions"),
         (
             lambda: LinearPart(cp.Variable(2, nonneg=True)),
             "without attributes; write what restricts them as constraints",
@@ -232,7 +232,8 @@ def test_a_prediction_that_makes_no_sense_is_refused():
         ({"f": s.f()}, "output 'f' of predict must be a substrate, a linear part or an affine"),
         (stranger, "uses a substrate that the machine was not given"),
         ({"f": s + stranger}, "output 'f' of predict uses a substrate that the machine was not given"),
-        (s + LinearPart(w), "predict uses the variable 'w', which no term or constraint"),
+        (s + LinearPart(w), "predict uses the weights w, which are no variable that a term or a constraint"),
+        (s + LinearPart(np.zeros(2)), "which are no variable that a term"),
     ]:
         with pytest.raises(DeclarationError, match=words):
             Machine(s, minimize=cost, predict=predict)
