@@ -41,8 +41,8 @@ from substrate.declarations.expansion import checked_targets, signs_of, validati
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import RBF
+from substrate.least_squares.criteria import ValidationCriterion
 from substrate.least_squares.spectrum import Spectrum, centred_spectrum
-from substrate.least_squares.validation import ValidationCriterion
 from substrate.search.gamma_result import GammaSearch
 from substrate.search.gamma_search import GAP, search_gamma
 
@@ -152,7 +152,7 @@ def _search(
     gram: Gram, y: Array, below: Array, target_val: Array, gap: float, gamma_range: Any
 ) -> tuple[Spectrum, GammaSearch]:
     spectrum = centred_spectrum(gram)
-    criterion = ValidationCriterion.of(spectrum, y, below, target_val)
+    criterion = ValidationCriterion.of_rows(spectrum, y, below, target_val)
     return spectrum, search_gamma(criterion, gamma_range, gap)
 
 

@@ -90,10 +90,10 @@ class LeastSquares:
         return inverses
 
     @property
-    def whole(self) -> Array | None:
-        """The size of the terms whose difference is the rest, one number per output; None without a rest."""
+    def whole(self) -> Array:
+        """The size of the terms whose difference is the rest, one number per output; zeros without a rest."""
         if self.rest is None:
-            return None
+            return np.zeros(self.squares.shape[1])
         return np.asarray(np.abs(self.rest) + self.squares.sum(axis=0))
 
     def support_squares(self, g: Array, lambdas: Array) -> Array:
@@ -126,17 +126,6 @@ class LeastSquares:
         stretched = 1.0 + self.values[:, None] / on_device_of(self.values, lambdas)  # twice as fast as log1p
         xp = namespace_of(stretched)
         return np.asarray(to_numpy(xp.sum(xp.log(stretched), axis=0)) / self.free)
-
-    def gcv(self, g: Array, lambdas: Array) -> tuple[Array, Array]:
-        """Return generalised cross-validation as a falling function, one column per output, times a rising one."""
-        return self.support_squares(g, lambdas), self.rows / self.trace(g, lambdas) ** 2
-
-    def evidence(self, g: Array, lambdas: Array, logs: Array) -> tuple[Array, Array]:
-        """Return the variance F of the evidence as a falling function, one column per output, times a rising one.
-
-        ``logs`` comes from :meth:`mean_log_stretch`; a bound on the rounding needs its sizes too.
-        """
-        return self.quadratic(g, lambdas) / self.free, lambdas * np.exp(logs)
 
     def degrees_of_freedom(self, lambdas: Array) -> Array:
         """Return the trace of the hat matrix."""

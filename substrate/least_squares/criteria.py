@@ -1,49 +1,66 @@
 r"""Criteria of model selection as analytic functions of :math:`t = \log\lambda`: values and bounds.
 
-With :math:`g_k = 1/(s_k + \lambda)`, :math:`z = U^T y` and the notation of :mod:`~substrate.least_squares.spectrum`,
+With B the inverse that maps y to :math:`\alpha`, :math:`Q = y^T B y` and the sums of
+:mod:`~substrate.least_squares.coordinates`, for dense machines and those on a reduced basis alike,
 
 - leaving blocks of rows S out (:mod:`~substrate.least_squares.left_out_blocks`; leave-one-out is blocks of one row),
   :math:`F = \frac1N \sum_i r_i^2` with :math:`r_S = B_{SS}^{-1} \alpha_S`, i among the rows of S that count. By
-  Cauchy's inequality :math:`r_i^2 \le (B_{SS}^{-1})_{ii}\, Q` with :math:`Q = \sum_k z_k^2 g_k`, so
+  Cauchy's inequality :math:`r_i^2 \le (B_{SS}^{-1})_{ii}\, Q`, so
   :math:`F \le Q \cdot \frac1N \sum_i (B_{SS}^{-1})_{ii}`: a falling times a rising function of t. For one row
   :math:`(B_{SS}^{-1})_{ii} = 1/B_{ii}`.
-- generalised cross-validation [Golub1979]_, :math:`F = N \sum_k z_k^2 g_k^2 / (\sum_k m_k g_k)^2`, in O(N), with
-  :math:`m_k = \sum_i v_i u_{ik}^2` for weights v of mean one, and one without weights:
-  :math:`\lambda \sum_k m_k g_k = \sum_i v_i (1 - H_{ii})`. Leverages are averaged by weight, as squared errors are, so
-  a row whose weight tends to zero counts as an absent one. (Counted by number, it would have a whole degree of freedom,
-  and a machine that interpolates the other rows a criterion near zero.)
-- validation, :math:`F = \frac1n \sum_j (y^v_j - \bar y - \sum_k c_{jk} z_k g_k)^2` with
-  :math:`c_j = U^T (k(x_j) - \bar k)`; bounded by the mean of :math:`(|y^v_j - \bar y| + \sqrt{\kappa_j Q})^2`,
-  :math:`\kappa_j = \sum_k c_{jk}^2 g_k`.
+- generalised cross-validation [Golub1979]_, :math:`F = N \|\alpha\|^2 / (\operatorname{tr} V B)^2`, with weights v of
+  mean one: :math:`\lambda \operatorname{tr} V B = \sum_i v_i (1 - H_{ii})`. Leverages are averaged by weight, as
+  squared errors are, so a row whose weight tends to zero counts as an absent one. (Counted by number, it would have a
+  whole degree of freedom, and a machine that interpolates the other rows a criterion near zero.)
+- the evidence. A least-squares machine is the mean of a Gaussian process of covariance :math:`\gamma s^2 k` with noise
+  :math:`s^2` and a flat prior on the m columns that are not penalised, a bias alone by default. The variance of the
+  noise with the largest evidence is :math:`s^2 = \lambda Q / (N - m)`, and then
+
+  .. math:: -2 \log p(y \mid \gamma, k) = (N - m) \big( \log (2 \pi F) + 1 \big), \qquad
+            F = \frac{Q}{N - m} \prod_k (s_k + \lambda)^{1/(N-m)}
+
+  (the restricted likelihood, [Rasmussen2006]_ section 5.4.1 with the bias integrated out; of weighted rows, up to a
+  constant). So the largest evidence is the smallest F, which has the units of :math:`y^2`, like the other criteria: it
+  is the variance of y for large :math:`\lambda`. Outputs that share one gamma share :math:`s^2`, and F is their mean.
+- validation, :math:`F = \frac1n \sum_j (y^v_j - \bar y - \sum_k c_{jk} z_k g_k)^2` with :math:`z = U^T y`,
+  :math:`g_k = 1/(s_k + \lambda)` and :math:`c_j = U^T (k(x_j) - \bar k)`; bounded by the mean of
+  :math:`(|y^v_j - \bar y| + \sqrt{\kappa_j Q})^2`, :math:`\kappa_j = \sum_k c_{jk}^2 g_k`.
 - folds: a weighted sum of validation criteria, each with its own spectrum.
 
-The computed decomposition belongs to a matrix near the exact one (:mod:`~substrate.least_squares.spectrum`). With B the
-computed inverse and :math:`B^\star` the exact one, :math:`B^\star - B = -B^\star E B`, :math:`q = \|E\| \|B\|` and
-:math:`\|B^\star x\| \le \|B x\| / (1 - q)`. What that takes from the root of a criterion is, for q below 1/2,
+**What errors take from a criterion.** The computed machine belongs to a matrix near the exact one. With A the centred
+matrix plus :math:`\lambda`, of which B is the inverse, and :math:`A^\star` the exact one, let
 
-- blocks left out: with :math:`P_i = B_{\cdot S} B_{SS}^{-1} e_i` and the machine without the block,
-  :math:`\alpha^{(-S)} = \alpha - B_{\cdot S}\, r_S`,
+.. math:: (1 - q) A \preceq A^\star \preceq (1 + q) A, \qquad \text{so that} \qquad B^\star - B = -B^\star E B, \quad
+          |x^T E z| \le q\, \|A^{1/2} x\|\, \|A^{1/2} z\| .
 
-  .. math:: r_i^\star - r_i = -P_i^{\star T} E\, \alpha^{(-S)}, \qquad \|P_i^\star\| \le \frac{\|P_i\|}{1 - q}, \qquad
-            \|P_i\|^2 = e_i^T B_{SS}^{-1} (B^2)_{SS} B_{SS}^{-1} e_i = \frac{d}{d\lambda} (B_{SS}^{-1})_{ii},
+Blocks left out: with :math:`P_i = B_{\cdot S} B_{SS}^{-1} e_i`, of which :math:`P_i^T A P_i = (B_{SS}^{-1})_{ii}`, and
+the machine without the block, :math:`\alpha^{(-S)} = \alpha - B_{\cdot S}\, r_S`, whose
+:math:`\alpha^{(-S) T} A \alpha^{(-S)} = Q - \alpha_S^T r_S \le Q`,
 
-  so it is at most :math:`\|E\| / (1-q)` times the root of :math:`\frac1N \sum_i \|P_i\|^2\, \|\alpha^{(-S)}\|^2`, where
-  :math:`\|\alpha^{(-S)}\| \le \|\alpha\| + (\|B\|\, \alpha_S^T r_S)^{1/2}`;
-- validation: :math:`\|E\| \|\alpha\| / (1 - q)` times the root of :math:`\frac1n \sum_j \|B c_j\|^2`, c_j the centred
-  kernel row of a point, and the rounding of those rows;
-- generalised cross-validation: :math:`\|\alpha^\star\| \ge \|\alpha\| / (1 + q)` and, since
-  :math:`B^\star \preceq B / (1 - q)`, :math:`\sum_i v_i B^\star_{ii} \le \sum_i v_i B_{ii} / (1 - q)`, so the root
-  keeps :math:`(1 - q)/(1 + q)` and loses at most 2 q of itself.
+.. math:: |r_i^\star - r_i| = |P_i^{\star T} E\, \alpha^{(-S)}|
+          \le q \sqrt{\tfrac{1 + q}{1 - q}} \sqrt{(B_{SS}^{-1})_{ii}\, Q} .
 
-All factors fall in lambda but :math:`(B_{SS}^{-1})_{ii}`, which rises, and is concave (a Schur complement of
-:math:`K + \lambda`), so that :math:`\|P_i\|^2` falls. :math:`\|\alpha^{(-S)}\|` falls, as the norm of the support
-values of every machine does. So between two points the left one bounds all that falls, and the right one what rises.
+In the root mean square that is at most :math:`q / (1 - q)` times the root of the ceiling. On dense rows
+:math:`q = \|E\| \|B\|`, and with :math:`\|P_i\|^2 \le \|B\| / B_{ii}` and
+:math:`\|\alpha^{(-i)}\| \le \|\alpha\| + (\|B\| B_{ii})^{1/2} |r_i|` it is, for single rows, also at most that share of
+the root of :math:`2 \|\alpha\|^2 / \|B\| \cdot \frac1N \sum_i 1/B_{ii} + 2 F`. Where the least
+:math:`1 - H_{ii}` is known, it is also at most four times that share of
+:math:`(\lambda Q / N)^{1/2} / \min_i (1 - H_{ii})`: the errors of all rows change by no more than
+:math:`\frac{q}{1-q} (\lambda Q)^{1/2}`, and :math:`1 - H_{ii}` by a share of q. For validation, on dense rows,
+it is :math:`\|E\| \|\alpha\| / (1 - q)` times the root of
+:math:`\frac1n \sum_j \|B c_j\|^2`, and the rounding of the rows :math:`c_j`; for generalised cross-validation twice the
+share, on a basis with :math:`Q / \lambda` in the place of :math:`\|\alpha\|^2`, which it is not below, since
+:math:`\|\alpha^\star - \alpha\| \le \frac{q}{1-q} \sqrt{Q / \lambda}` and
+:math:`\operatorname{tr} V B^\star \le \operatorname{tr} V B / (1 - q)`; and for the evidence, of which
+:math:`F^\star \ge F (1 - q) / (1 + q)`. There the product of the eigenvalues has a rounding of its own. A falling
+factor at the left end of an interval and a rising one at its right end bound all of it.
 
 Cauchy's bound holds term by term for complex lambda too (:mod:`~substrate.search.polynomial_minimum`), with
-:math:`\cos(\theta/2)^{-4}` for ratios and :math:`\cos(\theta/2)^{-2}` without. For blocks: turned by half of its angle,
-:math:`B_{SS}(z)` has a real part H of at least :math:`\cos(\theta/2)\, B_{SS}(|z|)`, and with
-:math:`D = \operatorname{diag}(e^{i\theta/2} g)`, :math:`A = U_S (\operatorname{Re} D)^{1/2}`,
-:math:`D = (\operatorname{Re} D)^{1/2} (I + i T) (\operatorname{Re} D)^{1/2}`,
+:math:`\cos(\theta/2)^{-4}` for ratios, :math:`\cos(\theta/2)^{-2}` without, and one power of it for the evidence. For
+blocks: turned by half of its angle, :math:`B_{SS}(z)` has a real part H of at least
+:math:`\cos(\theta/2)\, B_{SS}(|z|)`, and with :math:`D = \operatorname{diag}(e^{i\theta/2} g)`,
+:math:`A = U_S (\operatorname{Re} D)^{1/2}`, :math:`D = (\operatorname{Re} D)^{1/2} (I + i T) (\operatorname{Re}
+D)^{1/2}`,
 
 .. math:: r = (A (I + i T) A^T)^{-1} A (I + i T) w, \qquad |r_i|^2 \le (H^{-1})_{ii}\, \|(I + i T) w\|^2
           \le \cos(\theta/2)^{-3}\, (B_{SS}^{-1})_{ii}(|z|)\, Q(|z|),
@@ -52,55 +69,46 @@ since :math:`A = H^{1/2} V^T`, V with orthonormal columns, and :math:`I + i V^T 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from substrate.arrays import (
-    Array,
-    blocks_beside,
-    namespace_of,
-    on_device_of,
-    paired_sums,
-    take_rows,
-    to_numpy,
-    zeros_beside,
-)
-from substrate.errors import SolverError
+from substrate.arrays import Array, on_device_of
+from substrate.errors import DataError
 from substrate.least_squares.coordinates import LeastSquares
-from substrate.least_squares.left_out_blocks import BlockBatch, LeftOutBlocks
+from substrate.least_squares.left_out_blocks import LeftOutBlocks, sum_blocks, sum_single_rows
 from substrate.least_squares.spectrum import Spectrum, Targets
 from substrate.numbers import at_most, relative_rounding
 from substrate.threads import blas_threads
 
 __all__ = [
+    "OF_SPECTRUM",
     "Criterion",
+    "CriterionSum",
+    "Evidence",
+    "GeneralizedCrossValidation",
     "LeaveOneOut",
     "LeftOutCriterion",
-    "LeftOutSums",
-    "OfMachine",
     "Samples",
     "Spectral",
+    "ValidationCriterion",
+    "ceilings_of_remainder",
     "following",
-    "lost_by_moves",
+    "log_evidence",
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Samples:
+class Samples(NamedTuple):
     """Values, ceilings and losses of shape (intervals, points, outputs).
 
     A ceiling, and what errors take from the root of the exact criterion at most, hold from a point to the next.
-    ``condition``, one number per interval, is the factor by which rounding errors of the sums can be larger in the
-    residuals; None if they are not.
     """
 
     values: Array
     ceilings: Array
     lost: Array
-    condition: Array | None = None
 
 
 class Spectral(Protocol):
@@ -131,7 +139,12 @@ class Spectral(Protocol):
         """The weight of all rows."""
 
     def decomposition_error(self, lam: Any) -> Any:
-        """Return the relative error of all that is computed at these lambda."""
+        """Return q, the relative error of all that is computed at these lambda."""
+
+    def sums_error(self, lam: Any) -> Any:
+        """Return what the rounding of sums over rows changes: a share of 1 - H_ii times (1 - H_ii), and by output the
+        norm of the fitted values and lambda Q; None where there are none.
+        """
 
     def targets(self, Y: Any) -> Targets:
         """Return targets in the coordinates of the spectrum; if the spectrum has sums, the targets of the sums."""
@@ -146,16 +159,22 @@ class Criterion(ABC):
 
     ``cone`` is the power of 1/cos(theta/2) in the bound on an ellipse, ``growth`` the power of e^x by which the ceiling
     may grow at distance x outside an interval. lambda is counted from ``lift`` on, zero for a positive semi-definite
-    matrix: :math:`\\lambda = e^t + \\text{lift}`.
+    matrix: :math:`\\lambda = e^t + \\text{lift}`. ``weighted`` states that traces are by the weights of the rows.
     """
 
     cone: ClassVar[int] = 4
     growth: ClassVar[float] = 1.0
+    weighted: ClassVar[bool] = False
 
     spectrum: Spectral
     targets: Targets
     lift: float
     pooled: bool
+
+    @classmethod
+    def of(cls, spectrum: Spectral, Y: Any = None, *, pooled: bool = False) -> Self:
+        """Return the criterion on the targets Y, one column per output; the spectrum of a reduced basis has its own."""
+        return cls(spectrum, spectrum.targets(Y), spectrum.lift, pooled)
 
     @property
     def spectra(self) -> tuple[Spectral, ...]:
@@ -187,24 +206,35 @@ class Criterion(ABC):
         """Return the same with lambda counted from a common point on, not below its own."""
         return replace(self, lift=max(lift, self.lift))
 
+    @property
+    def machine(self) -> LeastSquares:
+        """The machine in the coordinates of its spectrum."""
+        return self.spectrum.machine(self.targets, self.weighted)
+
     @abstractmethod
     def sample(self, t: Array) -> Samples:
         """Evaluate at points t of shape (intervals, points), ascending in each interval."""
 
     def _unknown(self, t: Array) -> Array:
         """Return the relative error q at the points; a lift beyond the lift of the spectrum only makes B smaller."""
-        return np.asarray(self.spectrum.decomposition_error(np.exp(t) + self.spectrum.lift))
+        return np.asarray(self.spectrum.decomposition_error(np.exp(t) + self.spectrum.lift))[:, :, None]
 
-    def _lost(self, t: Array, ceilings: Array) -> Array:
-        """Return what errors take from the root from each point on: twice q of it, and all of it from q = 1/2 on."""
-        q = self._unknown(t)[:, :, None]
-        with np.errstate(over="ignore", invalid="ignore"):  # infinite where nothing is known
-            return np.asarray(np.where(q < 0.5, at_most(2.0) * q * np.sqrt(ceilings), np.inf))
+    def _lost(self, t: Array, ceilings: Array, lever: Any = 0.0, fitted: Any = 0.0) -> Array:
+        """Return what errors take from the root from each point on: q / (1 - q) of the root of ``ceilings``, what the
+        rounding of sums takes, and all of it from q = 1/2 on.
 
-    def _pool(self, lost: Array) -> Array:
-        """Return losses by output, as one root mean square where outputs share a gamma."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.sqrt(np.square(lost).mean(axis=2, keepdims=True)) if self.pooled else lost
+        ``lever`` is by how much a change of the errors of all rows changes the root, and ``fitted`` bounds the square
+        of their norm, where leverages count.
+        """
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # infinite where nothing is known
+            q, sums = self._unknown(t), self.spectrum.sums_error(np.exp(t.ravel()))
+            lost = at_most(1.0) * q / (1.0 - q) * np.sqrt(ceilings)
+            if sums is not None:
+                share = sums.share.reshape(*t.shape, 1)
+                moved = np.sqrt(self._shape(np.square(sums.fitted), t))
+                lost = lost + at_most(2.0) * lever * (moved + share * lever * np.sqrt(self.size * fitted))
+                q = np.maximum(q, share)
+            return np.asarray(np.where(q < 0.5, lost, np.inf))
 
     def _inverses(self, t: Array) -> Array:
         values = self.spectrum.values + (self.lift - self.spectrum.lift)
@@ -223,66 +253,42 @@ def following(sums: Array, t: Array) -> Array:
     return np.concatenate([sums[:, 1:], sums[:, -1:]], axis=1)
 
 
-@dataclass(frozen=True, slots=True)
-class OfMachine(Criterion):
-    """A criterion of a machine in the coordinates of its spectrum, dense or on a reduced basis.
-
-    ``weighted`` states that the traces of the machine are by the weights of the rows.
+def ceilings_of_remainder(values: Array, whole: Array, size: int) -> Array:
+    """Return ceilings for which the slack of a search covers the rounding of ``whole``, of which values are the
+    remainder.
     """
-
-    weighted: ClassVar[bool] = False
-
-    machine: LeastSquares
-
-    @classmethod
-    def of(cls, spectrum: Spectral, Y: Any = None, *, pooled: bool = False) -> Self:
-        """Return the criterion on the targets Y, one column per output; the spectrum of a reduced basis has its own."""
-        targets = spectrum.targets(Y)
-        return cls(
-            spectrum=spectrum,
-            targets=targets,
-            lift=spectrum.lift,
-            pooled=pooled,
-            machine=spectrum.machine(targets, cls.weighted),
-        )
-
-    def _at(self, t: Array) -> tuple[Array, Array]:
-        """Return 1/(s + lambda) at all points, one column each, and lambda less the lift."""
-        return self._inverses(t), np.exp(t.ravel())
+    floor = np.finfo(np.float64).tiny
+    with np.errstate(over="ignore"):  # of a value that vanishes nothing is known
+        return np.asarray(np.square(whole / (size + 16.0)) / np.maximum(values, floor))
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOutCriterion(OfMachine):
-    """The mean square leave-one-out residual, from sums over the rows."""
-
-    @abstractmethod
-    def _sum_left_out(self, g: Array, roots: Array, t: Array) -> "LeftOutSums":
-        """Return sums over the rows at the points; ``roots`` has the roots of Q, one column per output."""
+class LeftOutCriterion(Criterion):
+    """The mean square left-out residual, from sums over the rows."""
 
     def sample(self, t: Array) -> Samples:
         """Sum over the rows, under the ceiling of Cauchy's inequality."""
-        g, lambdas = self._at(t)
-        quadratic = self.machine.quadratic(g, lambdas)
-        sums = self._sum_left_out(g, np.sqrt(quadratic), t)
-        values = self._shape(sums.squares / self.spectrum.n, t)
-        ceilings = self._shape(quadratic, t) * following(sums.reciprocal / self.spectrum.n, t)
-        ceilings = np.maximum(ceilings, self._shape(sums.rounded * np.ones_like(quadratic), t))
-        return Samples(values, ceilings, sums.lost, sums.condition)
+        g = self._inverses(t)
+        quadratic = self.machine.quadratic(g, np.exp(t.ravel()))
+        squares, reciprocal, rounded, nearer, lever = self._sum_left_out(g, quadratic, t)
+        ceilings = self._shape(quadratic, t) * following(reciprocal / self.size, t)
+        lost = self._lost(t, np.fmin(ceilings, nearer), lever, self._next_fitted(quadratic, t))
+        ceilings = np.maximum(ceilings, self._shape(rounded * np.ones_like(quadratic), t))
+        return Samples(self._shape(squares / self.size, t), ceilings, lost)
 
+    def _next_fitted(self, quadratic: Array, t: Array) -> Array:
+        """Return lambda Q at the next point."""
+        return following(self._shape(quadratic, t) * np.exp(t)[:, :, None], t)
 
-@dataclass(frozen=True, slots=True)
-class LeftOutSums:
-    """Sums over the rows that count, on the host, one row per point: r_i^2, one column per output, and (B_SS^-1)_ii.
+    @abstractmethod
+    def _sum_left_out(self, g: Array, quadratic: Array, t: Array) -> tuple[Array, Array, Any, Any, Any]:
+        """Return sums over the rows that count, on the host, one row per point: of r_i^2, one column per output, and
+        of (B_SS^-1)_ii; a ceiling for which the slack of a search covers the rounding of the values; a ceiling that
+        may be nearer where the error of the matrix counts; and by how much a change of the errors of all rows changes
+        the root.
 
-    ``rounded`` is a ceiling for which the slack of a search covers the rounding of the values; ``lost`` and
-    ``condition`` are as in :class:`Samples`.
-    """
-
-    squares: Array
-    reciprocal: Array
-    rounded: Array | float
-    lost: Array
-    condition: Array | None = None
+        ``quadratic`` is Q, one column per output.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,186 +306,224 @@ class LeaveOneOut(LeftOutCriterion):
         single = cls.of(spectrum, Y, pooled=pooled)
         return single if blocks.largest == 1 else replace(single, blocks=blocks)
 
-    def _sum_left_out(self, g: Array, roots: Array, t: Array) -> LeftOutSums:
+    def _sum_left_out(self, g: Array, quadratic: Array, t: Array) -> tuple[Array, Array, Any, Any, Any]:
         """Sum by products with the basis and with products of its rows, batch by batch."""
         basis, z = self.spectrum.basis, self.targets.coordinates
-        if self.blocks is None:
-            squares, reciprocal, moves = sum_single_rows(basis, g, z)
-            return LeftOutSums(squares, reciprocal, 0.0, self._lost_by_moves(t, moves))
-        squares, reciprocal, moves, rounding = sum_blocks(basis, g, z, roots, self.blocks)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            grown = np.sqrt(rounding / reciprocal[:, None]) / roots
-        grown = np.where(roots > 0.0, grown, 1.0).max(axis=1)
-        condition = np.maximum(np.where(np.isnan(grown), np.inf, grown).reshape(t.shape).max(axis=1), 1.0)
-        return LeftOutSums(squares, reciprocal, 0.0, self._lost_by_moves(t, moves), condition)
-
-    def _lost_by_moves(self, t: Array, moves: Array) -> Array:
-        """Return what errors take from the root, from the sums of ||P_i||^2 ||alpha^(-S)||^2."""
-        return lost_by_moves(self.spectrum, t, self._shape(moves / self.spectrum.n, t))
-
-
-def lost_by_moves(spectrum: Spectrum, t: Array, moves: Array) -> Array:
-    """Return ||E||/(1 - q) times the root of ``moves`` from each point on, and infinity from q = 1/2 on."""
-    lam = np.exp(t) + spectrum.lift
-    q = spectrum.decomposition_error(lam)[:, :, None]
-    with np.errstate(over="ignore", invalid="ignore"):
-        lost = following(spectrum.perturbation(lam), t) / np.maximum(1.0 - q, 0.5) * np.sqrt(moves)
-        return np.asarray(np.where(q < 0.5, at_most(1.0) * lost, np.inf))
-
-
-def sum_single_rows(basis: Array, g: Array, z: Array) -> tuple[Array, Array, Array]:
-    """Return the sums of r_i^2, of 1/B_ii and of ||P_i||^2 ||alpha^(-i)||^2, all of them where the basis is.
-
-    B_ii is a sum of positive terms, and the rest are quotients: nothing is solved, and the rounding is as for a sum.
-    """
-    n, points, outputs = int(basis.shape[0]), int(g.shape[1]), int(z.shape[1])
-    xp, squares, moves = namespace_of(g), zeros_beside(g, (points, outputs)), zeros_beside(g, (points, outputs))
-    reciprocal, largest = zeros_beside(g, points), xp.max(g, axis=0)
-    with blas_threads(n), np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        alphas = [basis @ (g * z[:, k][:, None]) for k in range(outputs)]
-        lengths = [xp.sqrt(paired_sums(alpha, alpha, 0)) for alpha in alphas]
-        for rows in blocks_beside(g, n, n):
-            block = basis[rows, :] ** 2
-            diagonal = 1.0 / (block @ g)
-            moved = (block @ g**2) * diagonal**2
-            reciprocal += xp.sum(diagonal, axis=0)
-            for k, alpha in enumerate(alphas):
-                residuals = diagonal * alpha[rows, :]
-                squares[:, k] += paired_sums(residuals, residuals, 0)
-                without = lengths[k] + xp.sqrt(xp.clip(residuals * alpha[rows, :] * largest, min=0.0))
-                moves[:, k] += paired_sums(moved, without**2, 0)
-    return to_numpy(squares), to_numpy(reciprocal), to_numpy(moves)
+        if self.blocks is not None:
+            squares, reciprocal, rounding = sum_blocks(basis, g, z, np.sqrt(quadratic), self.blocks)
+            return squares, reciprocal, rounding / self.size, np.inf, 0.0
+        squares, reciprocal = sum_single_rows(basis, g, z)
+        size = (np.exp(t) + float(self.spectrum.values[0]))[:, :, None]
+        grown, alpha = following(size, t) / size, self._shape(self.machine.support_squares(g, np.exp(t.ravel())), t)
+        nearer = size * alpha * following(reciprocal / self.size, t) + grown * self._shape(squares / self.size, t)
+        return squares, reciprocal, 0.0, 2.0 * grown**2 * nearer, 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class _SolvedBlocks:
-    """Upper bounds of (B_SS^-1)_ii and ||P_i||^2 for the rows of some blocks that count, of shape (blocks, points, rows
-    that count); and for every output r_S, of shape (blocks, points, rows), and the rounding of its rows that count, in
-    units of the rounding of a sum.
+class GeneralizedCrossValidation(Criterion):
+    """Generalised cross-validation: every leverage replaced by their mean, by weight."""
+
+    growth: ClassVar[float] = 2.0
+    weighted: ClassVar[bool] = True
+
+    def sample(self, t: Array) -> Samples:
+        """Sample by sums over the spectrum only."""
+        g, lambdas, machine = self._inverses(t), np.exp(t.ravel()), self.machine
+        trace, column = machine.trace(g, lambdas), lambdas[:, None]
+        rising = (machine.rows / trace**2).reshape(*t.shape, 1)
+        falling, whole = self._shape(machine.support_squares(g, lambdas), t), machine.whole / np.square(column)
+        values, ahead = falling * rising, following(rising, t)
+        ceilings = np.maximum(falling * ahead, ceilings_of_remainder(values, self._shape(whole, t) * rising, self.size))
+        lam, quadratic = np.exp(t)[:, :, None], self._shape(machine.quadratic(g, lambdas), t)
+        above = falling if machine.rest is None else quadratic / lam
+        lost = self._lost(t, 4.0 * above * ahead, np.sqrt(rising) / lam, following(quadratic * lam, t))
+        return Samples(values, ceilings, lost)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence(Criterion):
+    """F, whose smallest value is at the largest evidence."""
+
+    cone: ClassVar[int] = 1
+
+    def sample(self, t: Array) -> Samples:
+        """Sample by sums over the spectrum only."""
+        g, lambdas, machine = self._inverses(t), np.exp(t.ravel()), self.machine
+        rising = (lambdas * np.exp(machine.mean_log_stretch(lambdas))).reshape(*t.shape, 1)
+        falling = self._shape(machine.quadratic(g, lambdas) / machine.free, t)
+        values, whole = falling * rising, self._shape(machine.whole / lambdas[:, None] / machine.free, t) * rising
+        ceilings = np.maximum(falling * following(rising, t), ceilings_of_remainder(values, whole, self.size))
+        return Samples(values, ceilings, self._lost(t, ceilings))
+
+    def _unknown(self, t: Array) -> Array:
+        """Return q with half of what errors of the targets, and of the eigenvalues in their product, change in F: all
+        fall along an interval.
+        """
+        machine, lambdas = self.machine, np.exp(t.ravel())
+        count = max(self.spectrum.values.shape[0] / machine.free, 1.0)  # the product has a root of that many
+        changed = relative_rounding(2.0 * (self.size + 16.0)) * (1.0 + machine.mean_log_stretch(lambdas))
+        if (sums := self.spectrum.sums_error(lambdas)) is not None:
+            least = lambdas[:, None] * machine.quadratic(machine.inverses(lambdas), lambdas)
+            moved = np.where(self.targets.squares > 0.0, sums.quadratic / least, 0.0)
+            changed = changed + count * sums.share + moved.max(axis=1)
+        q = super(Evidence, self)._unknown(t) * (1.0 + 0.5 * count) + 0.5 * changed.reshape(*t.shape, 1)
+        return np.where(np.isnan(q), np.inf, q)
+
+
+def log_evidence(criterion: Array, n: int, unpenalised: int = 1) -> Array:
+    """Return log p(y) of n equally weighted rows, from the criterion F; ``unpenalised`` columns, a bias alone by
+    default.
+    """
+    with np.errstate(divide="ignore"):
+        return np.asarray(-0.5 * (n - unpenalised) * (np.log(2.0 * np.pi * np.asarray(criterion)) + 1.0))
+
+
+#: The criteria of a dense spectrum, by name.
+OF_SPECTRUM: Mapping[str, type[Criterion]] = {
+    "loo": LeaveOneOut,
+    "gcv": GeneralizedCrossValidation,
+    "evidence": Evidence,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationCriterion(Criterion):
+    """The mean square error on other points: ``directions`` are c, ``offsets`` are y^v - mean y in units of y.
+
+    Both are multiplied by the roots of the weights of these points, if any.
+
+    :equation [Pelckmans2005]_ (3): the validation error as a function of gamma
     """
 
-    diagonal: Array
-    lengths: Array
-    residuals: list[Array]
-    roundings: list[Array]
+    cone: ClassVar[int] = 2
+    growth: ClassVar[float] = 2.0
+
+    spectrum: Spectrum
+    directions: Array
+    offsets: Array
+    rounding: float
+
+    @classmethod
+    def of_rows(
+        cls,
+        spectrum: Spectrum,
+        Y: Array,
+        rows: Array,
+        Y_val: Array,
+        *,
+        pooled: bool = False,
+        rounding: float = 0.0,
+        weights: Array | None = None,
+        linear: Array | None = None,
+    ) -> Self:
+        """Build the criterion from targets and the rows of kernel values of the validation points against the training
+        points.
+
+        ``rounding`` bounds, root mean square over the validation points, the error of a row, as a length; ``weights``
+        are the weights of the validation points in the mean, ``linear`` their columns of a linear part, less their
+        center.
+        """
+        if rows.shape[0] == 0:
+            raise DataError("the validation set is empty; give at least one validation row")
+        targets = spectrum.targets(Y)
+        with blas_threads(spectrum.n):
+            centred = spectrum.about_border(rows, linear)
+            directions = (centred if spectrum.root is None else centred * spectrum.root) @ spectrum.basis
+        targets_val = Y_val[:, None] if Y_val.ndim == 1 else Y_val
+        offsets = (targets_val / targets.unit - targets.mean) - targets.rest
+        if spectrum.linear is not None and linear is not None and targets.slopes is not None:
+            offsets = offsets - spectrum.linear[0].line(linear)[:, 1:] @ targets.slopes
+        if weights is not None:  # a weighted mean of squares is a plain one of errors times the roots of the weights
+            roots = np.sqrt(weights / weights.mean())
+            directions, offsets = roots[:, None] * directions, roots[:, None] * offsets
+        return cls(
+            spectrum=spectrum,
+            targets=targets,
+            lift=spectrum.lift,
+            pooled=pooled,
+            directions=directions,
+            offsets=offsets,
+            rounding=rounding,
+        )
+
+    def sample(self, t: Array) -> Samples:
+        """Compute three matrix products and one per output; what is in the ceilings falls along an interval."""
+        z, g = self.targets.coordinates, self._inverses(t)
+        values, ceilings = np.empty((t.size, z.shape[1])), np.empty((t.size, z.shape[1]))
+        with blas_threads(self.spectrum.n):
+            squared = np.square(self.directions)
+            kappa, lengths = squared @ g, np.mean(squared @ np.square(g), axis=0)
+            for k in range(z.shape[1]):
+                errors = self.offsets[:, [k]] - self.directions @ (g * z[:, [k]])
+                values[:, k] = np.mean(errors**2, axis=0)
+                sizes = np.abs(self.offsets[:, [k]]) + np.sqrt(kappa * (z[:, k] ** 2 @ g))
+                ceilings[:, k] = np.mean(sizes**2, axis=0)
+        size, alpha = following(np.exp(t) + float(self.spectrum.values[0]), t), self._shape(np.square(g).T @ z**2, t)
+        lost = self._lost(t, size**2 * lengths.reshape(*t.shape, 1) * alpha)
+        lost = lost + at_most(2.0) * self.rounding * np.sqrt(alpha)  # 1/(1 - q) is two at most
+        return Samples(self._shape(values, t), self._shape(ceilings, t), lost)
 
 
-#: Entries of the matrices B_SS, and of the products of rows of the basis, that are computed at a time.
-_ENTRIES, _PRODUCTS = 4_000_000, 8_000_000
+@dataclass(frozen=True, slots=True)
+class CriterionSum:
+    """A weighted sum of criteria with one common gamma per output: folds, or machines on different rows."""
 
+    criteria: tuple[Criterion, ...]
+    weights: tuple[float, ...]
 
-def sum_blocks(
-    basis: Array, g: Array, z: Array, roots: Array, blocks: LeftOutBlocks
-) -> tuple[Array, Array, Array, Array]:
-    """Return the sums of r_i^2, of (B_SS^-1)_ii and of ||P_i||^2 ||alpha^(-S)||^2, and the squares of the rounding of
-    r_i, in units of the rounding of a sum.
+    @classmethod
+    def of(cls, criteria: Sequence[Criterion], weights: Sequence[float]) -> Self:
+        """Count lambda from the same point on in all parts."""
+        lift = max(criterion.lift for criterion in criteria)
+        return cls(tuple(criterion.with_lift(lift) for criterion in criteria), tuple(weights))
 
-    The products with the basis are computed where it is; all else is small and on the host. ``roots`` has the roots of
-    Q, one column per output.
-    """
-    n, points, outputs = int(basis.shape[0]), int(g.shape[1]), int(z.shape[1])
-    squares, moves, rounding = (np.zeros((points, outputs)) for _ in range(3))
-    reciprocal = np.zeros(points)
-    with blas_threads(n), np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        alphas = [to_numpy(basis @ (g * z[:, k][:, None])) for k in range(outputs)]
-        norms = [np.sqrt(np.square(alpha).sum(axis=0)) for alpha in alphas]
-        largest = to_numpy(namespace_of(g).max(g, axis=0))
-        for batch, entries in _left_out_entries(basis, g, blocks):
-            of_blocks = [np.moveaxis(alpha[batch.rows], 2, 1) for alpha in alphas]  # blocks, points, rows
-            solved = _solve_blocks(entries[:, :points], entries[:, points:], of_blocks, roots, batch, n)
-            moved = solved.lengths.sum(axis=2)
-            reciprocal += solved.diagonal.sum(axis=(0, 2))
-            for k, (alpha, residuals) in enumerate(zip(of_blocks, solved.residuals, strict=True)):
-                counted = np.take_along_axis(residuals, batch.counted[:, None, :], axis=2)
-                squares[:, k] += np.einsum("bpc,bpc->p", counted, counted)
-                rounding[:, k] += np.square(solved.roundings[k]).sum(axis=(0, 2))
-                pulled = np.maximum(np.einsum("bpr,bpr->bp", alpha, residuals), 0.0)
-                moves[:, k] += np.einsum("bp,bp->p", moved, np.square(norms[k] + np.sqrt(largest * pulled)))
-    return squares, reciprocal, moves, rounding
+    @property
+    def spectra(self) -> tuple[Spectral, ...]:
+        """The spectra of all parts."""
+        return tuple(criterion.spectrum for criterion in self.criteria)
 
+    @property
+    def size(self) -> int:
+        """The size of the largest part."""
+        return max(criterion.size for criterion in self.criteria)
 
-def _left_out_entries(basis: Array, g: Array, blocks: LeftOutBlocks) -> Iterator[tuple[BlockBatch, Array]]:
-    """Yield batches of blocks with B_SS at all points, then B^2_SS, of shape (blocks, twice the points, rows, rows).
+    @property
+    def outputs(self) -> int:
+        """The number of outputs, the same for all parts."""
+        return self.criteria[0].outputs
 
-    Every pair of rows that some blocks of a batch share is computed once.
-    """
-    n, columns = int(basis.shape[0]), namespace_of(g).concat([g, g**2], axis=1)
-    count = int(columns.shape[1])
-    for batch in blocks.batches(max(1, _ENTRIES // (blocks.largest**2 * count))):
-        low = np.minimum(batch.rows[:, :, None], batch.rows[:, None, :])
-        high = np.maximum(batch.rows[:, :, None], batch.rows[:, None, :])
-        pairs, places = np.unique(low.astype(np.int64) * n + high, return_inverse=True)
-        products = np.empty((pairs.size, count))
-        step = max(1, _PRODUCTS // n)
-        for start in range(0, pairs.size, step):
-            first, second = np.divmod(pairs[start : start + step], n)
-            products[start : start + step] = to_numpy((take_rows(basis, first) * take_rows(basis, second)) @ columns)
-        yield batch, np.moveaxis(products[places.reshape(low.shape)], 3, 1)
+    @property
+    def lift(self) -> float:
+        """The lift, the same for all parts."""
+        return self.criteria[0].lift
 
+    @property
+    def cone(self) -> int:
+        """The largest of the parts."""
+        return max(criterion.cone for criterion in self.criteria)
 
-def _solve_blocks(
-    matrices: Array, squared: Array, alphas: list[Array], roots: Array, batch: BlockBatch, n: int
-) -> _SolvedBlocks:
-    r"""Solve with B_SS for the rows that count and for the support values, and bound the rounding.
+    @property
+    def growth(self) -> float:
+        """The largest of the parts."""
+        return max(criterion.growth for criterion in self.criteria)
 
-    With :math:`S = \operatorname{diag}(B_{SS})^{1/2}`, :math:`C = S^{-1} B_{SS} S^{-1}`,
-    :math:`z_i = C^{-1} S^{-1} e_i` and :math:`w = C^{-1} S^{-1} \alpha_S`, so that :math:`r_S = S^{-1} w`: entries of C
-    are known to :math:`\eta`, the rounding of a sum, the entries of :math:`S^{-1} \alpha_S` to :math:`\eta Q^{1/2}`,
-    and solutions leave residuals, measured, of :math:`\omega` of the same sizes. Hence, to first order,
+    @property
+    def unit(self) -> float:
+        """The largest; parts in smaller units are converted."""
+        return max(criterion.unit for criterion in self.criteria)
 
-    .. math:: |\delta r_i| \le (2 \eta + \omega)\, \|z_i\|_1 \big( Q^{1/2} + \|w\|_1 \big), \qquad
-              |\delta (B_{SS}^{-1})_{ii}| \le (2 \eta + \omega)\, \|z_i\|_1^2 ,
+    @property
+    def spread(self) -> Array:
+        """That of the part where it is largest, in the common unit, one number per criterion."""
+        spreads = [criterion.spread * (criterion.unit / self.unit) ** 2 for criterion in self.criteria]
+        return np.asarray(np.max(spreads, axis=0))
 
-    and twice that in all, where :math:`3 b \eta \|C^{-1}\| \le \tfrac12`, b the rows of the block. The latter is known
-    where C less :math:`8 b \eta` has a Cholesky factor, whose own rounding is below :math:`b (b + 3)` units.
-    """
-    b, eta = batch.rows.shape[1], relative_rounding(n + 16.0)
-    S = np.sqrt(matrices.diagonal(axis1=2, axis2=3))
-    C = matrices / S[:, :, :, None] / S[:, :, None, :]
-    lost = _are_near_singular(C, 8.0 * b * eta)
-    counted = np.zeros((batch.rows.shape[0], 1, b, batch.counted.shape[1]))
-    np.put_along_axis(counted, batch.counted[:, None, None, :], 1.0, axis=2)
-    sides = np.concatenate([counted / S[:, :, :, None], *((alpha / S)[:, :, :, None] for alpha in alphas)], axis=3)
-    try:
-        solutions = np.linalg.solve(C, sides)
-    except np.linalg.LinAlgError as error:
-        raise SolverError(
-            f"without a block of {b} rows the machine is not determined (B_SS is singular); use smaller blocks or "
-            "groups, more rows, or fewer columns of a linear part"
-        ) from error
-    sizes = np.abs(solutions).sum(axis=2)  # ||z_i||_1 and ||w||_1
-    levels = sizes + np.concatenate(
-        [np.zeros((1, matrices.shape[1], batch.counted.shape[1])), roots[None, :, :]], axis=2
-    )
-    defects = np.abs(sides - C @ solutions).max(axis=2) / np.where(levels > 0.0, levels, 1.0)
-    omega = defects.max(axis=2) + relative_rounding(b + 4.0)
-    lost |= ~(omega <= eta)
-    eta_of_blocks = 2.0 * (2.0 * eta + omega)
-    c = batch.counted.shape[1]
-    above = eta_of_blocks[:, :, None] * np.square(sizes[:, :, :c])
-    pulls = solutions[:, :, :, :c] / S[:, :, :, None]
-    lengths = np.maximum(np.einsum("bprc,bprc->bpc", pulls, squared @ pulls), 0.0)
-    S_counted = np.take_along_axis(S, batch.counted[:, None, :], axis=2)
-    diagonal = np.take_along_axis(solutions[:, :, :, :c], batch.counted[:, None, None, :], axis=2)[:, :, 0, :]
-    if c > 1:
-        columns = np.take_along_axis(solutions[:, :, :, :c], batch.counted[:, None, :, None], axis=2)
-        diagonal = columns.diagonal(axis1=2, axis2=3)
-    eta_of_blocks = np.where(lost, np.inf, eta_of_blocks)
-    return _SolvedBlocks(
-        diagonal=diagonal / S_counted + above,
-        lengths=lengths * np.square(1.0 + above * S_counted / diagonal),
-        residuals=[solutions[:, :, :, c + k] / S for k in range(len(alphas))],
-        roundings=[
-            eta_of_blocks[:, :, None] / eta * sizes[:, :, :c] * levels[:, :, [c + k]] for k in range(len(alphas))
-        ],
-    )
-
-
-def _are_near_singular(matrices: Array, shift: float) -> Any:
-    """Return which matrices, with a diagonal of ones, are not proved to be positive definite by this much."""
-    shifted = matrices - shift * np.eye(matrices.shape[-1])
-    try:
-        np.linalg.cholesky(shifted)
-    except np.linalg.LinAlgError:  # some of them: all are looked at
-        return ~(np.linalg.eigvalsh(shifted)[:, :, 0] > shift)
-    return np.zeros(matrices.shape[:2], dtype=bool)
+    def sample(self, t: Array) -> Samples:
+        """Return the sums of values, of ceilings, and of squares of what is lost: all errors are one vector."""
+        values, ceilings, squares = (np.zeros((*t.shape, self.outputs)) for _ in range(3))
+        for criterion, weight in zip(self.criteria, self.weights, strict=True):
+            scale, samples = weight * (criterion.unit / self.unit) ** 2, criterion.sample(t)
+            values += scale * samples.values
+            ceilings += scale * samples.ceilings
+            squares += scale * samples.lost**2
+        return Samples(values, ceilings, np.sqrt(squares))

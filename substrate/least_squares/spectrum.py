@@ -227,9 +227,8 @@ class Spectrum:
         """Return q, the relative error of what is computed at these lambda: the measured error over s_1 + lambda."""
         return self.error / (float(self.values[0]) + lam - self.lift) + self.skew
 
-    def perturbation(self, lam: Any) -> Any:
-        """Return the norm of E at these lambda."""
-        return self.error + self.skew * (lam - self.lift)
+    def sums_error(self, lam: Any) -> None:
+        """Return None: nothing here is a sum over rows, of which the criteria do not know the rounding."""
 
 
 def _border_means(border: Border, root: Array | None, values: Array) -> Array:

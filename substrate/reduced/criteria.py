@@ -1,67 +1,39 @@
 r"""Criteria of model selection on a reduced basis, as analytic functions of :math:`t = \log\lambda`.
 
 A reduced basis is a dense LS-SVM with the kernel matrix :math:`Z Z^T`, of low rank: its spectrum is given by
-:mod:`~substrate.reduced.spectrum` and otherwise zero, so generalised cross-validation and the evidence follow from
-:mod:`~substrate.least_squares.evidence`, by the sums of :mod:`~substrate.least_squares.coordinates`, and the bounds of
-:mod:`~substrate.least_squares.criteria` apply. Leave-one-out (:mod:`~substrate.reduced.left_out`) needs one pass over
-the rows for all points of a call; generalised cross-validation and folds need none, since the sums of a fold are
-subtracted. Sums and decompositions of a device are copied to the host once, and searched there.
+:mod:`~substrate.reduced.spectrum` and otherwise zero, so generalised cross-validation and the evidence are those of
+:mod:`~substrate.least_squares.criteria`, by the sums of :mod:`~substrate.least_squares.coordinates`, and all bounds
+apply. Leave-one-out needs one pass over the rows for all points of a call,
 
-**Rounding.** Features :math:`Z^\star = Z + \Delta` and the penalty :math:`P^\star = T^T K_{SS} T = I + E` of the exact
-machine differ from those that were computed. With :math:`A = \lambda I + Z Z^T`, :math:`\|\Delta_k\| \le \phi s_k` for
-every column, :math:`|E_{jk}| \le \rho w_j w_k` and :math:`\sigma_k = a_k / (a_k + \lambda)`, Cauchy's inequality in the
-eigenvectors of :math:`Z Z^T` gives
+.. math:: \frac1l \sum_i v_i \Big( \frac{e_i(\lambda)}{1 - h_{ii}(\lambda)} \Big)^2, \qquad
+    1 - h_{ii} = 1 - v_i \Big( \frac1m + \sum_k \frac{g_{ik}^2}{a_k + \lambda} \Big)
 
-.. math:: (1 - q) A \preceq \lambda I + Z^\star P^{\star -1} Z^{\star T} \preceq (1 + q) A, \qquad
-          q = \frac{2 \phi}{\sqrt\lambda} \Big( \sum_k s_k^2 \sigma_k \Big)^{1/2} + \frac{\phi^2}{\lambda} \sum_k s_k^2
-          + \frac{\rho}{1 - \|E\|} \Big( \Big( \sum_k w_k^2 \sigma_k \Big)^{1/2}
-          + \frac{\phi}{\sqrt\lambda} \sum_k w_k s_k \Big)^2 .
-
-So :math:`\lambda B_{ii} = 1 - h_{ii}` changes by a share of q, and with :math:`Q = y^T A^{-1} y` the errors
-:math:`e = \lambda A^{-1} y` change by at most :math:`(\lambda Q)^{1/2}\, q / (1 - q)`. Sums and the decomposition
-belong to :math:`H = Z^T Z + \lambda I` up to a share p of H,
-
-.. math:: p = \eta \sum_k \frac{\ell_k^2}{a_k + \lambda} + \frac{d}{\lambda},
-
-for sums right to :math:`\eta \ell_j \ell_k` and a decomposition right to d; they change a leverage by at most
-:math:`p / (1 - p)` and the errors by :math:`(\lambda Q)^{1/2} d / \lambda` and, with the weights u of the machine,
-:math:`\eta (\sum_k \ell_k^2 / (a_k + \lambda))^{1/2} (\|y\| + \sum_k \ell_k |u_k|)`, over :math:`1 - p`.
-All of this is what the root of a criterion loses
-(:class:`substrate.least_squares.criteria.Samples`).
+([Cawley2004]_ section 2.6; weights of mean one, m = l) with the features g of :mod:`~substrate.reduced.spectrum`; folds
+need none, since the sums of a fold are subtracted. Sums and decompositions of a device are copied to the host once, and
+searched there; rows on a device are processed there, and a call sends :math:`1/(a_k + \lambda)` to it and receives
+sums.
 """
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from substrate.arrays import Array, namespace_of
-from substrate.least_squares.criteria import Criterion, OfMachine, Samples, following
-from substrate.least_squares.evidence import Evidence, GeneralizedCrossValidation, ceilings_of_remainder, log_rounding
+from substrate.arrays import Array, namespace_of, on_device_of, paired_sums, to_numpy, zeros_beside
+from substrate.least_squares.criteria import Criterion, LeftOutCriterion, Samples, ceilings_of_remainder, following
 from substrate.numbers import at_most, eigenvalue_rounding, sum_rounding
 from substrate.reduced.moments import Moments
-from substrate.reduced.rows import KernelRows, KernelValues
+from substrate.reduced.rows import KernelRows, KernelValues, RowValues
 from substrate.reduced.solution import Penalty
-from substrate.reduced.spectrum import ReducedSpectrum
-from substrate.streaming.passes import Tally
-from substrate.streaming.rows import Block
+from substrate.reduced.spectrum import ReducedSpectrum, SpectrumRadius
+from substrate.streaming.passes import Tally, sum_blocks
+from substrate.streaming.rows import ArraySource, Block, Source
 from substrate.threads import blas_threads
 
-__all__ = [
-    "ReducedEvidence",
-    "ReducedFold",
-    "ReducedGcv",
-    "RowSizes",
-    "SpectrumRadius",
-    "criterion_of_sums",
-    "lost_to_rounding",
-    "sizes_of_rows",
-]
-
-#: A criterion of a machine on a reduced basis.
-Criterion_ = TypeVar("Criterion_", "ReducedGcv", "ReducedEvidence")
+__all__ = ["ReducedFold", "ReducedLeaveOneOut", "RowSizes", "sizes_of_rows", "with_radius"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,170 +59,148 @@ def sizes_of_rows(rows: KernelRows) -> RowSizes:
     return sizes
 
 
-class Shares(NamedTuple):
-    """q and p at some points; by output, the sizes of the targets and of their products with the features; and from
-    every point to the next the root of lambda Q, and what sums and decomposition change in the errors.
-    """
+def with_radius(spectrum: ReducedSpectrum, rows: KernelRows, penalty: Penalty, sizes: RowSizes) -> ReducedSpectrum:
+    """Return a spectrum of all rows, or of some, on the host, with bounds on its rounding."""
+    T, Q = spectrum.features.transform, spectrum.rotation
+    (n, r), spread = T.shape, math.sqrt(sizes.diagonal)
+    strict = max(1.0 - penalty.deviation, np.finfo(np.float64).tiny)
+    radius = SpectrumRadius(
+        features=at_most(1.0) * (sizes.rounding + sum_rounding(n + 4)) * spread,
+        sizes=penalty.sizes @ np.abs(T @ Q),
+        penalty=at_most(1.0) * penalty.share / strict,
+        reach=penalty.sizes @ np.abs(T) @ np.abs(Q),
+        sums=at_most(1.0) * sum_rounding(3 * rows.terms + r + 8),
+        lengths=spectrum.lengths @ np.abs(Q),
+        decomposed=eigenvalue_rounding(r) * float(spectrum.values.max(initial=0.0)),
+    )
+    return replace(spectrum, radius=radius)
 
-    matrix: Array
-    sums: Array
-    sizes: Array
-    roots: Array
-    summed: Array
+
+#: Least 1 - h_ii of a weighted row: of one that outweighs all others it is rounding, and its residual must stay finite.
+_OUTWEIGHED = 1e-30
+#: Most features that are stored, all rows together: 256 MiB.
+_MOST_STORED = 1 << 25
 
 
 @dataclass(frozen=True, slots=True)
-class SpectrumRadius:
-    r"""Bounds on the rounding of a spectrum, in its eigen-coordinates.
+class ResidualSums(Tally):
+    """Sums over rows, one row per lambda: squared residuals (one column per output); 1/(1 - h_ii); min of 1 - h_ii."""
 
-    ``features`` is :math:`\phi` and ``sizes`` s, ``penalty`` :math:`\rho`, ``reach`` w and ``deviation`` bounds
-    :math:`\|E\|`; ``sums`` is :math:`\eta`, ``lengths`` are :math:`\ell`, and ``decomposed`` is d.
+    combine: ClassVar[Mapping[str, Callable[[Any, Any], Any]]] = {"smallest": np.minimum}
+
+    squares: Array
+    reciprocal: Array
+    smallest: Array
+
+
+@dataclass(frozen=True, slots=True)
+class StoredValues(RowValues):
+    """Values that were computed before: the rows of their source, in tiles of ``step``."""
+
+    n_basis: int
+    step: int
+
+    def __call__(self, X: Any) -> Array:
+        """Return the rows."""
+        return np.asarray(X)
+
+
+def sum_left_out(features: RowValues, spectrum: ReducedSpectrum, inverses: Array, block: Block) -> ResidualSums:
+    """Leave rows out at many lambdas: two matrix products per tile, with the weights and, squared, with
+    1/(a + lambda), the ``inverses``.
+    """
+    c, xp = spectrum.cross, namespace_of(spectrum.cross)
+    g, centre = on_device_of(c, inverses), spectrum.origin.targets + spectrum.target_mean
+    squares, reciprocal = zeros_beside(c, (g.shape[1], c.shape[1])), zeros_beside(c, g.shape[1])
+    smallest = xp.ones_like(reciprocal)
+    for part, rows in features.of_block(block):
+        weights = part.row_weights()
+        spare = xp.clip(1.0 - weights[:, None] * (1.0 / spectrum.mass + (rows * rows) @ g), min=_OUTWEIGHED)
+        targets_of_rows, roots = part.Y / spectrum.origin.unit - centre, xp.sqrt(weights)[:, None]
+        with np.errstate(over="ignore", invalid="ignore"):  # of a row that is the machine nothing is known
+            reciprocal += xp.sum(1.0 / spare, axis=0)
+            for k in range(c.shape[1]):
+                errors = targets_of_rows[:, k][:, None] - rows @ (g * c[:, k][:, None])
+                residuals = errors * roots / spare
+                squares[:, k] += paired_sums(residuals, residuals, 0)
+        smallest = xp.minimum(smallest, xp.min(spare, axis=0))
+    return ResidualSums(*(to_numpy(array) for array in (squares, reciprocal, smallest)))
+
+
+@dataclass(frozen=True, slots=True)
+class ReducedLeaveOneOut(LeftOutCriterion):
+    """The mean square of e_i/(1 - h_ii), with weights of mean one; ``there`` is the spectrum where the rows are.
+
+    Features of rows in memory are stored where they fit: a search needs them at a hundred gammas.
     """
 
-    features: float
-    sizes: Array
-    deviation: float
-    penalty: float
-    reach: Array
-    sums: float
-    lengths: Array
-    decomposed: float
+    spectrum: ReducedSpectrum
+    there: ReducedSpectrum
+    features: RowValues
+    source: Source
 
     @classmethod
-    def of(cls, spectrum: ReducedSpectrum, rows: KernelRows, penalty: Penalty, sizes: RowSizes) -> Self:
-        """Bound the rounding of a spectrum of all rows, or of some, on the host."""
-        T, Q = spectrum.features.transform, spectrum.rotation
-        (n, r), spread = T.shape, math.sqrt(sizes.diagonal)
-        return cls(
-            features=at_most(1.0) * (sizes.rounding + sum_rounding(n + 4)) * spread,
-            sizes=penalty.sizes @ np.abs(T @ Q),
-            deviation=penalty.deviation,
-            penalty=at_most(1.0) * penalty.share,
-            reach=penalty.sizes @ np.abs(T) @ np.abs(Q),
-            sums=at_most(1.0) * sum_rounding(3 * rows.terms + r + 8),
-            lengths=spectrum.lengths @ np.abs(Q),
-            decomposed=eigenvalue_rounding(r) * float(spectrum.values.max(initial=0.0)),
-        )
+    def of_rows(cls, spectrum: ReducedSpectrum, there: ReducedSpectrum, rows: KernelRows, *, pooled: bool) -> Self:
+        """Return the criterion on the rows of the statistic and their targets, with the spectrum on the host."""
+        features: RowValues = there.feature_values(rows.values)
+        source = rows.source
+        block = None if rows.on_device else source.block_in_memory
+        if block is not None and block.n_rows * features.n_basis <= _MOST_STORED:
+            source = ArraySource(features.matrix(block.X), block.Y, block.weights)
+            features = StoredValues(features.n_basis, features.step)
+        return cls(spectrum, spectrum.targets(), 0.0, pooled, there, features, source)
 
-    def shares(self, criterion: Criterion, machine: Any, t: Array) -> Shares:
-        """Return the rounding of a criterion at points t, a machine in the coordinates of its spectrum."""
-        g, lambdas = criterion._inverses(t), np.exp(t.ravel())
-        reached, moved = self.reached(criterion.spectrum.values[:, None] * g, lambdas)
-        strict = max(1.0 - self.deviation, np.finfo(np.float64).tiny)
-        q = 2.0 * moved + self.features**2 * float(self.sizes @ self.sizes) / lambdas
-        q = at_most(1.0) * (q + self.penalty * reached**2 / strict)
-        each, decomposed = np.square(self.lengths) @ g, self.decomposed / lambdas
-        p = at_most(1.0) * (self.sums * each + decomposed)
-        quadratic = lambdas[:, None] * machine.quadratic(g, lambdas)  # rises with lambda
-        roots = np.sqrt(following(quadratic, t))
-        products = [self.lengths @ np.abs(g * column[:, None]) for column in criterion.targets.coordinates.T]
-        sizes = np.sqrt(criterion.targets.squares) + np.stack(products, axis=1)
-        summed = (self.sums * np.sqrt(each))[:, None] * sizes + decomposed[:, None] * roots.reshape(sizes.shape)
-        summed /= np.maximum(1.0 - p, 0.5)[:, None]
-        shape = (*t.shape, -1)
-        return Shares(q.reshape(t.shape), p.reshape(t.shape), sizes.reshape(shape), roots, summed.reshape(shape))
-
-    def reached(self, explained: Array, lambdas: Array) -> tuple[Array, Array]:
-        """Return the roots of sums over the shares that directions explain: of w, and of s times phi over the root of
-        lambda.
-        """
-        across = self.features * float(self.reach @ self.sizes) / np.sqrt(lambdas)
-        moved = self.features * np.sqrt(np.square(self.sizes) @ explained / lambdas)
-        return np.sqrt(np.square(self.reach) @ explained) + across, moved
-
-
-def lost_to_rounding(criterion: OfMachine, radius: SpectrumRadius, t: Array, spare: Array) -> Array:
-    r"""Return what rounding takes from the root of a criterion of left-out errors.
-
-    ``spare`` is the least 1 - h of all rows, or its mean where a criterion replaces all of them by that. The errors e
-    are of the norm :math:`(\lambda Q)^{1/2}` at most, and change by a share q of that, which 1 - h does as well.
-    """
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        shares = radius.shares(criterion, criterion.machine, t)
-        q, p = shares.matrix, shares.sums
-        share = at_most(2.0) * (2.0 * q + p / spare)[:, :, None]
-        lost = criterion._pool(at_most(1.0) * (share * shares.roots + shares.summed) / spare[:, :, None])
-        is_known = (np.maximum(q, p) < 0.5)[:, :, None]
-        return np.asarray(np.where(is_known, lost / math.sqrt(criterion.spectrum.n), np.inf))
-
-
-def criterion_of_sums(
-    kind: type[Criterion_], spectrum: ReducedSpectrum, radius: SpectrumRadius, pooled: bool
-) -> Criterion_:
-    """Return a criterion on the targets of the sums, from a spectrum on the host."""
-    targets = spectrum.targets()
-    machine = spectrum.machine(targets, kind.weighted)
-    return kind(spectrum=spectrum, targets=targets, lift=0.0, pooled=pooled, machine=machine, radius=radius)
-
-
-@dataclass(frozen=True, slots=True)
-class ReducedGcv(GeneralizedCrossValidation):
-    """Generalised cross-validation on a reduced basis."""
-
-    radius: SpectrumRadius
-
-    def _lost(self, t: Array, ceilings: Array) -> Array:
-        """Return what the rounding of features and sums takes from the root."""
-        return lost_to_rounding(self, self.radius, t, self.spare(t))
-
-
-@dataclass(frozen=True, slots=True)
-class ReducedEvidence(Evidence):
-    """The evidence on a reduced basis."""
-
-    radius: SpectrumRadius
-
-    def _unknown(self, t: Array) -> Array:
-        """Return q with half of what sums, decomposition and logarithms change in F: all fall along an interval."""
-        machine, squares, lambdas = self.machine, self.targets.squares, np.exp(t.ravel())
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            shares = self.radius.shares(self, machine, t)
-            least = lambdas[:, None] * machine.quadratic(machine.inverses(lambdas), lambdas)
-            rounded = self.radius.sums * np.square(shares.sizes).reshape(least.shape)
-            summed = np.where(squares > 0.0, rounded / least, 0.0).max(axis=1) + self.radius.decomposed / lambdas
-            powers = max(self.spectrum.values.size / machine.free, 1.0) * shares.sums
-            logs = log_rounding(self.size, machine.mean_log_stretch(lambdas))
-            unknown = shares.matrix + 0.5 * ((summed + logs).reshape(t.shape) + powers)
-        return np.asarray(np.where(np.isnan(unknown), np.inf, unknown))
+    def _sum_left_out(self, g: Array, quadratic: Array, t: Array) -> tuple[Array, Array, Any, Any, Any]:
+        """Sum in a pass over the rows."""
+        of_block = partial(sum_left_out, self.features, self.there, g)
+        sums: ResidualSums = sum_blocks(self.source, of_block, self.features.n_basis)
+        # the relative error of 1 - h_ii is the error of a sum of so many terms, divided by it
+        terms = self.there.values.shape[0] / (self.size + 16.0)
+        with np.errstate(over="ignore"):  # of a row that is the machine nothing is known
+            rounded = sums.squares / self.size * np.square(terms / sums.smallest)[:, None]
+        lever = 1.0 / (math.sqrt(self.size) * sums.smallest.reshape(*t.shape, 1))
+        # errors of all rows change by q / (1 - q) of the root of lambda Q, and 1 - h by as large a share
+        nearer = np.square(4.0 * lever) * self._next_fitted(quadratic, t)
+        return sums.squares, np.exp(t.ravel()) * sums.reciprocal, rounded, nearer, lever
 
 
 @dataclass(frozen=True, slots=True)
 class ReducedFold(Criterion):
     r"""The mean square error on the rows of a fold, of the machine on the others; both from sums.
 
-    ``mass`` is the weight of its rows, by which the mean is taken. ``scatter`` and ``cross`` are the scatter and the
-    cross products of the fold's features about the others' mean, in the others' eigen-coordinates; ``squares`` are the
-    squares of its targets about the others' mean.
+    ``mass`` is the weight of its ``count`` rows, by which the mean is taken. ``scatter`` and ``cross`` are the scatter
+    and the cross products of the fold's features about the others' mean, in the others' eigen-coordinates; ``squares``
+    are the squares of its targets about the others' mean.
 
-    With features z of a row and the diagonal :math:`D_k` of the scatter, its error changes in the root mean square by
-
-    .. math:: \frac{\sqrt Q}{1 - q} \Big( q \Big( \sum_k D_k \sigma_k \Big)^{1/2} + \rho \sum_k w_k D_k^{1/2}\, W
-              + \frac{\phi}{\sqrt\lambda} \sum_k s_k D_k^{1/2} + \phi S \Big)
-
-    and :math:`(\sum_k D_k / (a_k + \lambda))^{1/2}` times what sums and decomposition change, where :math:`W = (\sum_k
-    w_k^2 \sigma_k)^{1/2}` and :math:`S = (\sum_k s_k^2 \sigma_k)^{1/2}` up to what features change in them.
+    The fold is a block left out of the machine on all rows, the ``whole``, whose q it has: with Q of the others and D
+    the diagonal of the scatter, :math:`\sum_i (B_{SS}^{-1})_{ii} = \lambda (n + \sum_k D_k / (a_k + \lambda))`, n the
+    rows of the fold and its share of the others' mean.
     """
 
     cone: ClassVar[int] = 2
     growth: ClassVar[float] = 2.0
 
     spectrum: ReducedSpectrum
-    radius: SpectrumRadius
+    whole: ReducedSpectrum
+    count: int
     mass: float
     scatter: Array
     cross: Array
     squares: Array
 
     @classmethod
-    def of(cls, spectrum: ReducedSpectrum, fold: Moments, radius: SpectrumRadius, *, pooled: bool = False) -> Self:
-        """Build the fold from the spectrum of the other rows, on the host, and its moments about the same origin."""
+    def of_fold(cls, spectrum: ReducedSpectrum, whole: ReducedSpectrum, fold: Moments, *, pooled: bool) -> Self:
+        """Build the fold from the spectra of the other rows and of all rows, on the host, and its moments about the
+        same origin.
+        """
         held_out = fold.on_host().shift_to(spectrum.mean, spectrum.target_mean).transform(spectrum.rotation)
         return cls(
             spectrum=spectrum,
             targets=spectrum.targets(),
             lift=0.0,
             pooled=pooled,
-            radius=radius,
+            whole=whole,
+            count=held_out.count,
             mass=held_out.mass,
             scatter=held_out.second,
             cross=held_out.cross,
@@ -259,10 +209,10 @@ class ReducedFold(Criterion):
 
     def sample(self, t: Array) -> Samples:
         """Compute quadratic forms of the fold's sums; what is in the ceilings falls along an interval."""
-        c, g = self.targets.coordinates, self._inverses(t)
+        c, g, lambdas = self.targets.coordinates, self._inverses(t), np.exp(t.ravel())
         outputs = c.shape[1]
         values, ceilings = np.empty((t.size, outputs)), np.empty((t.size, outputs))
-        spread = self.scatter.diagonal() @ g
+        spread = np.maximum(self.scatter.diagonal(), 0.0) @ g
         with blas_threads(c.shape[0]):
             for k in range(outputs):
                 weights = g * c[:, [k]]
@@ -271,24 +221,12 @@ class ReducedFold(Criterion):
                 ceilings[:, k] = 2.0 * (self.squares[k] + (c[:, k] ** 2 @ g) * spread) / self.mass
         shaped, whole = self._shape(values, t), self._shape(np.broadcast_to(self.squares / self.mass, values.shape), t)
         top = np.maximum(self._shape(ceilings, t), ceilings_of_remainder(shaped, whole, self.size))
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            shares = self.radius.shares(self, self.spectrum.machine(), t)
-            lost = self._pool(at_most(1.0) * self._change(shares, g, t)) / math.sqrt(self.mass)
-            is_known = (np.maximum(shares.matrix, shares.sums) < 0.5)[:, :, None]
-            return Samples(shaped, top, np.where(is_known, lost, np.inf))
+        quadratic = following(self._shape(lambdas[:, None] * self.machine.quadratic(g, lambdas), t), t)
+        rows = (self.count + self.mass / self.spectrum.mass + spread).reshape(*t.shape, 1)
+        return Samples(
+            shaped, top, self._lost(t, quadratic * rows / self.mass, np.sqrt((rows - self.count) / self.mass))
+        )
 
-    def _change(self, shares: Shares, g: Array, t: Array) -> Array:
-        """Bound the norm of the change of the errors on the fold, from every point to the next, by output."""
-        radius, lambdas = self.radius, np.exp(t.ravel())
-        diagonal = np.maximum(self.scatter.diagonal(), 0.0)
-        explained, roots = self.spectrum.values[:, None] * g, np.sqrt(diagonal)
-        reached, moved = radius.reached(explained, lambdas)
-        strict = max(1.0 - radius.deviation, np.finfo(np.float64).tiny)
-        direct = radius.penalty * float(radius.reach @ roots) * reached / strict / np.sqrt(lambdas) + moved
-        direct += radius.features * float(radius.sizes @ roots) / lambdas
-        direct += radius.features**2 * float(radius.sizes @ radius.sizes) / lambdas
-        room = np.maximum(1.0 - shares.matrix, 0.5)
-        moved_there = shares.matrix * np.sqrt(diagonal @ explained / lambdas).reshape(t.shape)
-        direct = (direct.reshape(t.shape) + moved_there) / room
-        lever = np.sqrt(diagonal @ g).reshape(t.shape)
-        return np.asarray(lever[:, :, None] * shares.summed + direct[:, :, None] * shares.roots)
+    def _unknown(self, t: Array) -> Array:
+        """Return q of the machine on all rows."""
+        return np.asarray(self.whole.decomposition_error(np.exp(t)))[:, :, None]

@@ -1,4 +1,4 @@
-r"""Leave-one-out on a reduced basis, exact, in one pass over the rows, and as a function of lambda.
+r"""Leave-one-out on a reduced basis, exact, in one pass over the rows.
 
 .. math:: h_{ii} = v_i \Big( \frac1m + \| R\, k_S(x_i) - r \|^2 \Big), \qquad m = \sum_j v_j, \qquad
           t_i - f^{(-i)}(x_i) = \frac{e_i}{1 - h_{ii}}
@@ -6,47 +6,31 @@ r"""Leave-one-out on a reduced basis, exact, in one pass over the rows, and as a
 ([Cawley2004]_ section 2.6, where all :math:`v_i = 1` and m = l) with R and r from the spectrum of
 :mod:`~substrate.reduced.spectrum`, made triangular, which halves the work of every row. A row is left out whole,
 whatever its weight: with its weight goes its share of the hat matrix of the rows times :math:`v_i^{1/2}`.
-
-As an analytic function of :math:`t = \log\lambda`, with one pass over the rows per call, it is
-
-.. math:: \frac1l \sum_i v_i \Big( \frac{e_i(\lambda)}{1 - h_{ii}(\lambda)} \Big)^2, \qquad
-    1 - h_{ii} = 1 - v_i \Big( \frac1m + \sum_k \frac{g_{ik}^2}{a_k + \lambda} \Big)
-
-([Cawley2004]_ section 2.6; weights of mean one, m = l) with the features g of :mod:`~substrate.reduced.spectrum`. Its
-bounds are proved in :mod:`~substrate.reduced.criteria`. The search is in numpy; rows on a device are processed there,
-and a call sends :math:`1/(a_k + \lambda)` to it and receives sums.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
 from substrate.arrays import (
     Array,
     namespace_of,
-    on_device_of,
     own_copy,
     paired_sums,
-    to_numpy,
     zeros_beside,
 )
 from substrate.errors import SolverError
-from substrate.least_squares.criteria import LeftOutCriterion, LeftOutSums
-from substrate.reduced.criteria import SpectrumRadius, lost_to_rounding
 from substrate.reduced.rows import KernelRows, KernelValues, RowValues
 from substrate.reduced.spectrum import ReducedSpectrum
-from substrate.streaming.passes import Tally, sum_blocks
-from substrate.streaming.rows import ArraySource, Block, Source
+from substrate.streaming.rows import Block
 from substrate.threads import blas_threads
 
 __all__ = [
     "LeftOutRows",
     "LeverageFactor",
-    "ReducedLeaveOneOut",
     "errors_of_block",
     "left_out_rows",
     "leverage_factor",
@@ -177,102 +161,3 @@ def errors_of_block(values: RowValues, coefficients: Array, bias: Array, block: 
     """Return the targets of the rows of a block less the outputs."""
     errors: Array = block.Y - outputs_of_block(values, coefficients, bias, block)
     return errors
-
-
-#: Least 1 - h_ii of a weighted row: of one that outweighs all others it is rounding, and its residual must stay finite.
-_OUTWEIGHED = 1e-30
-#: Most features that are stored, all rows together: 256 MiB.
-_MOST_STORED = 1 << 25
-
-
-@dataclass(frozen=True, slots=True)
-class ResidualSums(Tally):
-    """Sums over rows, one row per lambda: squared residuals (one column per output); 1/(1 - h_ii); min of 1 - h_ii."""
-
-    combine: ClassVar[Mapping[str, Callable[[Any, Any], Any]]] = {"smallest": np.minimum}
-
-    squares: Array
-    reciprocal: Array
-    smallest: Array
-
-
-@dataclass(frozen=True, slots=True)
-class StoredValues(RowValues):
-    """Values that were computed before: the rows of their source, in tiles of ``step``."""
-
-    n_basis: int
-    step: int
-
-    def __call__(self, X: Any) -> Array:
-        """Return the rows."""
-        return np.asarray(X)
-
-
-def sum_left_out(features: RowValues, spectrum: ReducedSpectrum, inverses: Array, block: Block) -> ResidualSums:
-    """Leave rows out at many lambdas: two matrix products per tile, with the weights and, squared, with
-    1/(a + lambda), the ``inverses``.
-    """
-    c, xp = spectrum.cross, namespace_of(spectrum.cross)
-    g, centre = on_device_of(c, inverses), spectrum.origin.targets + spectrum.target_mean
-    squares, reciprocal = zeros_beside(c, (g.shape[1], c.shape[1])), zeros_beside(c, g.shape[1])
-    smallest = xp.ones_like(reciprocal)
-    for part, rows in features.of_block(block):
-        weights = part.row_weights()
-        spare = xp.clip(1.0 - weights[:, None] * (1.0 / spectrum.mass + (rows * rows) @ g), min=_OUTWEIGHED)
-        targets_of_rows, roots = part.Y / spectrum.origin.unit - centre, xp.sqrt(weights)[:, None]
-        with np.errstate(over="ignore", invalid="ignore"):  # of a row that is the machine nothing is known
-            reciprocal += xp.sum(1.0 / spare, axis=0)
-            for k in range(c.shape[1]):
-                errors = targets_of_rows[:, k][:, None] - rows @ (g * c[:, k][:, None])
-                residuals = errors * roots / spare
-                squares[:, k] += paired_sums(residuals, residuals, 0)
-        smallest = xp.minimum(smallest, xp.min(spare, axis=0))
-    return ResidualSums(*(to_numpy(array) for array in (squares, reciprocal, smallest)))
-
-
-@dataclass(frozen=True, slots=True)
-class ReducedLeaveOneOut(LeftOutCriterion):
-    """The mean square of e_i/(1 - h_ii), with weights of mean one; ``there`` is the spectrum where the rows are.
-
-    Features of rows in memory are stored where they fit: a search needs them at a hundred gammas.
-    """
-
-    spectrum: ReducedSpectrum
-    radius: SpectrumRadius
-    there: ReducedSpectrum
-    features: RowValues
-    source: Source
-
-    @classmethod
-    def of_rows(
-        cls, spectrum: ReducedSpectrum, rows: KernelRows, radius: SpectrumRadius, *, pooled: bool = False
-    ) -> Self:
-        """Return the criterion on the rows of the statistic and their targets."""
-        host, source = spectrum.on_host(), rows.source
-        features: RowValues = spectrum.feature_values(rows.values)
-        block = None if rows.on_device else source.block_in_memory
-        if block is not None and block.n_rows * features.n_basis <= _MOST_STORED:
-            source = ArraySource(features.matrix(block.X), block.Y, block.weights)
-            features = StoredValues(features.n_basis, features.step)
-        return cls(
-            spectrum=host,
-            targets=host.targets(),
-            lift=0.0,
-            pooled=pooled,
-            machine=host.machine(),
-            radius=radius,
-            there=spectrum,
-            features=features,
-            source=source,
-        )
-
-    def _sum_left_out(self, g: Array, roots: Array, t: Array) -> LeftOutSums:
-        """Sum in a pass over the rows."""
-        of_block = partial(sum_left_out, self.features, self.there, g)
-        sums: ResidualSums = sum_blocks(self.source, of_block, self.features.n_basis)
-        # the relative error of 1 - h_ii is the error of a sum of so many terms, divided by it
-        terms = self.there.values.shape[0] / (self.size + 16.0)
-        with np.errstate(over="ignore"):  # of a row that is the machine nothing is known
-            rounded = sums.squares / self.spectrum.n * np.square(terms / sums.smallest)[:, None]
-        lost = lost_to_rounding(self, self.radius, t, sums.smallest.reshape(t.shape))
-        return LeftOutSums(sums.squares, np.exp(t.ravel()) * sums.reciprocal, rounded, lost)

@@ -199,7 +199,7 @@ def _mirrored(upper: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """The moments of all rows and of every fold in feature coordinates, and how they were obtained.
+    """The moments of all rows and of every fold in feature coordinates.
 
     Entries of the sums round by a share of the products of two ``lengths``, which are on the host.
     """
@@ -208,8 +208,6 @@ class Statistic:
     origin: Origin
     total: Moments
     folds: tuple[Moments, ...]
-    method: str
-    error: float
     lengths: Array
 
 
@@ -231,9 +229,9 @@ def accumulate(
             if error <= _LARGEST_ERROR:
                 parts = tuple(fold.transform(T) for fold in of_folds)
                 lengths = _lengths(total) @ np.abs(to_numpy(T))
-                return Statistic(features, origin, transformed, parts, "accumulated", error, lengths)
+                return Statistic(features, origin, transformed, parts, lengths)
     total, of_folds = rows.sums(sum_moments, origin, features.transform, folds).moments()
-    return Statistic(features, origin, total, of_folds, "row-wise", ROUNDED_ONCE, _lengths(total))
+    return Statistic(features, origin, total, of_folds, _lengths(total))
 
 
 def _lengths(total: Moments) -> Array:

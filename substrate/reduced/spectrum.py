@@ -24,7 +24,7 @@ sums and penalty are both diagonal, so that all formulas are the same, with 1 in
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,7 +37,7 @@ from substrate.arrays import (
 )
 from substrate.least_squares.coordinates import LeastSquares
 from substrate.least_squares.spectrum import Targets
-from substrate.numbers import matrix_noise, relative_rounding
+from substrate.numbers import at_most, relative_rounding
 from substrate.reduced.features import Features, LinearFeatures
 from substrate.reduced.moments import Moments, Origin, Statistic
 from substrate.reduced.rows import KernelRows, RowValues
@@ -56,14 +56,57 @@ class SquaredWeights(Tally):
     features: Array
 
 
+class SpectrumRadius(NamedTuple):
+    r"""Bounds on the rounding of a spectrum, in its eigen-coordinates, from which its relative error q follows.
+
+    Features :math:`Z^\star = Z + \Delta` and the penalty :math:`P^\star = T^T K_{SS} T = I + E` of the exact machine
+    differ from those that were computed, with :math:`\|\Delta_k\| \le \phi s_k` for every column and
+    :math:`|E_{jk}| \le \rho w_j w_k`. With :math:`A = \lambda I + Z Z^T` and :math:`\sigma_k = a_k / (a_k + \lambda)`,
+    Cauchy's inequality in the eigenvectors of :math:`Z Z^T` gives
+
+    .. math:: (1 - q) A \preceq \lambda I + Z^\star P^{\star -1} Z^{\star T} \preceq (1 + q) A, \qquad
+              q = \frac{2 \phi}{\sqrt\lambda} \Big( \sum_k s_k^2 \sigma_k \Big)^{1/2}
+              + \frac{\phi^2}{\lambda} \sum_k s_k^2 + \frac{\rho}{1 - \|E\|} \Big( \Big( \sum_k w_k^2 \sigma_k
+              \Big)^{1/2} + \frac{\phi}{\sqrt\lambda} \sum_k w_k s_k \Big)^2 .
+
+    Sums right to :math:`\eta \ell_j \ell_k` and a decomposition right to d belong to :math:`H = Z^T Z + \lambda` up to
+    a share p of H. They change a leverage by at most :math:`p / (1 - p)`, and the fitted values by
+    :math:`\frac{1}{1 - p} \|H^{-1/2} (\delta c - \delta H u)\|` with the weights u of the machine, of length at most
+    :math:`\lambda^{-1/2} \|y\|`, and :math:`|\delta c_k| \le \eta \ell_k \|y\|`,
+
+    .. math:: p = \eta \sum_k \frac{\ell_k^2}{a_k + \lambda} + \frac{d}{\lambda}, \qquad
+              \|H^{-1/2} (\delta c - \delta H u)\| \le \eta \Big( \sum_k \frac{\ell_k^2}{a_k + \lambda} \Big)^{1/2}
+              \Big( \|y\| + \sum_k \ell_k |u_k| \Big) + \frac{d}{\lambda} \|y\| .
+
+    ``features`` is :math:`\phi` and ``sizes`` s, ``penalty`` :math:`\rho / (1 - \|E\|)`, ``reach`` w, ``sums``
+    :math:`\eta`, ``lengths`` are :math:`\ell`, and ``decomposed`` is d.
+    """
+
+    features: float
+    sizes: Array
+    penalty: float
+    reach: Array
+    sums: float
+    lengths: Array
+    decomposed: float
+
+
+class SumsError(NamedTuple):
+    """What the rounding of sums changes at some lambda: p, and by output the norm of the fitted values and lambda Q."""
+
+    share: Array
+    fitted: Array
+    quadratic: Array
+
+
 @dataclass(frozen=True, slots=True)
 class ReducedSpectrum:
     """Eigenvalues a (ascending) and vectors Q of the scatter; c, one column per output; means about the origin.
 
     ``squares`` are the squares of the centred targets, ``mass`` is the weight of all rows (n without weights),
-    ``error`` estimates the relative error of the statistic itself, and ``lengths`` bound the lengths of its columns, by
-    whose products its entries round, on the host. ``heavy`` are the sums by squared weights in the coordinates of Q,
-    where they were asked for.
+    ``lengths`` bound the lengths of the columns of the statistic, by whose products its entries round, on the host.
+    ``heavy`` are the sums by squared weights in the coordinates of Q, and ``radius`` bounds the rounding, where they
+    were asked for.
     """
 
     features: Features
@@ -76,9 +119,9 @@ class ReducedSpectrum:
     target_mean: Array
     squares: Array
     mass: float
-    error: float
     lengths: Array
     heavy: SquaredWeights | None = None
+    radius: SpectrumRadius | None = None
 
     def with_squared_weights(self, rows: KernelRows) -> "ReducedSpectrum":
         """Return the same with the sums by squared weights, which traces by weight need; one pass over rows with
@@ -200,9 +243,27 @@ class ReducedSpectrum:
         with np.errstate(over="ignore"):
             return np.asarray(self.machine().noise_variance(lam) * unit * unit)
 
-    def decomposition_error(self, lam: float) -> float:
-        """Bound the relative effect of rounding in statistic and decomposition on the results."""
-        return float(10.0 * matrix_noise(max(self.values.shape[0], 1)) * self.norm / lam + self.error)
+    def decomposition_error(self, lam: Any) -> Any:
+        """Return q, which bounds the relative error of the machines at these lambda; zero without a radius."""
+        if self.radius is None:
+            return np.zeros(np.shape(lam))
+        lambdas, (phi, s, rho, w, *_) = np.ravel(lam), self.radius
+        explained = self.values[:, None] / (self.values[:, None] + lambdas)
+        reached = np.sqrt(np.square(w) @ explained) + phi * float(w @ s) / np.sqrt(lambdas)
+        q = 2.0 * phi * np.sqrt(np.square(s) @ explained / lambdas) + phi**2 * float(s @ s) / lambdas
+        return at_most(1.0) * (q + rho * reached**2).reshape(np.shape(lam))
+
+    def sums_error(self, lam: Array) -> SumsError | None:
+        """Bound what the rounding of sums and decomposition changes at some lambda; None without a radius."""
+        if self.radius is None:
+            return None
+        g, y, (eta, lengths, d) = 1.0 / (self.values[:, None] + lam), np.sqrt(self.squares), self.radius[4:]
+        each, decomposed = np.square(lengths) @ g, (d / lam)[:, None]
+        share = at_most(1.0) * (eta * each + d / lam)
+        sizes = y + np.stack([lengths @ np.abs(g * column[:, None]) for column in self.cross.T], axis=1)
+        fitted = eta * np.sqrt(each)[:, None] * sizes + decomposed * y
+        quadratic = at_most(1.0) * (eta * sizes**2 + decomposed * self.squares)
+        return SumsError(share, at_most(1.0) * fitted / np.maximum(1.0 - share, 0.5)[:, None], quadratic)
 
 
 def sum_squared_weights(values: RowValues, spectrum: ReducedSpectrum, block: Block) -> SquaredWeights:
@@ -239,7 +300,6 @@ def reduced_spectrum(statistic: Statistic, moments: Moments | None = None) -> Re
         target_mean=target,
         squares=centred.squares,
         mass=some.mass,
-        error=statistic.error,
         lengths=statistic.lengths,
     )
 

@@ -23,8 +23,7 @@ import numpy as np
 
 from substrate.arrays import Array, ascending_pair, positive
 from substrate.errors import DeclarationError
-from substrate.least_squares.criteria import Criterion, Samples, Spectral
-from substrate.least_squares.validation import CriterionSum
+from substrate.least_squares.criteria import Criterion, CriterionSum, Samples, Spectral
 from substrate.numbers import relative_rounding
 from substrate.search.gamma_result import GammaSearch
 from substrate.search.polynomial_minimum import (
@@ -110,7 +109,7 @@ def _end_of_range(criterion: Criterion | CriterionSum, low: float, high: float) 
     with np.errstate(over="ignore", invalid="ignore"):
         samples = criterion.sample(np.log(lambdas - criterion.lift)[:, None])
         values, floor = samples.values[:, 0, :], _negligible(criterion)
-        least = np.maximum(values - _rounding(criterion, values, samples.ceilings[:, 0], samples.condition), 0.0)
+        least = np.maximum(values - _rounding(criterion, values, samples.ceilings[:, 0]), 0.0)
         roots = np.sqrt(least) - samples.lost[:, 0]
         is_known: Any = (values - np.square(np.maximum(roots, 0.0)) <= _KNOWN * values + floor).all(axis=1)
     is_known[:2] = True
@@ -121,13 +120,9 @@ def _end_of_range(criterion: Criterion | CriterionSum, low: float, high: float) 
     )
 
 
-def _rounding(
-    criterion: Criterion | CriterionSum, values: Array, ceiling: Array, condition: Array | float | None = None
-) -> Array:
-    """Return a bound on the rounding of the sums in a value of the criterion, times the ``condition`` of residuals."""
-    eta: Any = relative_rounding(criterion.size + 16)
-    if condition is not None:
-        eta = eta * np.reshape(condition, (*np.shape(condition), 1))
+def _rounding(criterion: Criterion | CriterionSum, values: Array, ceiling: Array) -> Array:
+    """Return a bound on the rounding of the sums in a value of the criterion."""
+    eta = relative_rounding(criterion.size + 16)
     with np.errstate(over="ignore", invalid="ignore"):
         rounding = 5.0 * eta * (np.sqrt(values) * np.sqrt(ceiling) + eta * ceiling)
     return np.asarray(np.where(np.isnan(rounding), np.inf, rounding))
@@ -179,11 +174,8 @@ def search_range(
             sample(np.clip(np.unique(np.concatenate(inner)), low, high)[None, :])
         halves = list[tuple[float, float]]()
         for (start, stop), piece in zip(todo.tolist(), pieces, strict=True):
-            # halving helps as long as the bound suffers from the interpolant rather than from rounding, or from the
-            # rounding of blocks at the far end of the interval
-            open_still = piece.below < (1.0 - 0.5 * gap) * best
-            is_split = (piece.rounding > 0.05 * gap * best) & (stop - start > _SHORT) & piece.is_conditioned
-            halve = open_still & ((piece.error > 2.0 * piece.rounding) | is_split)
+            # halving helps as long as the bound suffers from the interpolant rather than from rounding
+            halve = (piece.below < (1.0 - 0.5 * gap) * best) & (piece.error > 2.0 * piece.rounding)
             if halve.any() and intervals + len(halves) + 2 <= most_intervals:
                 between = 0.5 * (start + stop)
                 halves += [(start, between), (between, stop)]
@@ -216,7 +208,7 @@ class _Interval(NamedTuple):
     """The interpolants on an interval, one per output: their lower bound, error and rounding, and where they are
     smallest.
 
-    ``below`` is the bound that all of these leave; ``is_conditioned`` whether samples have a condition.
+    ``below`` is the bound that all of these leave.
     """
 
     lower: Array
@@ -225,7 +217,6 @@ class _Interval(NamedTuple):
     below: Array
     points: Array
     minima: Array
-    is_conditioned: bool
 
 
 def _bound_interval(
@@ -234,15 +225,11 @@ def _bound_interval(
     """Bound a criterion on the interval of some number."""
     values, ceiling = samples.values[number], samples.ceilings[number].max(axis=0)
     largest = values.max(axis=0)
-    condition = None if samples.condition is None else float(samples.condition[number])
-    summed = _rounding(criterion, largest, ceiling, condition)
-    rounding = LEBESGUE * (summed + relative_rounding(64.0 * DEGREE) * largest)
+    rounding = LEBESGUE * (_rounding(criterion, largest, ceiling) + relative_rounding(64.0 * DEGREE) * largest)
     error = rounding + interpolation_error(half_length, ceiling, criterion.cone, criterion.growth)
     lowest, places, minima = zip(*map(minima_of_polynomial, coefficients(values).T), strict=True)
     stretches = np.column_stack(lowest)
     # the decomposition's error falls along the interval: each stretch of the interpolant has its own
     roots = np.sqrt(np.maximum(stretches - error, 0.0)) - samples.lost[number, :-1]
     below = np.square(np.maximum(roots, 0.0)).min(axis=0)
-    return _Interval(
-        stretches.min(axis=0), error, rounding, below, np.array(places), np.array(minima), condition is not None
-    )
+    return _Interval(stretches.min(axis=0), error, rounding, below, np.array(places), np.array(minima))

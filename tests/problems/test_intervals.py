@@ -14,7 +14,7 @@ from problems import KernelRegressor, LSSVMRegressor, LSSVMRegressorCV, PrunedLS
 from problems.estimators.shared.regressor import Regressor
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Componentwise, Linear, Precomputed
-from substrate.least_squares.evidence import log_evidence
+from substrate.least_squares.criteria import log_evidence
 from substrate.uncertainty.intervals import rank
 from tests.oracles.variants import componentwise_machine, robust_machine, symmetric_machine
 

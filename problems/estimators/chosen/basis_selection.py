@@ -30,18 +30,9 @@ from problems.estimators.shared.coded import numbers_of_codes
 from substrate.arrays import take_rows, to_numpy
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Kernel
-from substrate.least_squares.criteria import Criterion
+from substrate.least_squares.criteria import OF_SPECTRUM, Criterion, CriterionSum
 from substrate.least_squares.leave_one_out import Split
-from substrate.least_squares.validation import CriterionSum
-from substrate.reduced.criteria import (
-    ReducedEvidence,
-    ReducedFold,
-    ReducedGcv,
-    SpectrumRadius,
-    criterion_of_sums,
-    sizes_of_rows,
-)
-from substrate.reduced.left_out import ReducedLeaveOneOut
+from substrate.reduced.criteria import ReducedFold, ReducedLeaveOneOut, sizes_of_rows, with_radius
 from substrate.reduced.moments import Statistic, accumulate, fold_labels
 from substrate.reduced.solution import Penalty
 from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
@@ -196,17 +187,18 @@ def criterion_on(
     which: str, prepared: PreparedRows, statistic: Statistic, spectrum: ReducedSpectrum, pooled: bool
 ) -> Criterion | CriterionSum:
     """Return the criterion of one of the names of ``cv``, from the statistic of all rows."""
-    rows, host = prepared.rows, spectrum.on_host()
-    rounding = rows, Penalty.of(rows.values, to_numpy(prepared.K), host.features), sizes_of_rows(rows)
-    radius = SpectrumRadius.of(host, *rounding)
-    if which == "loo":
-        return ReducedLeaveOneOut.of_rows(spectrum, rows, radius, pooled=pooled)
+    rows = prepared.rows
     if which == "gcv":
-        return criterion_of_sums(ReducedGcv, spectrum.with_squared_weights(rows).on_host(), radius, pooled)
-    if which == "evidence":
-        return criterion_of_sums(ReducedEvidence, host, radius, pooled)
+        spectrum = spectrum.with_squared_weights(rows)
+    host, sizes = spectrum.on_host(), sizes_of_rows(rows)
+    penalty = Penalty.of(rows.values, to_numpy(prepared.K), host.features)
+    host = with_radius(host, rows, penalty, sizes)
+    if which == "loo":
+        return ReducedLeaveOneOut.of_rows(host, spectrum, rows, pooled=pooled)
+    if which in OF_SPECTRUM:
+        return OF_SPECTRUM[which].of(host, pooled=pooled)
     criteria = []
     for fold in statistic.folds:
-        others = reduced_spectrum(statistic, statistic.total - fold).on_host()
-        criteria.append(ReducedFold.of(others, fold, SpectrumRadius.of(others, *rounding), pooled=pooled))
+        others = with_radius(reduced_spectrum(statistic, statistic.total - fold).on_host(), rows, penalty, sizes)
+        criteria.append(ReducedFold.of_fold(others, host, fold, pooled=pooled))
     return CriterionSum.of(criteria, [1.0 / len(criteria)] * len(criteria))

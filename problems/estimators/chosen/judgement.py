@@ -22,13 +22,11 @@ from substrate.errors import DegenerateKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import Kernel, Linear, Scaled
 from substrate.least_squares.border import ONES, Border
-from substrate.least_squares.criteria import Criterion, LeaveOneOut
-from substrate.least_squares.evidence import OF_SPECTRUM
+from substrate.least_squares.criteria import OF_SPECTRUM, Criterion, CriterionSum, LeaveOneOut, ValidationCriterion
 from substrate.least_squares.leave_one_out import Split
 from substrate.least_squares.left_out_blocks import LeftOutBlocks
 from substrate.least_squares.saddle_system import target_unit
 from substrate.least_squares.spectrum import centred_spectrum
-from substrate.least_squares.validation import CriterionSum, ValidationCriterion
 from substrate.search.gamma_result import GammaSearch
 from substrate.search.gamma_search import search_gamma
 from substrate.threads import blas_threads
@@ -180,7 +178,9 @@ def validation_criterion(
     if linear is not None and border.slopes:
         # of a point with Q(x) the border takes up the row Q(x) W K, and W has rows as long as the rows of the mean
         radius *= 1.0 + float(np.abs(border.line(linear)[:, 1:]).sum(axis=1).max(initial=0.0))
-    return ValidationCriterion.of(spectrum, Y, below, Y_check, pooled=pooled, rounding=radius, weights=w, linear=linear)
+    return ValidationCriterion.of_rows(
+        spectrum, Y, below, Y_check, pooled=pooled, rounding=radius, weights=w, linear=linear
+    )
 
 
 def _row_rounding(p: float, diagonal: Array, checked: Array, v: Array | None, w: Array | None) -> float:

@@ -13,7 +13,7 @@ from problems.estimators.chosen.families import check_kernels, is_families
 from problems.estimators.chosen.splits import judged_by, refuse_device
 from substrate.arrays import positive, to_numpy, whole_number
 from substrate.errors import DataError, DeclarationError
-from substrate.least_squares.evidence import OF_SPECTRUM
+from substrate.least_squares.criteria import OF_SPECTRUM
 from substrate.least_squares.left_out_blocks import LeftOutBlocks
 from substrate.search.gamma_search import gamma_ends
 

@@ -237,7 +237,7 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):
         ``"noise"``: by nothing, gamma being the one at which the errors of training have the size of ``noise``
         (Morozov's discrepancy principle, :meth:`LSSVMRegressor.gamma_for`), of one kernel;
         ``"evidence"``: the likelihood of y under the Gaussian process of the machine, as the variance F of
-        :mod:`substrate.least_squares.evidence`, whose ``log_evidence`` converts it; a number of folds, a splitter or an
+        :mod:`substrate.least_squares.criteria`, whose ``log_evidence`` converts it; a number of folds, a splitter or an
         iterable of splits of the rows given to :meth:`fit`: the mean square error over them, without rows of weight
         zero, which a number of folds does not count.
     random_state : int, RandomState or None, default=None

@@ -36,9 +36,8 @@ from substrate.errors import DeclarationError
 from substrate.fits.selected_sets import SelectedSets
 from substrate.gram import Gram
 from substrate.kernels import Kernel
-from substrate.least_squares.criteria import LeaveOneOut
+from substrate.least_squares.criteria import CriterionSum, LeaveOneOut
 from substrate.least_squares.spectrum import centred_spectrum
-from substrate.least_squares.validation import CriterionSum
 from substrate.search.gamma_result import GammaSearch
 from substrate.search.gamma_search import search_gamma
 

@@ -46,7 +46,7 @@ def test_rounding_is_within_what_the_search_takes_off(name, kernel):
     criterion = LeaveOneOut.of_blocks(spectrum, Y, BLOCKS[name])
     t = np.linspace(-28.0, 3.0, 12)
     samples = criterion.sample(t[:, None])
-    allowed = _rounding(criterion, samples.values[:, 0], samples.ceilings[:, 0], samples.condition)[:, 0]
+    allowed = _rounding(criterion, samples.values[:, 0], samples.ceilings[:, 0])[:, 0]
     assert np.isfinite(allowed[t > -12.0]).all()
     for place, lam in enumerate(np.exp(t)):
         exact = precise_criterion(spectrum, criterion.targets.coordinates[:, 0], lam, BLOCKS[name])

@@ -10,11 +10,9 @@ from numpy.testing import assert_allclose
 
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear
-from substrate.least_squares.criteria import LeaveOneOut
-from substrate.least_squares.evidence import OF_SPECTRUM, GeneralizedCrossValidation
+from substrate.least_squares.criteria import OF_SPECTRUM, GeneralizedCrossValidation, LeaveOneOut, ValidationCriterion
 from substrate.least_squares.left_out_blocks import LeftOutBlocks
 from substrate.least_squares.spectrum import centred_spectrum
-from substrate.least_squares.validation import ValidationCriterion
 from substrate.search.polynomial_minimum import (
     DEGREE,
     coefficients,
@@ -52,7 +50,7 @@ def test_the_error_of_interpolation_is_below_its_bound(half, centre, kernel):
         LeaveOneOut.of_blocks(spectrum, Y, BLOCKS["neighbours"]),
         LeaveOneOut.of_blocks(spectrum, Y, BLOCKS["groups"]),
         GeneralizedCrossValidation.of(spectrum, Y),
-        ValidationCriterion.of(inner, Y[::2], kernel(X[1::2], X[::2]), Y[1::2]),
+        ValidationCriterion.of_rows(inner, Y[::2], kernel(X[1::2], X[::2]), Y[1::2]),
     ):
         samples = criterion.sample((centre + half * points())[None, :])
         x = np.linspace(-1.0, 1.0, 301)
@@ -93,7 +91,7 @@ def test_no_criterion_exceeds_its_ceiling_on_an_ellipse(angle, half):
         LeaveOneOut.of_blocks(spectrum, y, LeftOutBlocks.centred(6, 1)),
         LeaveOneOut.of_blocks(spectrum, y, LeftOutBlocks.of_groups([0, 1, 1, 0, 2, 2])),
         GeneralizedCrossValidation.of(spectrum, y),
-        ValidationCriterion.of(spectrum, y, below, np.zeros(2)),
+        ValidationCriterion.of_rows(spectrum, y, below, np.zeros(2)),
     )
     rho, beyond = ellipse(half, np.array([angle]))
     for criterion in made:
@@ -150,7 +148,7 @@ def criteria_of(spectrum, rows, checked):
     """Every criterion of a dense spectrum, by name."""
     made = {name: kind.of(spectrum, Y) for name, kind in OF_SPECTRUM.items()}
     made |= {f"blocks {name}": LeaveOneOut.of_blocks(spectrum, Y, blocks) for name, blocks in BLOCKS.items()}
-    return made | {"validation": ValidationCriterion.of(spectrum, Y, rows, checked)}
+    return made | {"validation": ValidationCriterion.of_rows(spectrum, Y, rows, checked)}
 
 
 @pytest.mark.parametrize("kernel", [RBF(0.3), RBF(3.0), Linear()], ids=repr)
