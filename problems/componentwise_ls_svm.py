@@ -30,8 +30,7 @@ from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import Row, gap_row
 from substrate.declarations import Declared
-from substrate.declarations.optimality_conditions import prove_saddle
-from substrate.declarations.regression_page import RegressionData, declared_targets
+from substrate.declarations.regression_page import RegressionData, declared_targets, prove_saddle
 from substrate.declarations.variation_expansion import component_grams, component_matrices
 from substrate.gram import Gram
 from substrate.ingredients import regression_fit, squared_errors, squared_norm, zero_sum_row

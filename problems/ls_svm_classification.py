@@ -36,8 +36,7 @@ from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, row_weights
 from substrate.certificates import Accuracy, Row, gap_row
 from substrate.declarations import Declared, given_gram, own_gram
-from substrate.declarations.optimality_conditions import prove_saddle
-from substrate.declarations.regression_page import RegressionData, least_squares_accuracy, optimality_rows
+from substrate.declarations.regression_page import RegressionData, least_squares_accuracy, optimality_rows, prove_saddle
 from substrate.ingredients import (
     classification_fit,
     error_row,

@@ -31,8 +31,7 @@ from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import Row, gap_row
 from substrate.declarations import Declared, own_gram
-from substrate.declarations.optimality_conditions import prove_saddle
-from substrate.declarations.regression_page import RegressionData, optimality_rows
+from substrate.declarations.regression_page import RegressionData, optimality_rows, prove_saddle
 from substrate.ingredients import (
     error_row,
     fit_row,

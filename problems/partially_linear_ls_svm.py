@@ -33,8 +33,7 @@ from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_array, real_targets, row_weights
 from substrate.certificates import Accuracy, Row
 from substrate.declarations import Declared, own_gram
-from substrate.declarations.optimality_conditions import prove_saddle
-from substrate.declarations.regression_page import RegressionData, least_squares_accuracy, optimality_rows
+from substrate.declarations.regression_page import RegressionData, least_squares_accuracy, optimality_rows, prove_saddle
 from substrate.errors import DataError
 from substrate.ingredients import regression_fit, squared_errors, squared_norm, zero_sum_row
 from substrate.kernels import RBF, Restricted

@@ -40,7 +40,6 @@ the last one and :math:`\nu` only where v = :math:`\alpha`, and slackness of eve
 .. math:: \|P F v\|^2 - y^T P F v + \rho \sum_l t_l .
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,21 +47,16 @@ import cvxpy as cp
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from substrate.arrays import Array, positive, real_targets, row_weights
+from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.declarations import Declared
 from substrate.declarations.expansion import signs_of
 from substrate.fits.coordinates import ComponentCoordinates, center
 from substrate.fits.variation import TrainedPoint, condition_rows, trivial_cost, variation_unit
-from substrate.gram import Gram
 from substrate.ingredients import component_bounds, zero_sum
 from substrate.ingredients.complementary_slackness import ComplementarySlackness, complementary_slackness
 from substrate.ingredients.component_weights import penalty
 from substrate.ingredients.zero_sum import zero_sum_row
-from substrate.kernels import Precomputed
-from substrate.least_squares.border import ONES, Border
-from substrate.proof import Proof, tolerance_in_balls
-from substrate.proof.least_squares import prove_expansion
 
 __all__ = [
     "FusedConditions",
@@ -70,7 +64,6 @@ __all__ = [
     "PenalizedFit",
     "fused_conditions",
     "optimality_conditions",
-    "prove_saddle",
     "sparse_fit",
     "variation_fit",
 ]
@@ -399,30 +392,3 @@ def fused_conditions(fit: PenalizedFit, rho: float, M: Array, y_val: Array, weig
     objective = cp.sum_squares(errors) + parameter * level.products
     problem = cp.Problem(cp.Minimize(objective), [stated, *level.constraints])
     return FusedConditions(problem=problem, weight=parameter, level=level, errors=errors, M=M, y_val=y_val)
-
-
-def prove_saddle(
-    K: Any,
-    y: Any,
-    gamma: float,
-    weights: Any,
-    solution: Mapping[str, Array],
-    signs: Array | None = None,
-    border: Border = ONES,
-) -> Proof:
-    """Prove how near K alpha + b is to the exact optimum, relative to the entries of the matrix.
-
-    ``signs`` are the labels by which a classifier's support values are multiplied; ``border`` has the columns that are
-    not penalised, whose ``coefficients`` are part of the solution where there are others than the constant.
-    """
-    matrix = np.asarray(K.matrix if isinstance(K, Gram) else K, dtype=np.float64)
-    target = real_targets(y, matrix.shape[0])
-    alpha = np.asarray(solution["support_values"]) if signs is None else signs * solution["support_values"]
-    bias = float(solution["bias"])
-    v = row_weights(weights, target.size)
-    slopes = np.asarray(solution["coefficients"]) if border.slopes else None
-    if slopes is not None:
-        bias += float(border.center @ slopes)
-    fitted = matrix @ alpha + bias + border.slope_values(slopes)
-    machine = (matrix, target, positive(gamma, "gamma"), v, alpha, bias, fitted)
-    return prove_expansion(Precomputed(), *machine, tolerance_in_balls(target, v), border=border, slopes=slopes)

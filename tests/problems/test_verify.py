@@ -22,7 +22,7 @@ from problems.demonstration import MOST_ROWS, MOST_VALUES
 from substrate import solvers
 from substrate.declarations import optimality_conditions
 from substrate.declarations import optimality_conditions as fused_conditions
-from substrate.declarations.optimality_conditions import prove_saddle
+from substrate.declarations.regression_page import prove_saddle
 from substrate.errors import DeclarationError
 from substrate.progress import Progress
 from substrate.solvers import ORDER, installed_solvers
