@@ -2,11 +2,11 @@
 
 import cvxpy as cp
 import numpy as np
+from exact_quadratic_program import exact_optimum, exact_values
 
 from substrate import Machine, Substrate
 from substrate.composition.conic import StandardForm
 from substrate.kernels import RBF, Componentwise, Linear
-from tests.oracles.exact_quadratic_program import exact_optimum, exact_values
 
 KERNELS = (RBF(1.0), RBF(3.0), Linear(), Componentwise(RBF(1.0)))
 KINDS = (

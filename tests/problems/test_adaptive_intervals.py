@@ -9,7 +9,6 @@ from problems import KernelRegressor, LSSVMRegressor, LSSVMRegressorCV, StackedL
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Laplacian, Linear
 from substrate.uncertainty.intervals import rank
-from substrate.uncertainty.spread import Spread
 
 RNG = np.random.default_rng(4)
 N = 62
@@ -50,38 +49,6 @@ def spread_by_hand(K, K_new, residuals, predictions, predicted):
     best = min((1e3, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03), key=error)
     s = solve(np.arange(n), best)
     return unit * np.maximum(joined_new @ s[1:] + s[0], 0.1 * t.mean()) ** 1.5
-
-
-def test_the_spread_is_that_of_explicit_systems():
-    kernel, n = RBF(1.5), 30
-    residuals = RNG.normal(size=n) * np.exp(X[:n, 0])
-    predictions, predicted = X[:n, 0] + X[:n, 1], NEW.sum(axis=1)
-    K, K_new = kernel(X[:n]), kernel(NEW, X[:n])
-    spread = Spread.of(K, residuals, predictions)
-    assert_allclose(spread.at(K_new, predicted), spread_by_hand(K, K_new, residuals, predictions, predicted), rtol=1e-8)
-    assert spread.at(K_new, predicted).min() > 0.0
-
-
-@pytest.mark.parametrize("units", [1e-9, 1e9])
-def test_units_and_offsets_of_targets_scale_the_spread(units):
-    kernel = RBF(1.5)
-    residuals, K, K_new = RNG.normal(size=N), kernel(X), kernel(NEW, X)
-    spread = Spread.of(K, residuals, X[:, 0]).at(K_new, NEW[:, 0])
-    scaled = Spread.of(K, units * residuals, units * (X[:, 0] + 1e3)).at(K_new, units * (NEW[:, 0] + 1e3))
-    assert_allclose(scaled, units * spread, rtol=1e-7)
-    assert_allclose(Spread.of(1e8 * K, residuals, X[:, 0]).at(1e8 * K_new, NEW[:, 0]), spread, rtol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("residuals", "predictions"),
-    [(np.zeros(6), np.arange(6.0)), (np.ones(2), np.zeros(2)), (np.arange(6.0), np.ones(6)), (np.ones(6), np.ones(6))],
-    ids=["no errors", "two rows", "one level", "one error"],
-)
-def test_a_spread_is_positive_whatever_the_errors(residuals, predictions):
-    K = np.ones((residuals.size, residuals.size))  # a kernel that is constant
-    values = Spread.of(K, residuals, predictions).at(K[:1], predictions[:1])
-    assert np.isfinite(values).all()
-    assert (values > 0.0).all()
 
 
 def left_out(machine, X, y):

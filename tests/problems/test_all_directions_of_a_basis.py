@@ -12,14 +12,15 @@ import pytest
 
 pytest.importorskip("flint")
 
+from exact_reduced_basis import exact_distance, laplacian, polynomial, rbf
+from sampled_cases import first
+
 from problems import LSSVMClassifier, LSSVMRegressor
 from substrate.certificates import Certificate
 from substrate.kernels import RBF, Laplacian, Polynomial
 from substrate.numbers import EPS
 from substrate.proof import Proof
 from substrate.reduced import Basis
-from tests.oracles.exact_reduced_basis import exact_distance, laplacian, polynomial, rbf
-from tests.oracles.sampled_cases import first
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -7,6 +7,7 @@ import pytest
 from array_homes import HOMES, assert_close, sender
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
+from variants import symmetric_machine
 
 import problems
 from problems import LSSVMClassifier, LSSVMClassifierCV, LSSVMRegressor, LSSVMRegressorCV, load
@@ -21,7 +22,6 @@ from substrate.errors import (
 )
 from substrate.kernels import RBF, Componentwise, Precomputed
 from substrate.reduced import Basis
-from tests.oracles.variants import symmetric_machine
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(90, 3))

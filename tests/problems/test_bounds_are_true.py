@@ -4,6 +4,8 @@ import warnings
 
 import numpy as np
 import pytest
+from exact_criteria import exact_criterion
+from exact_l1 import exact_l1_error
 from sklearn.model_selection import KFold
 
 from problems import (
@@ -14,8 +16,6 @@ from problems import (
 )
 from substrate.fits.l1 import zeta_max
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Polynomial
-from tests.oracles.exact_criteria import exact_criterion
-from tests.oracles.exact_l1 import exact_l1_error
 
 pytest.importorskip("flint", reason="the exact criteria need python-flint")
 

@@ -5,6 +5,7 @@ import pytest
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import has_fit_parameter
+from variants import componentwise_machine, robust_machine
 
 from problems import (
     AdaPinvClassifier,
@@ -20,7 +21,6 @@ from problems import (
 )
 from substrate.errors import DataError
 from substrate.kernels import RBF, Linear
-from tests.oracles.variants import componentwise_machine, robust_machine
 
 KERNEL = RBF(1.0)
 MODELS = [

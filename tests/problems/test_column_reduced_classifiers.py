@@ -93,13 +93,14 @@ def test_a_tolerance_above_everything_leaves_the_bias():
     assert model.certificate_.holds
 
 
-def test_a_lssvm_is_the_ls_svm_of_the_patterns_it_keeps():
+@pytest.mark.parametrize(("n_support", "count"), [(2, 2), (0.5, 30), (59, 59)])
+def test_a_lssvm_is_the_ls_svm_of_the_patterns_it_keeps(n_support, count):
     X, y = two_classes()
-    model = made(ALSSVMClassifier, gamma=3.0, n_support=0.5, max_epochs=5000).fit(X, y)
-    assert model.n_support_ == 30
+    model = made(ALSSVMClassifier, gamma=3.0, n_support=n_support, threshold=0.3, max_epochs=20_000).fit(X, y)
+    assert model.n_support_ == count
     alone = LSSVMClassifier(KERNEL, gamma=3.0).fit(X[model.support_], y[model.support_])
     assert_allclose(model.decision_function(X), alone.decision_function(X), atol=1e-10)
-    assert "30 of 60, elimination ended by count" in str(model.certificate_)
+    assert f"{count} of 60, elimination ended by count" in str(model.certificate_)
 
 
 @pytest.mark.parametrize("seed", [1, 3])

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.datasets import make_blobs
+from variants import componentwise_classifier, componentwise_machine
 
 from problems import (
     LSSVMClassifier,
@@ -15,7 +16,6 @@ from problems import (
 from substrate.datasets import additive_function
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Componentwise, Linear, Polynomial
-from tests.oracles.variants import componentwise_classifier, componentwise_machine
 
 GAMMA = 3.0
 QUANTITIES = ("support_values", "bias", "errors", "component_values", "component_norms")

@@ -5,13 +5,13 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
+from variants import robust_machine
 
 from problems import LSSVMClassifier, LSSVMRegressor
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear
 from substrate.least_squares.leave_one_out import hat_matrix
-from tests.oracles.variants import robust_machine
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2.0, 2.0, (30, 2))

@@ -3,6 +3,7 @@
 import cvxpy as cp
 import numpy as np
 import pytest
+from complementarity_program import optimum_of_sparsity
 from numpy.testing import assert_allclose
 from sampled_cases import first
 
@@ -11,7 +12,6 @@ from substrate import Machine, Substrate, fuse
 from substrate.errors import DataError, DeclarationError
 from substrate.fits.l1 import solve_l1, zeta_max
 from substrate.kernels import RBF
-from tests.oracles.complementarity_program import optimum_of_sparsity
 
 KERNEL = RBF(1.0)
 

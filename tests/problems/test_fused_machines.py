@@ -10,7 +10,6 @@ from sampled_cases import first
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold
-from sklearn.preprocessing import StandardScaler
 
 from problems import (
     FusedL1SubstrateClassifier,
@@ -26,7 +25,7 @@ from problems import (
     MaximalVariationClassifier,
     MaximalVariationRegressor,
 )
-from substrate.datasets import additive_function, motorcycle
+from substrate.datasets import additive_function
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Linear, Polynomial
 
@@ -175,15 +174,6 @@ def test_maximal_variations_along_the_path():
 
 
 @pytest.mark.parametrize("over", VALIDATED)
-@pytest.mark.parametrize("n", [40, 60])
-@pytest.mark.some_cases(3)
-def test_the_relative_gap_on_31(over, n):
-    X, y = additive_function(n + 30, 6, random_state=0)
-    model = REGRESSORS[over][0](KERNEL).fit(X[:n], y[:n], X[n:], y[n:])
-    assert 0.0 <= model.criterion_ - model.criterion_lower_bound_ < 1e-3 * model.criterion_
-
-
-@pytest.mark.parametrize("over", VALIDATED)
 @pytest.mark.parametrize("kernel", [Linear(), Polynomial(2), RBF(0.3)], ids=repr)
 @pytest.mark.some_cases(4)
 def test_other_kernels(over, kernel):
@@ -216,32 +206,6 @@ def test_where_the_mean_validates_best_everything_is_exactly_zero(bound, seed):
         assert model.n_support_ == 0
     else:
         assert_array_equal(model.maximal_variation_, 0.0)
-
-
-@pytest.mark.parametrize("over", VALIDATED)
-@pytest.mark.parametrize("factor", [4.0, 1e-3])
-@pytest.mark.some_cases(3)
-def test_scaling_the_targets(over, factor):
-    X, y, V, v = regression()
-    fused = REGRESSORS[over][0](KERNEL)
-    model, scaled = clone(fused).fit(X, y, V, v), clone(fused).fit(X, factor * y, V, factor * v)
-    assert chosen(scaled) == pytest.approx(factor * chosen(model), rel=1e-6)
-    assert scaled.criterion_ == pytest.approx(factor**2 * model.criterion_, rel=1e-8)
-    assert scaled.criterion_lower_bound_ == pytest.approx(factor**2 * model.criterion_lower_bound_, rel=1e-4)
-    assert_allclose(scaled.predict(V), factor * model.predict(V), atol=1e-6 * factor)
-
-
-@pytest.mark.parametrize(("over", "kind"), BOTH)
-@pytest.mark.some_cases(3)
-def test_the_order_of_rows_does_not_matter(over, kind):
-    model, _, (X, y, V, v) = made(over, kind)
-    rng = np.random.default_rng(5)
-    mixed, other = rng.permutation(y.size), rng.permutation(v.size)
-    first, *_ = fitted(over, kind)
-    second = clone(model).fit(X[mixed], y[mixed], V[other], v[other])
-    assert chosen(second) == pytest.approx(chosen(first), rel=1e-5)
-    assert second.criterion_ == pytest.approx(first.criterion_, rel=1e-8)
-    assert_allclose(outputs(second, V), outputs(first, V), atol=1e-6)
 
 
 # ---- folds, leave-one-out, a fraction ----------------------------------------------------------------
@@ -320,18 +284,6 @@ def test_codings_share_one_value(over, coding):
     at_best = plain(chosen(model)).fit(X, y)
     assert_array_equal(model.predict(V), at_best.predict(V))
     assert_allclose(model.decision_function(V), at_best.decision_function(V), atol=1e-5)
-
-
-@pytest.mark.parametrize("over", VALIDATED)
-def test_two_classes_are_one_machine(over):
-    X, y, V, v = classes(k=2)
-    model, plain, _ = made(over, "classification")
-    model.fit(X, y, V, v)
-    assert isinstance(model.bias_, float)
-    assert error(model, V, v) == pytest.approx(model.criterion_, rel=1e-6)
-    codes = np.where(v == model.classes_[1], 1.0, -1.0)
-    assert np.mean((codes - model.decision_function(V)) ** 2) == pytest.approx(model.criterion_, rel=1e-6)
-    assert_array_equal(model.predict(V), plain(chosen(model)).fit(X, y).predict(V))
 
 
 @pytest.mark.parametrize("over", VALIDATED)
@@ -506,12 +458,6 @@ def test_a_precomputed_matrix_or_its_refusal(over, kind):
     folds = clone(model).set_params(cv=3).fit(X, y)
     cut = clone(pairwise).set_params(cv=3).fit(KERNEL(X), y)
     assert cut.criterion_ == pytest.approx(folds.criterion_, rel=1e-8)
-
-
-def standardised_motorcycle():
-    X, y = motorcycle()
-    rows = np.random.default_rng(0).permutation(len(y))
-    return StandardScaler().fit_transform(X[rows]), y[rows]
 
 
 @pytest.mark.parametrize("kernel", [RBF(1.0), Linear()], ids=repr)

@@ -3,6 +3,7 @@
 import cvxpy as cp
 import numpy as np
 import pytest
+from complementarity_program import optimum_of_variations
 from numpy.testing import assert_allclose
 from sampled_cases import first
 
@@ -10,7 +11,6 @@ from problems import FusedMaximalVariationRegressor, fused_maximal_variation, ma
 from substrate import Machine, Substrate, fuse
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Componentwise, Linear
-from tests.oracles.complementarity_program import optimum_of_variations
 
 HAND = {"K": [np.eye(2)], "y": [1.0, -1.0], "K_val": [[2.0, 0.0]], "y_val": [4.0]}
 

@@ -21,7 +21,7 @@ from substrate.errors import DeclarationError
 from substrate.fits.coordinates import decoupled_coordinates, shared_coordinates
 from substrate.fits.variation import rho_max, solve_maximal_variation
 from substrate.kernels import RBF, Componentwise, Linear
-from substrate.penalties import VariationMachine, into_balls
+from substrate.penalties import VariationMachine
 
 GROUPS = {"cheap": [0, 1], "dear": [3, 2]}
 RHO = {"cheap": 0.4, "dear": 2.5}
@@ -135,14 +135,6 @@ def test_from_the_largest_common_factor_on_every_component_vanishes(make):
     assert solve_maximal_variation(coordinates, y, 0.999 * largest * ratios).maximal_variation.any()
 
 
-def test_the_largest_common_factor_is_the_smallest_that_is_large_enough():
-    X, y = data()
-    for ratios in ([0.3, 1.0, 6.0, 2.0], [5.0, 0.1, 0.1, 1.0], [1.0, 1.0, 0.01, 1.0]):
-        coordinates = shared_coordinates(components(RBF(1.0), X), cutoff=1e-2)
-        largest = rho_max(coordinates, y, np.array(ratios))
-        assert solve_maximal_variation(coordinates, y, 0.999 * largest * np.array(ratios)).maximal_variation.any()
-
-
 def test_bounds_are_true_for_other_weights():
     X, y = data(20)
     coordinates = decoupled_coordinates(components(RBF(1.0), X), ridge=0.1)
@@ -168,11 +160,6 @@ def test_bounds_are_true_for_other_weights():
         row = other.accuracy(kernels, X, X, y, *stored, fitted, tolerance)
         assert row.value >= np.sqrt(np.mean(distance**2)) - 1e-12, factors
         assert row.passes == (factors == [1.0] * 4)
-
-
-def test_multipliers_are_shrunk_into_the_ball_of_their_component():
-    xi = np.array([[3.0, -1.0], [3.0, -1.0], [0.1, 0.0]])
-    assert_allclose(np.abs(into_balls(xi, np.array([1.0, 5.0, 1.0]))).sum(axis=1), [1.0, 4.0, 0.1], rtol=1e-14)
 
 
 # ---- the estimators ------------------------------------------------------------------------------

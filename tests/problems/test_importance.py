@@ -6,12 +6,12 @@ from array_homes import HOMES, sender
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_matrix
 from sklearn.exceptions import ConvergenceWarning
+from variants import componentwise_machine
 
 import problems
 from problems import LSSVMClassifier, LSSVMRegressor
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Polynomial, Precomputed
-from tests.oracles.variants import componentwise_machine
 
 _N, _REPEATS = 20, 2
 

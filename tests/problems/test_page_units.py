@@ -41,5 +41,6 @@ def test_targets_that_solvers_cannot_square_are_refused(module):
     if module.DEMONSTRATION.cases[0].labels:
         pytest.skip("labels have a size")
     K, y, parameters = arguments_of(module)
-    with pytest.raises(DataError, match=r"max\|y\| is .* measure y in other units"):
-        module.declare(K, 1e200 * y, **parameters)
+    for factor in (1e60, 1e-60, 1e200):
+        with pytest.raises(DataError, match=r"max\|y\| is .* measure y in other units"):
+            module.declare(K, factor * y, **parameters)

@@ -6,7 +6,10 @@ import warnings
 import cvxpy as cp
 import numpy as np
 import pytest
+from bordered_system import solve_with
+from exact_saddle import exact_distance
 from numpy.testing import assert_allclose, assert_array_equal
+from sampled_cases import first
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
@@ -23,9 +26,6 @@ from problems.command_line.verify import verify
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.kernels import RBF, Laplacian, Linear, Polynomial
 from substrate.least_squares.kernel_tiles import KernelTiles
-from tests.oracles.bordered_system import solve_with
-from tests.oracles.exact_saddle import exact_distance
-from tests.oracles.sampled_cases import first
 
 GAMMA, LINEAR, OTHERS = 5.0, [1, 3], [0, 2]
 N = 40
@@ -309,24 +309,6 @@ def test_intervals_and_deviations_are_those_of_refits():
     p = 1.0 - np.einsum("ij,ij->j", q, np.linalg.solve(M, q))
     deviations = np.sqrt(model.noise_variance_ * (GAMMA * p + 1.0))
     assert_allclose(model.predict(new, return_std=True)[1], deviations, rtol=1e-8)
-
-
-def test_importances_of_permuted_inputs_are_those_of_refits():
-    X, Y, _ = data(n=25)
-    model = fitted(X, Y[:, 0], None)
-    found = model.left_out_importance(n_repeats=1, random_state=0)
-    assert found.certificate.holds
-    order, changed = np.random.default_rng(0), []
-    for column in range(4):
-        other = X[order.permutation(25), column]
-        errors = []
-        for i in range(25):
-            predict = oracle(X, Y[:, 0], np.ones(25), rows=np.delete(np.arange(25), i))[0]
-            moved = X[i : i + 1].copy()
-            moved[0, column] = other[i]
-            errors.append((Y[i, 0] - predict(moved)[0]) ** 2 - (Y[i, 0] - predict(X[i : i + 1])[0]) ** 2)
-        changed.append(np.mean(errors))
-    assert_allclose(found.importances_mean, changed, atol=1e-8)
 
 
 @pytest.mark.parametrize("coding", ["one_vs_rest", "minimum_output"])

@@ -13,12 +13,12 @@ from sklearn.datasets import make_blobs
 from sklearn.model_selection import cross_val_predict
 
 import problems
-from problems import LSSVMClassifier, LSSVMClassifierCV, load
+from problems import LSSVMClassifier, load
 from problems.estimators.shared.calibration_scores import CALIBRATIONS, CalibrationScores, equal_rows, fold_numbers
 from substrate.codings import CODINGS
 from substrate.datasets import ripley
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels import RBF, Foreign, Linear, Precomputed
+from substrate.kernels import RBF, Linear, Precomputed
 
 CLASSIFIERS = [getattr(problems, name) for name in sorted(problems.ESTIMATORS) if "Classifier" in name]
 SLOW = pytest.mark.slow
@@ -180,17 +180,6 @@ def test_two_classes_have_a_monotone_map_that_crosses_one_half_at_zero(calibrati
     assert (p[f <= 0.0] <= 0.5).all()
 
 
-@pytest.mark.parametrize("calibration", CALIBRATIONS)
-def test_the_order_of_rows_and_the_names_of_classes_do_not_matter(calibration):
-    X, y = blobs(3, 40)
-    rows = np.random.default_rng(0).permutation(40)
-    plain = LSSVMClassifier(RBF(1.0), calibration=calibration).fit(X, y).predict_proba(X)
-    moved = LSSVMClassifier(RBF(1.0), calibration=calibration).fit(X[rows], y[rows]).predict_proba(X)
-    assert_allclose(moved, plain, atol=1e-9)
-    renamed = LSSVMClassifier(RBF(1.0), calibration=calibration).fit(X, np.array(["z", "y", "x"])[y])
-    assert_allclose(renamed.predict_proba(X)[:, ::-1], plain, atol=1e-9)
-
-
 def test_the_brier_score_is_that_of_refitted_calibration_or_better():
     X, y = ripley()
     X_test, y_test = ripley(subset="test")
@@ -308,12 +297,3 @@ def test_scores_of_very_many_rows_are_thinned():
     known = CalibrationScores.of(np.arange(float(n)), np.zeros(n, dtype=int), None, "split")
     assert known.n_rows == 2**16
     assert_array_equal(known.scores[[0, -1]], [0.0, n - 1.0])
-
-
-def test_a_users_kernel_and_a_chosen_gamma():
-    X, y = blobs(2)
-    own = LSSVMClassifier(Foreign(lambda A, B: np.exp(-((A[:, None] - B[None]) ** 2).sum(axis=2)))).fit(X, y)
-    assert_allclose(own.predict_proba(X), LSSVMClassifier(RBF(1.0)).fit(X, y).predict_proba(X), atol=1e-9)
-    chosen = LSSVMClassifierCV(RBF(1.0)).fit(X, y)
-    same = LSSVMClassifier(RBF(1.0), float(chosen.gamma_)).fit(X, y)
-    assert_allclose(chosen.predict_proba(X), same.predict_proba(X), atol=1e-9)

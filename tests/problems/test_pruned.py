@@ -61,12 +61,6 @@ def test_robust_weights_are_found_at_every_step_as_in_the_paper():
     assert "hampel, iqr scale" in str(model.certificate_)
 
 
-def test_at_least_one_row_leaves_where_five_per_cent_are_none():
-    X, y = data(12)
-    sizes = [step.size for step in pruned(n_support=2).fit(X, y).pruning_path_]
-    assert sizes == list(range(12, 1, -1))
-
-
 def test_several_machines_are_pruned_by_the_norm_of_their_support_values():
     """:place [Carvalho2006]_ section 3.2: against refits."""
     X, labels = three_classes()

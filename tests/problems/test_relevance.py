@@ -9,7 +9,6 @@ from sklearn.exceptions import NotFittedError
 import problems
 from problems import LSSVMRegressor
 from substrate.kernels import RBF, Categorical, Componentwise, Laplacian, Linear, Matern, Polynomial, Precomputed
-from substrate.kernels.widths import spreads_of
 
 X = np.random.default_rng(4).normal(size=(24, 3)) * [1.0, 5.0, 0.2]
 Y = np.sin(X[:, 0]) + X[:, 1]
@@ -60,7 +59,4 @@ def test_units_do_not_matter_where_widths_come_from_the_data():
 def test_a_constant_column_is_exactly_irrelevant():
     points = np.column_stack([X[:, 0], np.full(24, 0.1), np.full(24, 1e8 + 0.1)])
     for given in (points, csr_matrix(points)):
-        assert_array_equal(spreads_of(given)[1:], 0.0)
-    assert_array_equal(LSSVMRegressor(RBF("each")).fit(points, Y).relevance_, [1.0, 0.0, 0.0])
-    assert_allclose(spreads_of(csr_matrix(X * (X > 0.5))), (X * (X > 0.5)).std(axis=0))
-    assert_allclose(spreads_of(1e200 * X), 1e200 * X.std(axis=0))
+        assert_array_equal(LSSVMRegressor(RBF("each")).fit(given, Y).relevance_, [1.0, 0.0, 0.0])

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from variants import robust_machine
 
 from problems import LSSVMRegressorCV, Robust, load
 from substrate.datasets import sinc_outliers
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Precomputed
-from tests.oracles.variants import robust_machine
 
 KERNEL = RBF(1.0)
 X, Y = sinc_outliers(60, n_outliers=6, random_state=0)

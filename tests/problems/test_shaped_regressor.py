@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
+from variants import symmetric_machine
 
 import problems
 from problems import LSSVMRegressor, LSSVMRegressorCV
 from substrate import Everywhere, Machine, Substrate, fuse
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Componentwise, Matern
-from tests.oracles.variants import symmetric_machine
 
 DISTANCE = "distance from the optimum over all functions"
 

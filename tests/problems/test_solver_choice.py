@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from variants import componentwise_machine
 
 from problems import LSSVMClassifier, LSSVMRegressor, load
 from problems.estimators.full import saddle_fit
 from substrate.arrays import memory_limit
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Laplacian, Linear, Polynomial
-from tests.oracles.variants import componentwise_machine
 
 
 @pytest.fixture

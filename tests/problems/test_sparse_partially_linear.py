@@ -3,14 +3,12 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sampled_cases import first
 
 import problems
 from problems import LSSVMClassifier, LSSVMRegressor
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Linear, Polynomial
-from substrate.reduced.linear_columns import survey_linear_columns
-from substrate.streaming.rows import ArraySource
-from tests.oracles.sampled_cases import first
 
 N, KERNEL, GAMMA, LINEAR = 50, RBF(1.5), 7.0, [0, 2]
 
@@ -164,13 +162,3 @@ def test_what_else_is_refused():
     X[:, 0] = np.where(X[:, 0] > 0.0, 1.7e308, -1.7e308)
     with pytest.raises(DataError, match="column 0 overflow"):
         fitted(X, y)
-
-
-def test_the_survey_of_columns_does_not_depend_on_how_rows_are_cut():
-    X, _, v = instance(8, 1e7, 1e-2)
-    known = ((0, 2), ("column 0", "column 2"))
-    whole = survey_linear_columns(ArraySource(X, None, weights=v), KERNEL, *known)
-    z = (X[:, LINEAR] - whole.center) / whole.units
-    Q = z @ whole.turn
-    assert_allclose(Q.T * v @ (Q - (v @ Q) / v.sum()) / v.sum(), np.eye(2), atol=1e-8)
-    assert np.abs(z).max() <= 1.0

@@ -12,6 +12,7 @@ from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso
 from sklearn.pipeline import make_pipeline
+from variants import componentwise_classifier, componentwise_machine
 
 from problems import (
     LSSVMRegressor,
@@ -26,7 +27,6 @@ from substrate.errors import DataError, DeclarationError
 from substrate.fits.coordinates import decoupled_coordinates, shared_coordinates
 from substrate.fits.variation import rho_max
 from substrate.kernels import RBF, Componentwise, Linear, Polynomial
-from tests.oracles.variants import componentwise_classifier, componentwise_machine
 
 RELEVANT = {0, 1, 2, 3}
 

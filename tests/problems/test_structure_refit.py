@@ -274,15 +274,6 @@ def test_every_machine_has_its_own_support(coding):
     assert model.score(X, labels) > 0.4
 
 
-@pytest.mark.slow
-def test_calibration_uses_the_refitted_machine():
-    X, y = data(30, 2)
-    labels = np.digitize(y, np.quantile(y, [0.33, 0.66]))
-    for coding in ("one_vs_rest", "minimum_output"):
-        model = FusedL1SubstrateClassifier(RBF(0.7), coding=coding, refit=True, random_state=0).fit(X, labels)
-        assert_allclose(model.predict_proba(X[:2]).sum(axis=1), 1.0)
-
-
 # ---- refusals ------------------------------------------------------------------------------------------
 
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
+from variants import symmetric_machine
 
 from problems import LSSVMRegressor, load, symmetric_ls_svm
 from problems.command_line.verify import verify
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning, IndefiniteKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, Precomputed, Symmetric
-from tests.oracles.variants import symmetric_machine
 
 GAMMA = 10.0
 SIGNS = {"even": 1.0, "odd": -1.0}

@@ -4,6 +4,7 @@ import naive_pruning as naive
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from variants import robust_machine
 
 from problems import (
     LSSVMClassifier,
@@ -15,7 +16,6 @@ from problems import (
 from substrate.datasets import sinc_outliers
 from substrate.errors import DataError
 from substrate.kernels import RBF
-from tests.oracles.variants import robust_machine
 
 KERNEL, GAMMA = RBF(1.0), 10.0
 X, Y = sinc_outliers(40, random_state=0)

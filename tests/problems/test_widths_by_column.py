@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from variants import componentwise_machine
 
 from problems import LSSVMRegressor, PrunedLSSVMRegressor, load
 from substrate.arrays import to_numpy
@@ -16,7 +17,6 @@ from substrate.composition import Substrate
 from substrate.errors import DataError, DeclarationError, ScaleWarning
 from substrate.kernels import RBF, Laplacian, Matern
 from substrate.reduced import Basis
-from tests.oracles.variants import componentwise_machine
 
 RNG = np.random.default_rng(0)
 UNITS = np.array([1e-12, 1.0, 1e12])

@@ -8,7 +8,6 @@ from substrate.arrays import on_device_of, to_numpy
 from substrate.gram import Gram
 from substrate.kernels import RBF
 from substrate.least_squares.kernel_tiles import KernelTiles
-from substrate.least_squares.stacked_least_squares import CUTOFF, StackedBasis
 
 EPS = np.finfo(float).eps
 GENERATOR = np.random.default_rng(3)
@@ -23,11 +22,6 @@ def strict(values):
 
 def tensor(values):
     return pytest.importorskip("torch").asarray(values)
-
-
-def stacked():
-    basis = StackedBasis.of(K, CUTOFF)
-    return basis, basis.values
 
 
 def accurate_tiles(points):
@@ -104,9 +98,3 @@ def test_a_factor_solves_and_leaves_the_matrix_as_it_is(name):
     operator.release()
     assert_array_equal(to_numpy(operator.product(on_device_of(home, V))), before)
     assert_close(operator.block(np.arange(n), np.arange(n)), matrix, 4)
-
-
-def test_directions_of_a_stacked_basis_are_orthonormal_and_have_no_constant():
-    basis, values = stacked()
-    assert_close(values.T @ values, np.eye(basis.rank), 70 * 8)
-    assert np.abs(values.T @ np.ones((70, 1))).max() <= 70 * EPS * 8

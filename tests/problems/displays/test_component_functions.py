@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
+from variants import componentwise_classifier, componentwise_machine
 
 from problems import LSSVMRegressor
 from problems.displays import ComponentFunctionsDisplay
 from substrate.datasets import additive_function
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Componentwise
-from tests.oracles.variants import componentwise_classifier, componentwise_machine
 
 X, Y = additive_function(30, 4, random_state=0)
 

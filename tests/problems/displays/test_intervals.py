@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
+from variants import robust_machine
 
 from problems import LSSVMClassifier, LSSVMRegressor
 from problems.displays import IntervalDisplay
 from substrate.datasets import additive_function, motorcycle
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF
-from tests.oracles.variants import robust_machine
 
 X, Y = motorcycle()
 TRAIN, TEST = np.arange(0, Y.size, 2), np.arange(1, Y.size, 2)

@@ -5,12 +5,12 @@ from functools import cache
 import numpy as np
 import pytest
 from sampled_cases import first
+from variants import robust_machine
 
 import problems
 from problems import displays
 from substrate.datasets import additive_function, motorcycle, ripley
 from substrate.kernels import RBF
-from tests.oracles.variants import robust_machine
 
 X, Y = motorcycle()
 X, Y = X[::4], Y[::4]

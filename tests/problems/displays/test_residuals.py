@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
+from variants import robust_machine
 
 from problems import LSSVMRegressor
 from problems.displays import ResidualsDisplay
@@ -11,7 +12,6 @@ from substrate.datasets import sinc_outliers
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF
 from substrate.least_squares.robust_weights import robust_weights
-from tests.oracles.variants import robust_machine
 
 X, Y = sinc_outliers(random_state=0)
 X, Y = X[::3], Y[::3]

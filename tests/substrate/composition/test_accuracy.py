@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
+from small_machines import KINDS, exact_fitted_values, small_machine, true_error
 
 from substrate import Machine, Substrate
 from substrate.certificates import Accuracy
 from substrate.errors import SolverError
 from substrate.fits.l1 import solve_l1
 from substrate.kernels import RBF, Componentwise, Linear
-from tests.oracles.small_machines import KINDS, exact_fitted_values, small_machine, true_error
 
 #: Maximal variation without w'w leaves directions of the kernel out, which nothing counts.
 BOUNDED = tuple(kind for kind in KINDS if kind != "variation")

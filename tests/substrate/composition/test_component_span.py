@@ -4,10 +4,10 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sampled_cases import first
 
 from substrate import Machine, Substrate
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear
-from tests.oracles.sampled_cases import first
 
 KERNELS = {
     "RBF": Componentwise(RBF(1.5)),

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from cvxpy.lin_ops import lin_utils
 from numpy.testing import assert_allclose, assert_array_equal
+from sampled_cases import first
 from sklearn.exceptions import DataConversionWarning
 
 from substrate import LinearPart, Machine, Substrate, fuse, solvers
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.kernels import RBF, Componentwise, Linear
-from tests.oracles.sampled_cases import first
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sampled_cases import first
 from scipy.optimize import brentq
 
 from substrate import Machine, Substrate
 from substrate.kernels import RBF
-from tests.oracles.sampled_cases import first
 
 #: Each a function of a substrate (or of what has its expressions) and of the unit: objective and constraints.
 MACHINES = {

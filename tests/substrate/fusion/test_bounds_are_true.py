@@ -6,6 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from sampled_cases import first
+from small_machines import exact_fitted_values
 
 from substrate import Machine, Substrate, fuse
 from substrate.fits.coordinates import shared_coordinates
@@ -13,7 +14,6 @@ from substrate.fits.l1 import solve_l1
 from substrate.fits.variation import solve_maximal_variation
 from substrate.fusion.validation import ValidationSet
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear
-from tests.oracles.small_machines import exact_fitted_values
 
 #: What double precision may have changed in the independent solves.
 ROUNDING = 1e-9

@@ -3,13 +3,13 @@
 import cvxpy as cp
 import numpy as np
 import pytest
+from joint_machines import rows, weights
 from numpy.testing import assert_allclose
 from sklearn.model_selection import RepeatedKFold, ShuffleSplit, StratifiedKFold
 
 from substrate import Machine, Substrate, fuse
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF
-from tests.oracles.joint_machines import rows, weights
 
 #: What the tolerance of the solver may change in a validation error, relative.
 ROUNDING = 1e-6

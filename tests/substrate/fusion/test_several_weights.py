@@ -3,12 +3,12 @@
 import cvxpy as cp
 import numpy as np
 import pytest
+from joint_machines import MACHINES, lines, ridge_line, rows, sparse_ridge, two_groups, weights
 from numpy.testing import assert_allclose
 
 from substrate import Fusion, Machine, Substrate, fuse
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF
-from tests.oracles.joint_machines import MACHINES, lines, ridge_line, rows, sparse_ridge, two_groups, weights
 
 #: What the solver of machines may change in a validation error, relative.
 ROUNDING = 1e-6

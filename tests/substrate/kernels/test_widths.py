@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose
 
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern
-from substrate.kernels.widths import median_distance
 
 WIDTHS = [RBF, Laplacian, Matern]
 with_width = pytest.mark.parametrize("kernel", WIDTHS, ids=lambda kernel: kernel.__name__)
@@ -109,13 +108,13 @@ def test_the_median_does_not_see_an_offset():
 
 @pytest.mark.parametrize("points", [np.full((5, 2), 3.0), np.ones((1, 2))], ids=["equal", "single"])
 def test_the_median_of_one_distinct_point_is_one(points):
-    assert median_distance(points) == 1.0
+    assert RBF().resolved(points).sigma == 1.0
 
 
 def test_the_median_of_many_rows_is_deterministic_and_close():
     many = np.random.default_rng(0).uniform(size=(3000, 1))
-    assert median_distance(many) == median_distance(many)
-    assert_allclose(median_distance(many), 1.0 - np.sqrt(0.5), rtol=0.05)  # of |u - v|, u and v uniform
+    assert RBF().resolved(many) == RBF().resolved(many)
+    assert_allclose(RBF().resolved(many).sigma, 1.0 - np.sqrt(0.5), rtol=0.05)  # of |u - v|, u and v uniform
 
 
 @pytest.mark.parametrize("kernel", [RBF(), Laplacian(), Matern(), RBF() + Linear(), 2.0 * RBF(), RBF().on(1)], ids=repr)
