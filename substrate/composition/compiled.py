@@ -17,7 +17,7 @@ from substrate.certificates import Row, power_of_two
 from substrate.composition.frames import Frame, coefficient_frame, feature_frame, value_frame
 from substrate.composition.level import Substrate
 from substrate.composition.place_holders import PlaceHolder
-from substrate.composition.result import Further, KernelExpansion
+from substrate.composition.result import KernelExpansion
 from substrate.composition.span import READ, Reading, SubstrateSpan, penalises, reading_of
 from substrate.ingredients import zero_sum, zero_sum_row
 
@@ -177,27 +177,7 @@ class CompiledSubstrate:
 
     def expansion(self) -> KernelExpansion:
         """Return the solution as plain numbers."""
-        s, a, b = self.substrate, self.coefficients(), self.bias()
-        f = self.span.product(a) + b
-        e = s.errors_of(f)
-        component_values = [self.span.rows(Reading(part=component)) @ a for component in range(len(s.components))]
-        variation = np.array([float(np.abs(values).max()) for values in component_values])
-        norm = self.span.squared_norm(a)
-        own_coefficients, *further_coefficients = self.span.parts(a)
-        further = tuple(map(Further.of, self.span.readings[1:], further_coefficients))
-        expansion = KernelExpansion(
-            substrate=s,
-            alpha=s.signs * own_coefficients,
-            b=b,
-            e=e,
-            f=f,
-            squared_norm=norm,
-            maximal_variation=variation,
-            further=further,
-        )
-        if s.observed is None:
-            return expansion
-        return replace(expansion, e=s.observed.targets - s.observed.evaluate(expansion))
+        return KernelExpansion.of(self.span, self.coefficients(), self.bias())
 
     def rows(self, tolerance: float) -> tuple[Row, ...]:
         """Return rows that check the coordinates: the expansion reproduces f, and 1'a = 0."""

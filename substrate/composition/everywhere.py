@@ -11,7 +11,7 @@ infinitely many constraints, which :mod:`substrate.composition.shaped_machine` s
 
 import math
 import numbers
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,7 @@ from substrate.arrays import Array, real_array
 from substrate.composition.linear_operators import LinearOperator
 from substrate.errors import DataError, DeclarationError
 
-__all__ = ["Everywhere", "ShapeConstraint", "ShapeExpression", "ShapeTerm", "split_shapes"]
+__all__ = ["Everywhere", "ShapeConstraint", "ShapeExpression", "ShapeTerm", "read_operator"]
 
 _REFUSED = (
     "what holds everywhere is compared with a number by >= or <=, as s.gradient(everywhere, 0) >= 0; received {}. For "
@@ -239,9 +239,3 @@ def read_operator(
         factor = float(math.prod(c for c in term.coefficients if not callable(c)))
         terms.append(ShapeTerm(factor, substrate, tuple(term.orders), part))
     return ShapeExpression(everywhere, tuple(terms))
-
-
-def split_shapes(constraints: list[Any]) -> tuple[list[ShapeConstraint], list[Any]]:
-    """Return the constraints that hold everywhere, and the others."""
-    is_shape: Callable[[Any], bool] = lambda constraint: isinstance(constraint, ShapeConstraint)  # noqa: E731
-    return [c for c in constraints if is_shape(c)], [c for c in constraints if not is_shape(c)]

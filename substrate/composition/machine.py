@@ -19,7 +19,7 @@ from substrate.composition.accuracy import AnswerCheck, OptimalValue
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.conic import Witness, witness_of
 from substrate.composition.contradiction import find_contradiction
-from substrate.composition.everywhere import ShapeConstraint, split_shapes
+from substrate.composition.everywhere import ShapeConstraint
 from substrate.composition.level import Substrate
 from substrate.composition.outputs import declared_outputs, labels_of
 from substrate.composition.place_holders import Standing, give_new_identities, size_at
@@ -165,7 +165,8 @@ class Machine:
         if not isinstance(objective, cp.Expression) or not objective.is_scalar():
             raise DeclarationError(f"minimize must be a scalar cvxpy expression, received {minimize!r}")
         given = [subject_to] if isinstance(subject_to, (cp.Constraint, ShapeConstraint)) else list(subject_to)
-        shapes, self._given = split_shapes(given)
+        shapes = [constraint for constraint in given if isinstance(constraint, ShapeConstraint)]
+        self._given = [constraint for constraint in given if not isinstance(constraint, ShapeConstraint)]
         if not all(isinstance(constraint, cp.Constraint) for constraint in self._given):
             raise DeclarationError(
                 f"subject_to holds cvxpy constraints, received {[type(c).__name__ for c in self._given]}; a comparison "
@@ -469,7 +470,7 @@ class Machine:
             objective=solution.own_rows[2],
             parameters={parameter.name(): parameter.value for parameter in self._parameters()},
             expansions=(expansion,),
-            certificate=self.certificate(),
+            certificate=self._row_certificate(solution),
             solver_record=self._record,
             outputs=self.outputs,
             declared=(self._objective, len(self._given)),
@@ -478,9 +479,7 @@ class Machine:
         )
 
     def _row_certificate(self, solution: RowSolution) -> Certificate:
-        """Return the report on a solution by rows; a parameter may have been changed since."""
-        if self._row_method is not None:
-            solution = self._row_method.at_present_parameters(solution)
+        """Return the report on a solution by rows."""
         facts = [(f"parameter {p.name()}", f"{p.value}") for p in self._parameters()]
         facts += self._record.facts() if self._record else ()
         return solution.certificate(facts)
@@ -489,7 +488,8 @@ class Machine:
         """Return the report on the present values of the problem's variables."""
         with self.lock:
             if self._row_solution is not None:
-                return self._row_certificate(self._row_solution)
+                solution, method = self._row_solution, self._row_method
+                return self._row_certificate(solution if method is None else method.at_present_parameters(solution))
             return self._certificate() if self._shaped is None else self._shaped.certificate
 
     def _certificate(self) -> Certificate:

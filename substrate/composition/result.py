@@ -14,7 +14,7 @@ from substrate.composition.level import Substrate
 from substrate.composition.linear_operators import Functional, LinearOperator
 from substrate.composition.outputs import Outputs
 from substrate.composition.place_holders import PlaceHolder
-from substrate.composition.span import Reading, inner_products, reading_of
+from substrate.composition.span import Reading, SubstrateSpan, inner_products, reading_of
 from substrate.composition.squares import SquaredRows
 from substrate.composition.terms import LinearPart, One, Term, WeightedTerm
 from substrate.errors import DataError, DeclarationError
@@ -37,16 +37,6 @@ class Further:
     part: int | None = None
     operator: Functional | None = None
 
-    @classmethod
-    def of(cls, reading: Reading, coefficients: Array) -> "Further":
-        """Return the coefficients of a reading."""
-        return cls(reading.points, coefficients, reading.part, reading.operator)
-
-    @property
-    def reading(self) -> Reading:
-        """Return the reading that the coefficients belong to."""
-        return Reading(self.points, self.part, self.operator)
-
 
 @dataclass(frozen=True, slots=True)
 class KernelExpansion:
@@ -65,6 +55,31 @@ class KernelExpansion:
     maximal_variation: Array
     #: The expansion beyond the training rows, see :mod:`substrate.composition.span`; ``predict`` uses it.
     further: tuple[Further, ...] = ()
+
+    @classmethod
+    def of(cls, span: SubstrateSpan, a: Array, b: Any) -> "KernelExpansion":
+        """Return the solution with these coefficients of a span."""
+        s, products = span.substrate, span.product(a)
+        f = products + b
+        every = range(len(s.components))
+        components = [products] if len(every) == 1 else [span.rows(Reading(part=part)) @ a for part in every]
+        first, *others = span.parts(a)
+        expansion = cls(
+            substrate=s,
+            alpha=s.signs * first,
+            b=b,
+            e=s.errors_of(f),
+            f=f,
+            squared_norm=span.squared_norm(a),
+            maximal_variation=np.array([float(np.abs(values).max()) for values in components]),
+            further=tuple(
+                Further(reading.points, coefficients, reading.part, reading.operator)
+                for reading, coefficients in zip(span.readings[1:], others, strict=True)
+            ),
+        )
+        if s.observed is None:
+            return expansion
+        return replace(expansion, e=s.observed.targets - s.observed.evaluate(expansion))
 
     def restore(self) -> "KernelExpansion":
         """Return the expansion that a file holds, refused where its numbers do not belong to the substrate."""
@@ -143,15 +158,13 @@ class KernelExpansion:
 
     def _values(self, wanted: Reading) -> Array:
         X, a = wanted.points, self.coefficients
-        out = np.empty((X.shape[0], *a.shape[1:]))
+        out, s = np.empty((X.shape[0], *a.shape[1:])), self.substrate
         for rows in row_blocks(X.shape[0], a.shape[0]):
-            reading_here = replace(wanted, points=X[rows])
-            out[rows] = inner_products(self.substrate, reading_here, Reading(self.substrate.basis)) @ a
-            for further_expansion in self.further:
-                out[rows] += (
-                    inner_products(self.substrate, reading_here, further_expansion.reading)
-                    @ further_expansion.coefficients
-                )
+            here = replace(wanted, points=X[rows])
+            out[rows] = inner_products(s, here, Reading(s.basis)) @ a
+            for further in self.further:
+                at = Reading(further.points, further.part, further.operator)
+                out[rows] += inner_products(s, here, at) @ further.coefficients
         return out
 
 

@@ -15,6 +15,7 @@ from substrate.composition.level import Substrate
 from substrate.composition.outputs import Outputs, scale_of_targets
 from substrate.composition.result import KernelExpansion
 from substrate.composition.row_reader import ReadLosses, read_row_losses
+from substrate.composition.span import SubstrateSpan
 from substrate.errors import SolverError
 from substrate.fits.row_newton import GramRows, RowPoint, solve_rows
 from substrate.ingredients import zero_sum_row
@@ -90,18 +91,7 @@ class RowSolution:
 
     def expansion(self) -> KernelExpansion:
         """Return the solution as plain numbers."""
-        s, a, b = self.substrate, self.a, self.b
-        products = s.gram.product(a)
-        f = products + b
-        return KernelExpansion(
-            substrate=s,
-            alpha=s.signs * a,
-            b=b,
-            e=s.y - f if s.task == "regression" else 1.0 - s.y * f,
-            f=f,
-            squared_norm=max(float(a @ products), 0.0),
-            maximal_variation=_variation(s, a, products),
-        )
+        return KernelExpansion.of(SubstrateSpan.of(self.substrate, ()), self.a, self.b)
 
     def certificate(self, facts: Sequence[tuple[str, str]]) -> Certificate:
         """Return the report on the solution."""
@@ -112,13 +102,6 @@ class RowSolution:
         return Certificate("Machine", (accuracy, *rows), (*before, *facts))
 
 
-def _variation(s: Substrate, a: Array, products: Array) -> Array:
-    """Return the largest size of each component at the training rows."""
-    if len(s.components) == 1:
-        return np.array([float(np.abs(products).max())])
-    return np.array([float(np.abs(s.kernel_rows(None, part) @ a).max()) for part in range(len(s.components))])
-
-
 class RowMethod:
     """The method for one machine: one substrate on all its rows, w'w, and a loss of every row."""
 
@@ -126,7 +109,6 @@ class RowMethod:
         self._objective, self._substrate, self._label = objective, substrate, label
         self._mentioned = _mentioned(objective, substrate)
         self._start: RowPoint | None = None
-        self._read_at: list[Array] = []
 
     @classmethod
     def of(
@@ -172,7 +154,6 @@ class RowMethod:
         deadline = None if time_limit is None else time.monotonic() + time_limit
         space = GramRows(s.gram.matrix, lam, np.ones((s.n, int(s.bias))))
         solution: RowSolution | str = ""
-        self._read_at = self._parameter_values()
         # from the latest point, and anew if that does not lead to the optimum
         for start in (None,) if self._start is None else (self._start, None):
             try:
@@ -200,12 +181,7 @@ class RowMethod:
 
     def at_present_parameters(self, solution: RowSolution) -> RowSolution:
         """Return the same coefficients as a solution at the present values of the parameters, good or bad."""
-        values = self._parameter_values()
-        read = None if all(map(np.array_equal, values, self._read_at)) else self.read()
-        return solution if read is None else replace(solution, read=read)
-
-    def _parameter_values(self) -> list[Array]:
-        return [np.array(parameter.value) for parameter in self._objective.parameters()]
+        return replace(solution, read=self.read() or solution.read)
 
 
 def is_known(substrate: Substrate) -> bool:

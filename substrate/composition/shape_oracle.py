@@ -6,7 +6,7 @@ f, or a sum of some,
 .. math:: \Big| F(x) - \sum_{|a| < q} \frac{D^a F(m)}{a!} (x - m)^a \Big|
           \le \|w\| \sum_{|a| = q} \frac{h^a}{a!} \sup_x \|D^a \psi(x)\| ,
 
-since every derivative that the kernel has is a bounded functional of w (:mod:`substrate.composition.derivative_bounds`;
+since every derivative that the kernel has is a bounded functional of w (:mod:`substrate.composition.expanded_function`;
 RBF(sigma) with F a slope of one input and q = 2 has :math:`\sqrt{120}/\sigma^3`). The norm of w is the norm of the
 returned function, :math:`\sqrt{a^T K a}` rounded up, and the values at m are known up to the rounding of the kernel.
 In each part of a cell the polynomial is a convex combination of its coefficients of Bernstein [Farouki2012]_. A
@@ -30,16 +30,17 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.composition.derivative_bounds import (
-    Summand,
+from substrate.composition.everywhere import ShapeConstraint
+from substrate.composition.expanded_function import (
+    EvaluatedTerms,
+    ExpandedFunction,
     add_orders,
     bound_derivative,
     list_summands,
     multi_indices,
 )
-from substrate.composition.everywhere import ShapeConstraint
-from substrate.composition.expanded_function import EvaluatedTerms, ExpandedFunction
 from substrate.errors import DeclarationError
+from substrate.kernels import Kernel
 from substrate.numbers import at_most, relative_rounding
 
 __all__ = ["BoundShape", "LowestValue", "ShapePlan"]
@@ -78,12 +79,14 @@ class LowestValue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Piece:
-    """A term of a shape in one summand of a kernel."""
+    """A term of a shape in one summand of a kernel: on the columns that this reads, in a component."""
 
     factor: float
     orders: dict[int, int]
     substrate: Any
-    summand: Summand
+    kernel: Kernel
+    columns: tuple[int, ...]
+    part: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,7 +132,7 @@ class ShapePlan:
                     "or give points"
                 )
             for piece in group.pieces:  # raises where no bound is known
-                bound_derivative(piece.summand.kernel, piece.orders, middle, middle)
+                bound_derivative(piece.kernel, piece.orders, middle, middle)
 
     def bind(self, functions: Sequence[ExpandedFunction], numbers: Any = EvaluatedTerms) -> "BoundShape":
         """Return the shape of functions as numbers: in double precision, or in balls by ``BallTerms``."""
@@ -140,19 +143,18 @@ def _find_groups(constraint: ShapeConstraint, box: Array) -> list[_Group]:
     pieces: list[_Piece] = []
     for term in constraint.terms:
         s = term.substrate
-        summands = list_summands(s.components, box.shape[0])
         orders = dict(term.orders)
-        for summand in summands:
-            if set(orders) <= set(summand.columns) and term.part in (None, summand.part):
-                pieces.append(_Piece(term.factor, orders, s, summand))
+        for kernel, columns, part in list_summands(s.components, box.shape[0]):
+            if set(orders) <= set(columns) and term.part in (None, part):
+                pieces.append(_Piece(term.factor, orders, s, kernel, columns, part))
     groups: list[tuple[set[int], list[_Piece]]] = []
     for piece in pieces:
-        columns, members = set(piece.summand.columns), [piece]
-        for group in [g for g in groups if g[0] & columns]:
+        joined, members = set(piece.columns), [piece]
+        for group in [g for g in groups if g[0] & joined]:
             groups.remove(group)
-            columns |= group[0]
+            joined |= group[0]
             members = group[1] + members
-        groups.append((columns, members))
+        groups.append((joined, members))
     if constraint.hessian:
         groups = [(columns, members) for columns, members in groups if columns & set(constraint.hessian)]
     return [_group(constraint, box, columns, members) for columns, members in groups]
@@ -162,8 +164,8 @@ def _group(constraint: ShapeConstraint, box: Array, columns: set[int], pieces: l
     moving = tuple(c for c in sorted(columns) if box[c, 1] > box[c, 0])
     order = _ORDER
     for piece in pieces:
-        kernel, read = piece.summand.kernel, sum(piece.orders.values()) + (2 if constraint.hessian else 0)
-        order = int(min(order, kernel.largest_order(piece.summand.columns) - read))
+        kernel, read = piece.kernel, sum(piece.orders.values()) + (2 if constraint.hessian else 0)
+        order = int(min(order, kernel.largest_order(piece.columns) - read))
         if order < 1:
             what = {0: "values", 1: "slopes"}.get(read, f"derivatives of order {read}")
             raise DeclarationError(
@@ -179,13 +181,9 @@ class BoundShape:
     def __init__(self, plan: ShapePlan, functions: Sequence[ExpandedFunction], numbers: Any) -> None:
         self.plan = plan
         by_substrate = {id(function.substrate): function for function in functions}
-        known: dict[int, Any] = {}
 
         def bind(piece: _Piece) -> Any:
-            if id(piece.summand) not in known:
-                function = by_substrate[id(piece.substrate)]
-                known[id(piece.summand)] = numbers(piece.summand.kernel, function.terms_in(piece.summand.part))
-            return known[id(piece.summand)]
+            return numbers(piece.kernel, by_substrate[id(piece.substrate)].terms_in(piece.part))
 
         self.targets = [_Target(plan, group, [bind(piece) for piece in group.pieces]) for group in plan.groups]
         #: What does not depend on x: the bias, with its rounding.
@@ -357,7 +355,7 @@ class _Target:
             for more in multi_indices(moving, self.group.order):
                 for piece, terms in self.pieces:
                     orders = add_orders(piece.orders, add_orders(entry, more))
-                    length = bound_derivative(piece.summand.kernel, orders, low, high)
+                    length = bound_derivative(piece.kernel, orders, low, high)
                     total += at_most(abs(piece.factor) * terms.norm) * length * _power(more, moving, half)
             square += (1.0 if i == j else 2.0) * np.square(total)
         return np.asarray(at_most(1.0) * np.sqrt(square))

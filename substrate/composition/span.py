@@ -25,7 +25,7 @@ nothing joins; their coefficients need not sum to zero.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,6 @@ from substrate.composition.place_holders import PlaceHolder
 
 __all__ = [
     "READ",
-    "FurtherPoints",
     "Numbers",
     "Reading",
     "SubstrateSpan",
@@ -50,7 +49,6 @@ __all__ = [
     "keys_of",
     "penalises",
     "points_of",
-    "read",
     "reading_of",
 ]
 
@@ -66,12 +64,8 @@ class Reading:
 
 def reading_of(holder: PlaceHolder) -> Reading:
     """Return what a place-holder of values reads."""
-    return read(holder.role, holder.points, holder.part)
-
-
-def read(role: str, points: Any, part: Any) -> Reading:
-    """Return what a role reads at points; ``part`` is the component, or the operator."""
-    return Reading(points, part if role == "component" else None, part if role == "operator" else None)
+    role, part = holder.role, holder.part
+    return Reading(holder.points, part if role == "component" else None, part if role == "operator" else None)
 
 
 def inner_products(substrate: Substrate, left: Reading, right: Reading) -> Array:
@@ -98,85 +92,52 @@ Numbers = NDArray[np.intp]
 READ = ("f", "component", "operator")
 
 
-class FurtherPoints:
-    """The points of some mentions that are not training rows, each once, by what is read there.
+def _join_points(
+    substrate: Substrate, mentioned: list[PlaceHolder], separate: bool
+) -> tuple[list[Reading], dict[int, Numbers]]:
+    """Return readings at the mentioned points that are not training rows, each once, and the representers of a mention.
 
-    ``separate`` says whether one of several components that is read at a training row has its own representer there, or
-    the coefficient that all components share.
+    ``separate`` says whether one of several components that is read at a training row has its own representer there, as
+    operators have, or the coefficient that all components share.
     """
+    separate = separate and len(substrate.components) > 1
+    has_own = {"f": False, "component": separate, "operator": True}
+    kinds: dict[tuple[str, Any], list[PlaceHolder]] = {}
+    for holder in mentioned:
+        if holder.points is not None or has_own[holder.role]:
+            kinds.setdefault((holder.role, holder.part), []).append(holder)
+    # further values of f first, then components, then operators in order of mention
+    order = sorted(kinds, key=lambda kind: (READ.index(kind[0]), kind[1] if kind[0] == "component" else 0))
+    training: dict[bytes, int] = {}
+    for row, key in enumerate(keys_of(substrate.X) if kinds else ()):
+        training.setdefault(key, row)
+    readings, places, count = list[Reading](), dict[int, Numbers](), substrate.n
+    for kind in order:
+        known, blocks = {} if has_own[kind[0]] else training.copy(), []
+        for holder in kinds[kind]:
+            points, at, fresh = substrate.X if holder.points is None else holder.points, [], []
+            for row, key in enumerate(keys_of(points)):
+                if key not in known:
+                    known[key] = count
+                    count += 1
+                    fresh.append(row)
+                at.append(known[key])
+            blocks.append(points[fresh])
+            rows = np.array(at, dtype=np.intp)
+            if kind[0] != "component" or (rows >= substrate.n).all():  # a shared coefficient is no component's own
+                places[id(holder.leaf)] = rows
+        if any(block.shape[0] for block in blocks):
+            readings.append(replace(reading_of(kinds[kind][0]), points=_stack(blocks)))
+    return readings, places
 
-    def __init__(self, substrate: Substrate, holders: list[PlaceHolder], separate: bool) -> None:
-        self._first = substrate.n
-        self._separate = separate and len(substrate.components) > 1
-        self._known: dict[tuple[str, Any], dict[bytes, int]] = {}
-        self._points: dict[tuple[str, Any], list[Any]] = {}
-        self._at: dict[int, tuple[tuple[str, Any], Numbers]] = {}
-        elsewhere = [
-            holder
-            for holder in holders
-            if holder.points is not None or holder.role == "operator" or self._has_own(holder)
-        ]
-        training_numbers: dict[bytes, int] = {}
-        for row, key in enumerate(keys_of(substrate.X) if elsewhere else ()):
-            training_numbers.setdefault(
-                key, row - self._first
-            )  # training rows have negative numbers, to be told from the others
-        for holder in elsewhere:
-            self._add(holder, substrate.X if holder.points is None else holder.points, training_numbers)
 
-    def _has_own(self, holder: PlaceHolder) -> bool:
-        """Return whether a mention has its own representers at training rows too."""
-        return holder.role == "operator" or (holder.role == "component" and self._separate)
-
-    def _add(self, holder: PlaceHolder, points: Any, training_numbers: dict[bytes, int]) -> None:
-        kind = (holder.role, holder.part)
-        numbers = self._known.setdefault(kind, {})
-        at, fresh = [], []
-        for row, key in enumerate(keys_of(points)):
-            if key in training_numbers and not self._has_own(holder):
-                at.append(training_numbers[key])
-                continue
-            if key not in numbers:
-                numbers[key] = len(numbers)
-                fresh.append(row)
-            at.append(numbers[key])
-        if fresh:
-            self._points.setdefault(kind, []).append(points[fresh])
-        places = np.array(at, dtype=np.intp)
-        if holder.role != "component" or (places >= 0).all():  # otherwise it has no separate one at a training row
-            self._at[id(holder.leaf)] = (kind, places)
-
-    @property
-    def size(self) -> int:
-        """The number of representers."""
-        return sum(len(numbers) for numbers in self._known.values())
-
-    def _kinds(self) -> list[tuple[str, Any]]:
-        """Return the kinds: further values of f first, then components, then operators in order of mention."""
-        return sorted(self._points, key=lambda kind: (READ.index(kind[0]), kind[1] if kind[0] == "component" else 0))
-
-    def readings(self) -> tuple[list[Reading], int]:
-        """Return the readings, and how many representers of values of f there are, with the training rows."""
-        readings = []
-        for role, component in self._kinds():
-            readings.append(read(role, _stack(self._points[role, component]), component))
-        return readings, self._first + len(self._known.get(("f", 0), {}))
-
-    def places(self) -> dict[int, Numbers]:
-        """Return the representers of every mention that has one for each of its points."""
-        starts, start = {}, self._first
-        for kind in self._kinds():
-            starts[kind] = start
-            start += len(self._known[kind])
-        return {
-            leaf: np.where(at < 0, at + self._first, at + starts.get(kind, 0)) for leaf, (kind, at) in self._at.items()
-        }
-
-    def count_in_words(self) -> str:
-        """Return the number of representers, in words."""
-        count = {role: sum(len(self._known[kind]) for kind in self._kinds() if kind[0] == role) for role in READ}
-        words = {"f": "further points", "component": "points of components", "operator": "functionals"}
-        return ", ".join(f"{count[role]} {words[role]}" for role in READ if count[role])
+def _count_in_words(substrate: Substrate, readings: list[Reading]) -> str:
+    """Return the number of representers, in words."""
+    count = {"further points": 0, "points of components": 0, "functionals": 0}
+    for reading in readings:
+        beyond = "further points" if reading.part is None else "points of components"
+        count["functionals" if reading.operator is not None else beyond] += points_of(substrate, reading).shape[0]
+    return ", ".join(f"{number} {what}" for what, number in count.items() if number)
 
 
 def keys_of(points: Any) -> Iterable[bytes]:
@@ -232,32 +193,30 @@ class SubstrateSpan:
             )
         roles = {holder.role for holder in mentioned}
         why = _why_not(substrate, roles)
-        joined = FurtherPoints(substrate, [holder for holder in mentioned if holder.role in READ], not why)
+        further, places = _join_points(substrate, [holder for holder in mentioned if holder.role in READ], not why)
         free = substrate.bias and "b" in roles and not _is_on_training_rows(substrate, roles)
         balanced = substrate.bias and not free
-        if why or not joined.size:
-            fact = f"the training rows: {why}" if why and joined.size else ""
+        if why or not further:
+            fact = f"the training rows: {why}" if why and further else ""
             if why and penalises(roles) and "component" in roles and len(substrate.components) > 1:
                 fact = f"the training rows: {why}; {_SHARED}"
             fact = _with_bias(fact or "the training rows", free) if fact or free else ""
-            places = {} if why else joined.places()
             return cls(
                 substrate=substrate,
                 readings=(Reading(),),
                 values=substrate.n,
                 balanced=balanced,
-                places=places,
+                places={} if why else places,
                 fact=fact,
             )
-        readings, values = joined.readings()
-        beside = f"what the machine mentions beside them, {joined.count_in_words()}"
+        beside = f"what the machine mentions beside them, {_count_in_words(substrate, further)}"
         fact = f"{substrate.n} training rows and {beside}: the optimum over all w"
         return cls(
             substrate=substrate,
-            readings=(Reading(), *readings),
-            values=values,
+            readings=(Reading(), *further),
+            values=substrate.n + sum(r.points.shape[0] for r in further if r.operator is None and r.part is None),
             balanced=balanced,
-            places=joined.places(),
+            places=places,
             fact=_with_bias(fact, free),
         )
 
@@ -310,11 +269,11 @@ class SubstrateSpan:
 
     def product(self, a: Array) -> Array:
         """Return the fitted values without bias."""
-        s, (own_coefficients, *further_coefficients) = self.substrate, self.parts(a)
-        fitted: Array = s.gram.product(own_coefficients) if s.basis is None else s.kernel_rows(None) @ own_coefficients
-        for reading, coefficients in zip(self.readings[1:], further_coefficients, strict=True):
-            fitted = fitted + inner_products(s, Reading(), reading) @ coefficients
-        return fitted
+        return self._read(Reading(), a)
+
+    def _read(self, reading: Reading, a: Array) -> Array:
+        parts = zip(self.readings, self.parts(a), strict=True)
+        return np.asarray(sum(inner_products(self.substrate, reading, own) @ part for own, part in parts))
 
     def parts(self, a: Array) -> list[Array]:
         """Return the coefficients of every reading."""
@@ -322,16 +281,8 @@ class SubstrateSpan:
 
     def squared_norm(self, a: Array) -> float:
         """Return w'w of the coefficients, summed over their columns."""
-        if a.ndim == 2:
-            return sum(self.squared_norm(column) for column in a.T)
-        own_coefficients, *further_coefficients = self.parts(a)
-        total = float(
-            own_coefficients
-            @ (self.product(a) if self.substrate.basis is None else self.substrate.gram.product(own_coefficients))
-        )
-        for reading, coefficients in zip(self.readings[1:], further_coefficients, strict=True):
-            total += float(coefficients @ (self.rows(reading) @ a))
-        return max(total, 0.0)
+        parts = zip(self.readings, self.parts(a), strict=True)
+        return max(sum(float(np.vdot(part, self._read(reading, a))) for reading, part in parts), 0.0)
 
     def matrix(self) -> Array:
         """Return the inner products of all representers."""

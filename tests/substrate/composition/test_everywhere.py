@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from substrate import Everywhere, LinearOperator, Machine, Substrate
-from substrate.composition.derivative_bounds import bound_derivative
-from substrate.composition.expanded_function import ExpandedFunction
+from substrate.composition.expanded_function import ExpandedFunction, bound_derivative
 from substrate.composition.result import Further
 from substrate.composition.shape_oracle import ShapePlan
 from substrate.errors import DataError, DeclarationError
