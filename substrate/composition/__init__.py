@@ -7,9 +7,8 @@ solution.
 
 from substrate.composition.everywhere import Everywhere
 from substrate.composition.level import Substrate
-from substrate.composition.linear_operators import KernelAction, LinearOperator
+from substrate.composition.linear_operators import KernelAction, LinearOperator, Measure
 from substrate.composition.machine import Machine
-from substrate.composition.measures import Measure
 from substrate.composition.result import Result
 from substrate.composition.result_file import load
 from substrate.composition.terms import Column, LinearPart

@@ -31,7 +31,6 @@ from substrate.composition.linear_operators import (
     refuse_matrix,
     sum_operators,
 )
-from substrate.composition.measures import Measure, are_measures, checked_measures
 from substrate.composition.observations import Observations, checked_targets, without_single_column
 from substrate.composition.place_holders import PlaceHolder, Standing
 from substrate.composition.terms import Term
@@ -39,7 +38,6 @@ from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Componentwise, Kernel, as_kernel
 from substrate.kernels.derivatives import checked_column
-from substrate.kernels.integrals import checked_boxes
 from substrate.reduced import Basis
 from substrate.reduced.choice import chosen_basis
 from substrate.streaming.rows import ArraySource
@@ -343,13 +341,10 @@ class Substrate(Term):
         """Return what reads the integrals over boxes or against measures, and its rows."""
         refuse_matrix(self.kernel)
         n_features = self.X.shape[1]
-        if are_measures(boxes):
-            measures = checked_measures(boxes, n_features)
-        else:
-            measures = tuple(Measure(box[None], np.ones(1)) for box in checked_boxes(boxes, n_features))
-        if not all(measure.is_discrete for measure in measures):  # refused where the kernel has no integrals
+        integral = Integral.of(boxes, n_features)
+        if not all(measure.is_discrete for measure in integral.measures):  # refused where the kernel has no integrals
             self.kernel.integral(np.zeros((1, n_features)), np.tile([0.0, 1.0], (n_features, 1)))
-        return Integral(measures), np.arange(len(measures), dtype=np.float64)[:, None]
+        return integral, np.arange(len(integral.measures), dtype=np.float64)[:, None]
 
     def _add_bias(self, values: Any, constant: Array) -> Any:
         """Add what an operator makes of the bias, given what it makes of one."""

@@ -7,6 +7,15 @@ identity). That is the left side of a linear differential equation, a difference
 derivative along a direction. Each value is a bounded functional of w where every derivative in it is; its representer
 is :math:`L_x \varphi(x)`, and the inner product of two of them is :math:`L_x M_z \, k(x, z)`, so that it needs nothing
 of the kernel but its derivatives, and joins the expansion as values of f do (:mod:`substrate.composition.span`).
+
+Integrals are against measures, lengths of boxes, weights of points, and products and sums of both:
+
+.. math:: \int f \, d\mu = \sum_j m_j \int_{B_j} f ,
+
+with boxes :math:`B_j` that may be flat: a column whose two ends are the same is taken at that point. A measure on
+points has boxes that are flat in all columns, a product of a length and of points has boxes that are flat in some. The
+integral is one bounded functional of w, however many terms it has, with one representer
+:math:`\sum_j m_j \int_{B_j} \varphi` (``substrate.kernels.integrals``).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,12 +25,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from substrate.arrays import Array, is_sparse, real_points, strips
-from substrate.composition.measures import Measure
+from substrate.arrays import Array, is_sparse, real_array, real_points, strips
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.kernels.derivatives import checked_orders
-from substrate.kernels.integrals import volumes
+from substrate.kernels.integrals import checked_boxes, volumes
 from substrate.numbers import relative_rounding
 
 __all__ = [
@@ -31,6 +39,7 @@ __all__ = [
     "Integral",
     "KernelAction",
     "LinearOperator",
+    "Measure",
     "OperatorTerm",
     "add_lengths",
     "bound_rounding",
@@ -160,12 +169,119 @@ class LinearOperator:
 
 
 @dataclass(frozen=True, eq=False)
+class Measure:
+    """A finite measure on the inputs, to be read by :meth:`substrate.Substrate.integral`.
+
+    Measures are made by :meth:`of_points`, :meth:`of_box` and :meth:`product`; they are added, and multiplied by
+    numbers of either sign.
+
+    Parameters
+    ----------
+    boxes
+        Shape (m, d, 2): m boxes, flat in some columns where the two ends are the same.
+    weights
+        One number per box.
+
+    Examples
+    --------
+    The mean of f over three points, and its integral over the first column at two values of the second:
+
+    >>> from substrate import Measure
+    >>> mean = Measure.of_points([[0.0, 1.0], [2.0, 1.0], [1.0, 3.0]])
+    >>> lines = Measure.product(Measure.of_box([[0.0, 1.0]]), Measure.of_points([[0.0], [2.0]], [1.0, 1.0]))
+    >>> float(mean.mass), float(lines.mass), lines.n_features
+    (1.0, 2.0, 2)
+    """
+
+    boxes: Array
+    weights: Array
+
+    @classmethod
+    def of_points(cls, points: Any, weights: Any = None) -> "Measure":
+        """Return weights at points; equal ones that sum to one, so that the integral is the mean, if none are given."""
+        rows = np.asarray(real_points(points, "points"))
+        if weights is None:
+            masses = np.full(rows.shape[0], 1.0 / rows.shape[0])
+        else:
+            masses = real_array(weights, "weights", ndim=1)
+            if masses.size != rows.shape[0]:
+                raise DataError(
+                    f"weights must have one entry per point: expected {rows.shape[0]}, received {masses.size}"
+                )
+        return cls(np.stack([rows, rows], axis=-1), masses)
+
+    @classmethod
+    def of_box(cls, box: Any) -> "Measure":
+        """Return the volume on a box, given by its lower and upper end for each column."""
+        ends = real_array(box, "box", ndim=2)
+        return cls(checked_boxes(ends, ends.shape[0]), np.ones(1))
+
+    @classmethod
+    def product(cls, *measures: "Measure") -> "Measure":
+        """Return the product of measures on different columns; the columns of the first come first."""
+        if not measures or not all(isinstance(measure, Measure) for measure in measures):
+            raise DeclarationError(f"a product is made of measures, at least one; received {measures!r}")
+        boxes, weights = measures[0].boxes, measures[0].weights
+        for factor in measures[1:]:
+            first, second = (grid.ravel() for grid in np.indices((weights.size, factor.weights.size)))
+            boxes = np.concatenate([boxes[first], factor.boxes[second]], axis=1)
+            weights = weights[first] * factor.weights[second]
+        return cls(boxes, weights)
+
+    @property
+    def n_features(self) -> int:
+        """The number of columns of the inputs."""
+        return int(self.boxes.shape[1])
+
+    @property
+    def is_discrete(self) -> bool:
+        """Return whether the measure is on points alone."""
+        return _are_flat(self.boxes)
+
+    @property
+    def mass(self) -> float:
+        """The integral of one."""
+        return float(self.weights @ volumes(self.boxes))
+
+    def __add__(self, other: Any) -> "Measure":
+        if not isinstance(other, Measure):
+            return NotImplemented
+        if other.n_features != self.n_features:
+            raise DataError(f"measures on {self.n_features} and on {other.n_features} columns have no sum")
+        return Measure(np.concatenate([self.boxes, other.boxes]), np.concatenate([self.weights, other.weights]))
+
+    def __rmul__(self, factor: Any) -> "Measure":
+        return Measure(self.boxes, float(factor) * self.weights)
+
+    def __sub__(self, other: Any) -> "Measure":
+        return self + (-1.0) * other if isinstance(other, Measure) else NotImplemented
+
+
+@dataclass(frozen=True, eq=False)
 class Integral:
     """The integral of f against measures; its points are their numbers, one row each."""
 
     measures: tuple[Measure, ...]
 
     largest_order = 0
+
+    @classmethod
+    def of(cls, given: Any, n_features: int | None = None) -> "Integral":
+        """Return the integrals against a measure or several, or over a box or several, on so many columns."""
+        given = (given,) if isinstance(given, Measure) else given
+        measures = tuple(given) if isinstance(given, Iterable) else ()
+        if not any(isinstance(measure, Measure) for measure in measures):
+            ends = real_array(given, "box", ndim=(2, 3))
+            boxes = checked_boxes(ends, ends.shape[-2] if n_features is None else n_features)
+            return cls(tuple(Measure(box[None], np.ones(1)) for box in boxes))
+        for measure in measures:
+            if not isinstance(measure, Measure):
+                raise DeclarationError(f"expected a Measure, as Measure.of_box([[0.0, 1.0]]), received {measure!r}")
+            if n_features not in (None, measure.n_features):
+                raise DataError(
+                    f"the measure is on {measure.n_features} columns, the training points have {n_features}"
+                )
+        return cls(measures)
 
     def apply_to_constant(self, points: Any) -> Array:
         """Return the masses of the measures."""
@@ -195,6 +311,11 @@ class Integral:
     def terms_of_each(self) -> int:
         """The largest number of terms that are added up in one integral."""
         return max(measure.weights.size for measure in self.measures)
+
+
+def _are_flat(boxes: Array) -> bool:
+    """Return whether boxes are points."""
+    return bool((boxes[..., 0] == boxes[..., 1]).all())
 
 
 def _numbers_of(points: Any) -> list[int]:
@@ -308,7 +429,7 @@ def inner_product_matrix(kernel: Kernel, left: Functional, P: Any, right: Functi
 
 def _integrate(kernel: Kernel, boxes: Array, right: Functional, Q: Any) -> Array:
     """Return the inner products of integrals over boxes with what another functional reads."""
-    if _are_points(boxes):  # which needs no integral of the kernel
+    if _are_flat(boxes):  # which needs no integral of the kernel
         return inner_product_matrix(kernel, VALUE, boxes[..., 0], right, Q)
     if isinstance(right, KernelAction):
         raise DeclarationError(_UNKNOWN)
@@ -317,7 +438,7 @@ def _integrate(kernel: Kernel, boxes: Array, right: Functional, Q: Any) -> Array
             weights
             @ (
                 kernel.integral(others[..., 0], boxes, {})
-                if _are_points(others)
+                if _are_flat(others)
                 else kernel.double_integral(others, boxes)
             )
             for weights, others in right.parts(Q)
@@ -329,10 +450,6 @@ def _integrate(kernel: Kernel, boxes: Array, right: Functional, Q: Any) -> Array
         values = kernel.integral(term.map_points(points), boxes, dict(term.orders))
         total += term.evaluate_coefficients(points)[:, None] * values
     return total.T
-
-
-def _are_points(boxes: Array) -> bool:
-    return bool((boxes[..., 0] == boxes[..., 1]).all())
 
 
 def refuse_matrix(kernel: Kernel) -> None:

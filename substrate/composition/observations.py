@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array, is_sparse, real_array, real_points
-from substrate.composition.linear_operators import VALUE, Functional, KernelAction, LinearOperator
-from substrate.composition.measures import Measure, are_measures
+from substrate.composition.linear_operators import VALUE, Functional, Integral, KernelAction, LinearOperator, Measure
 from substrate.errors import DataError, DeclarationError
 from substrate.ingredients import signed_labels
 
@@ -49,17 +48,8 @@ class ObservedBlock:
                 )
             return cls("integral", tuple(Measure.of_points(group) for group in groups), len(groups))
         if kind == "integral":
-            if are_measures(at):
-                measures = (at,) if isinstance(at, Measure) else tuple(at)
-                return cls(kind, measures, len(measures))
-            boxes = real_array(at, name, ndim=(2, 3))
-            boxes = boxes[None] if boxes.ndim == 2 else boxes
-            if boxes.shape[2] != 2:
-                raise DataError(
-                    f"integrals are observed over boxes: {name} must have the shape (m, d, 2), a lower and an upper "
-                    f"end for each column, received {boxes.shape}"
-                )
-            return cls(kind, boxes, boxes.shape[0])
+            measures = Integral.of(at).measures
+            return cls(kind, measures, len(measures))
         if isinstance(kind, Mapping):
             kind = LinearOperator.derivative(kind)
         if not isinstance(kind, (LinearOperator, KernelAction)) and kind != "value":
@@ -77,7 +67,7 @@ class ObservedBlock:
         """Return points of the inputs at which something was observed: those given, or the middles of boxes."""
         if self.kind != "integral":
             return np.asarray(self.at)
-        boxes = self.at if isinstance(self.at, np.ndarray) else np.concatenate([m.boxes for m in self.at])
+        boxes = np.concatenate([measure.boxes for measure in self.at])
         return np.asarray(0.5 * (boxes[..., 0] + boxes[..., 1]))
 
     def read(self, reader: Any) -> Any:

@@ -14,8 +14,7 @@ from substrate import files
 from substrate.arrays import Array, is_sparse
 from substrate.certificates import Certificate
 from substrate.composition.level import Substrate
-from substrate.composition.linear_operators import Integral, LinearOperator, OperatorTerm
-from substrate.composition.measures import Measure
+from substrate.composition.linear_operators import Integral, LinearOperator, Measure, OperatorTerm
 from substrate.composition.outputs import Outputs
 from substrate.composition.result import Further, KernelExpansion, Result
 from substrate.composition.terms import Column, LinearPart, One, WeightedTerm
