@@ -14,9 +14,6 @@ _loader.exec_module(other_processors)
 
 Choice = other_processors.Choice
 HASWELL = Choice("Haswell", ("avx2", "fma"))
-OLD = "processor\t: 0\nflags\t\t: fpu sse4_2\n\nprocessor\t: 1\nflags\t\t: fpu sse4_2 avx2 fma\n"
-#: What numpy and scipy say where both took it.
-TAKEN = [["openblas", "Haswell", 1], ["openblas", "haswell", 1]]
 
 
 @pytest.fixture
@@ -36,39 +33,6 @@ def answered(environment):
     return [["openblas", kernel, int(environment["OPENBLAS_NUM_THREADS"])]] * 2
 
 
-def test_instructions_are_those_of_all_processors():
-    assert other_processors.flags_of(OLD) == {"fpu", "sse4_2"}
-    assert other_processors.flags_of("Features\t: fp asimd\n") == {"fp", "asimd"}
-    assert other_processors.flags_of("") == frozenset()
-
-
-def test_a_kernel_that_the_processor_cannot_run_says_what_is_lacking():
-    flags = other_processors.flags_of(OLD)
-    assert other_processors.lacking(HASWELL, flags) == "this processor has no avx2, fma"
-    assert other_processors.lacking(HASWELL, flags | {"avx2", "fma"}) == ""
-
-
-def test_the_environment_names_the_kernel_and_the_threads(monkeypatch):
-    monkeypatch.setenv("OPENBLAS_CORETYPE", "Prescott")
-    assert HASWELL.environment()["OPENBLAS_CORETYPE"] == "Haswell"
-    assert HASWELL.environment()["OPENBLAS_NUM_THREADS"] == "1"
-    assert "OPENBLAS_CORETYPE" not in other_processors.TWO_THREADS.environment()
-    assert other_processors.TWO_THREADS.environment()["OPENBLAS_NUM_THREADS"] == "2"
-
-
-@pytest.mark.parametrize(
-    ("found", "wrong"),
-    [
-        (TAKEN, ""),
-        ([TAKEN[0], ["openblas", "SkylakeX", 1]], "openblas took SkylakeX"),
-        ([TAKEN[0], ["openblas", "Haswell", 8]], "openblas has 8 threads"),
-        ([], "threadpoolctl finds no BLAS"),
-    ],
-)
-def test_a_choice_that_numpy_or_scipy_did_not_take_is_seen(found, wrong):
-    assert other_processors.mistaken(HASWELL, found) == wrong
-
-
 def test_what_the_probe_finds_is_what_was_asked_for():
     """In a process of its own, since OpenBLAS looks once, when it is loaded."""
     found = other_processors.probed(Choice(None).environment())
@@ -83,13 +47,6 @@ def test_one_line_a_kernel(machine, capsys):
         "Nehalem: openblas Nehalem on 1, openblas Nehalem on 1: 12 passed in 3s",
         "Haswell, 2 threads: openblas Haswell on 2, openblas Haswell on 2: 12 passed in 3s",
     ]
-
-
-def test_the_kernels_share_the_cases(machine):
-    shares = []
-    machine.setattr(other_processors, "tested", lambda *arguments: (shares.append(arguments[-1]), (0, "passed"))[1])
-    assert other_processors.main() == 0
-    assert shares == ["1/2", "2/2"]
 
 
 def test_every_case_is_in_one_share_and_every_test_in_all(request):

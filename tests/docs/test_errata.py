@@ -57,15 +57,3 @@ def test_a_slip_needs_both_sides():
     assert not Shown("", 1.0, float("nan")).is_demonstrated
     assert Shown("", 0.0, 0.0, slip=False).is_demonstrated
     assert not Shown("", 1.0, 0.0, slip=False).is_demonstrated
-
-
-def test_the_command_runs_what_it_is_asked_for(capsys, monkeypatch):
-    number = next(entry.number for entry in ENTRIES if entry.function == "slower_by_the_tables")
-    assert errata.main([str(number)]) == 0
-    out = capsys.readouterr().out
-    assert out.startswith(f"{number:2d}. [Carvalho2006] section 4, training times.")
-    assert "printed 1.19, corrected 0.0183" in out
-    assert errata.main(["0"]) == errata.main(["all"]) == 2
-    monkeypatch.setattr(errata.Erratum, "run", lambda self: Shown("nothing", 0.0, 0.0))
-    assert errata.main([str(number)]) == 1
-    assert "NOT DEMONSTRATED" in capsys.readouterr().out

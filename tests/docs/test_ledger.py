@@ -7,7 +7,7 @@ from functools import cache, reduce
 import ledger
 import pytest
 from docstring_fields import ROOT, Field, fields_of, fields_under
-from equations import EQUATIONS, expand, label
+from equations import EQUATIONS, label
 from ledger import PAGE, TESTS_PAGE, Ledger
 
 
@@ -118,67 +118,10 @@ def test_an_equation_the_paper_does_not_have_is_a_fault(where):
     assert "Carvalho2006" in fault
 
 
-def test_another_paper_is_a_fault():
-    owners, checks = whole()
-    (fault,) = Ledger([*owners, field(key="Vapnik1998")], checks, []).faults
-    assert "[Vapnik1998] is not one of the papers" in fault
-
-
-@pytest.mark.parametrize(
-    ("path", "symbol"), [("tests/test_a.py", "helper"), ("tests/a.py", "test_f"), ("tests/a.py", "")]
-)
-def test_a_check_that_pytest_does_not_collect_is_a_fault(path, symbol):
-    owners, checks = whole()
-    (fault,) = Ledger(owners, [*checks, field(path=path, symbol=symbol)], []).faults
-    assert "no test that pytest collects" in fault
-
-
 def test_a_place_needs_both_sides():
     owners, checks = whole()
     place = field("place", "Suykens2002", "Algorithm 1")
     assert Ledger([*owners, place], checks, []).faults == ["[Suykens2002] Algorithm 1 has no test"]
 
 
-def test_nothing_is_written_where_there_are_faults(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(ledger, "PAGE", tmp_path / "ledger.md")
-    monkeypatch.setattr(ledger, "TESTS_PAGE", tmp_path / "ledger_tests.md")
-    monkeypatch.setattr(Ledger, "of_the_sources", classmethod(lambda cls: cls([], [], [])))
-    assert ledger.main(["--write"]) == 1
-    assert not (tmp_path / "ledger.md").exists()
-    assert "[Cawley2002] (1) has no owner" in capsys.readouterr().err
-    monkeypatch.setattr(Ledger, "of_the_sources", classmethod(lambda cls: cls(*whole(), [])))
-    assert ledger.main(["--write"]) == 0
-    assert (tmp_path / "ledger.md").read_text(encoding="utf-8").startswith("# Equation ledger")
-    assert ledger.main(["--wirte"]) == 2
-
-
 # ---- the grammar ---------------------------------------------------------------------------------
-
-
-def test_ranges_run_in_the_order_of_the_paper():
-    assert expand("Pelckmans2005", "(26)-(27b), (3)") == ("3", "26", "27a", "27b")
-    assert expand("Cawley2004", "(6)-(A.2)") == ("6", "A.1", "A.2")
-    assert expand("Cawley2002", "(beta)") == ("beta",)
-
-
-def test_fields_go_on_indented_and_end_with_the_indentation():
-    text = """Summary.
-
-    :equation [Suykens2002]_ (5): the linear
-        system
-    :holds: nothing
-
-    Afterwards, :this: is no field.
-    """
-    first, second = fields_of(text, "a/b.py", "C.f")
-    assert (first.kind, first.key, first.where, first.text) == ("equation", "Suykens2002", "(5)", "the linear system")
-    assert first.dotted_name == "a.b.C.f"
-    assert (second.kind, second.key, second.text) == ("holds", "", "nothing")
-
-
-def test_errata_are_numbered_by_demonstration():
-    errata = [field(symbol="a"), field(where="(2)", symbol="a"), field(where="(2)", symbol="b")]
-    page = Ledger(*whole(), errata)
-    assert page.errata["Carvalho2006", "(1)"] == [1]
-    assert page.errata["Carvalho2006", "(2)"] == [1, 2]
-    assert "[2](errata.md#erratum-2)" in page.page()

@@ -3,7 +3,7 @@
 import difflib
 
 import pytest
-from public_api import PACKAGES, PAGE, PublicInterface, main, signature_of
+from public_api import PACKAGES, PAGE, PublicInterface
 
 import problems
 from substrate import kernels
@@ -37,14 +37,3 @@ def test_a_changed_default_a_new_name_and_a_lost_method_are_seen(page, monkeypat
     new = set(PublicInterface().page().splitlines()) ^ set(page.splitlines())
     assert "as_kernel_of_points(points, metric='euclidean')" in new
     assert PublicInterface().page().count(".influence_of_rows(") < page.count(".influence_of_rows(")
-
-
-def test_a_signature_has_no_addresses_and_no_types():
-    def function(self, x: int, *, how=object(), **more: str) -> None: ...  # noqa: B008
-
-    assert signature_of(function) == "(x, *, how=<object>, **more)"
-
-
-def test_the_command_refuses_what_it_does_not_know(capsys):
-    assert main(["--wrong"]) == 2
-    assert "usage" in capsys.readouterr().err

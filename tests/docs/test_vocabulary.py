@@ -3,8 +3,7 @@
 import inspect
 
 import pytest
-import vocabulary
-from vocabulary import METHODS, PAGE, REASONS, Vocabulary
+from vocabulary import METHODS, PAGE, Vocabulary
 
 import problems
 
@@ -58,15 +57,3 @@ def test_a_method_without_a_reason_is_a_fault_and_a_reason_without_need_too():
     assert "Nothing has certify and reason 1 says why not" in idle.faults
     assert "a reason for prove of Nobody, which there is not" in idle.faults
     assert Vocabulary({"Bare": Bare}, ()).faults[0] == "Bare has no predict"
-
-
-def test_the_command_writes_prints_and_refuses(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(vocabulary, "PAGE", tmp_path / "page.md")
-    assert vocabulary.main(["--write"]) == 0
-    assert vocabulary.main([]) == 0
-    assert capsys.readouterr().out == (tmp_path / "page.md").read_text() + "\n"
-    assert vocabulary.main(["--now"]) == 2
-    monkeypatch.setattr(vocabulary, "METHODS", {**METHODS, "sing": lambda kind: False})
-    assert vocabulary.main([]) == 1
-    assert "has no sing, and no reason is given" in capsys.readouterr().err
-    assert REASONS

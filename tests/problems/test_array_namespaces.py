@@ -17,10 +17,9 @@ from substrate.errors import (
     DeclarationError,
     DegenerateKernelWarning,
     IndefiniteKernelWarning,
-    ScaleWarning,
     SolverError,
 )
-from substrate.kernels import RBF, Componentwise, Precomputed
+from substrate.kernels import RBF, Componentwise
 from substrate.reduced import Basis
 
 RNG = np.random.default_rng(0)
@@ -186,17 +185,6 @@ def test_a_machine_is_scored_where_it_is(home):
 
 
 @everywhere
-@pytest.mark.parametrize("kernel", [Precomputed(), 2.0 * Precomputed()])
-def test_a_precomputed_matrix_is_checked_again(home, kernel):
-    send, K = sender(home), RBF(1.5)(X)
-    values = LSSVMRegressor(kernel, 2.0).fit(K, y, WEIGHTS).predict(K[:5])
-    training = tuple(send(part) for part in (K, y, WEIGHTS))
-    model = LSSVMRegressor(kernel, 2.0).fit(*training)
-    assert_close(model.predict(send(K[:5])), values)
-    assert model.certify(*training).holds
-
-
-@everywhere
 def test_a_precomputed_matrix(home):
     send, K = sender(home), RBF(1.5)(X)
     model = LSSVMRegressor("precomputed", 2.0)
@@ -303,9 +291,3 @@ def test_a_matrix_without_a_factor_is_refused(home):
     send, K = sender(home), -np.eye(90)
     with pytest.warns(IndefiniteKernelWarning), pytest.raises(SolverError, match="not positive definite"):
         LSSVMRegressor("precomputed", 2.0).fit(send(K), send(y))
-
-
-def test_columns_of_different_scale_are_warned_of():
-    send = sender("array_api_strict")
-    with pytest.warns(ScaleWarning, match="dominates column"):
-        LSSVMRegressor(RBF(1.0)).fit(send(X * np.array([1.0, 1e4, 1.0])), send(y))

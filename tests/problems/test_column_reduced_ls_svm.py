@@ -7,7 +7,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from problems import column_reduced_ls_svm, ls_svm_classification
 from substrate.errors import DataError, DeclarationError
-from substrate.gram import Gram
 from substrate.kernels import RBF
 
 selections = pytest.mark.parametrize("selection", ["signed", "absolute"])
@@ -82,15 +81,6 @@ def test_an_unknown_selection_is_refused(selection):
     K, y = data()
     with pytest.raises(DeclarationError, match="selection must be one of signed, absolute"):
         column_reduced_ls_svm.declare(K, y, 2.0, selection=selection)
-
-
-def test_the_gram_matrix_of_the_caller_is_not_factored():
-    K, y = data()
-    gram = Gram.from_matrix(K)
-    column_reduced_ls_svm.declare(gram, y, 2.0)
-    column_reduced_ls_svm.closed_form(gram, y, 2.0)
-    assert_array_equal(gram.matrix, K)
-    gram.restrict([0, 1])
 
 
 def test_a_ridge_in_every_entry_is_another_machine():

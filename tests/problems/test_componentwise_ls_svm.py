@@ -95,15 +95,6 @@ def test_it_is_the_ls_svm_of_the_sum_kernel():
     assert_allclose(np.sum(closed["component_norms"] ** 2), one["component_norms"][0] ** 2, rtol=1e-9)
 
 
-def test_the_order_of_the_components_does_not_matter():
-    K, y = case()
-    order = [2, 0, 3, 1]
-    plain = componentwise_ls_svm.closed_form(K, y, GAMMA)
-    moved = componentwise_ls_svm.closed_form([K[part] for part in order], y, GAMMA)
-    assert_allclose(moved["component_values"], plain["component_values"][order], atol=1e-9)
-    assert_allclose(moved["component_norms"], plain["component_norms"][order], atol=1e-9)
-
-
 # ---- certificate ---------------------------------------------------------------------------------
 
 

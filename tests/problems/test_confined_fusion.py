@@ -94,14 +94,6 @@ def test_units_and_copies_of_columns_change_nothing(factors):
         assert_allclose(again[name], value, atol=1e-9, err_msg=name)
 
 
-@pytest.mark.parametrize(("unit", "offset"), [(1e-9, 0.0), (1e9, 0.0), (1.0, 1e8)])
-def test_units_and_offsets_of_y(unit, offset):
-    (K, y, K_val, y_val), Z = case()
-    expected = confined_fusion.closed_form(K, y, K_val, y_val, Z)
-    found = confined_fusion.closed_form(K, unit * y + offset, K_val, unit * y_val + offset, Z)
-    assert_allclose(found["errors"] / unit, expected["errors"], atol=1e-6 if offset else 1e-9)
-
-
 @pytest.mark.parametrize(
     ("Z", "match"),
     [(np.ones(11), "one row per training row"), (np.ones((12, 0)), "empty"), (np.full(12, np.nan), "Z")],

@@ -1,16 +1,15 @@
 """Families of kernels, and the rule between a shared width and one per input: never worse, whatever the units."""
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from problems import LSSVMClassifierCV, LSSVMRegressorCV, load
+from problems import LSSVMClassifierCV, LSSVMRegressorCV
 from problems.estimators.chosen.families import FAMILIES, MULTIPLES, RECOMMENDED, family_name
-from substrate.errors import DeclarationError, ScaleWarning
+from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Laplacian, Linear
 
 RNG = np.random.default_rng(8)
@@ -164,22 +163,6 @@ def test_recommended_is_what_is_stated_and_may_be_changed():
     assert LSSVMRegressorCV.recommended(basis=10).kernels == "families"
 
 
-def test_a_model_file_keeps_families_and_widths(tmp_path):
-    points, y = columns_that_differ(30)
-    model = LSSVMRegressorCV(kernels="families", widths="each", **FEW).fit(points, y)
-    model.save(tmp_path / "model.npz")
-    loaded = load(tmp_path / "model.npz")
-    assert (loaded.kernels, loaded.widths, loaded.kernel_) == ("families", "each", model.kernel_)
-    assert_array_equal(loaded.predict(points), model.predict(points))
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # eight rows, of a plane
-@pytest.mark.parametrize("machine", [LSSVMRegressorCV, partial(LSSVMRegressorCV, basis="feature_vectors")])
-def test_columns_of_different_scales_are_warned_about(machine):
-    with pytest.warns(ScaleWarning, match="dominates column 1"):
-        machine(kernels="families").fit(X[:8] * [1e5, 1.0], Y[:8])
-
-
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
@@ -214,12 +197,6 @@ def test_with_slopes_every_family_is_judged_at_its_best_width():
     again = LSSVMRegressorCV(kernels="families", search="gradient", widths="shared", n_jobs=2).fit(X, Y)
     assert again.cv_results_["param_kernel"] == model.cv_results_["param_kernel"]
     assert_array_equal(again.cv_results_["mean_test_score"], model.cv_results_["mean_test_score"])
-
-
-def test_several_searches_at_a_time_find_the_same():
-    points, y = columns_that_differ(60)
-    one, two = (LSSVMRegressorCV.recommended(n_jobs=n_jobs, max_evaluations=16).fit(points, y) for n_jobs in (None, 2))
-    assert (two.kernel_, two.gamma_) == (one.kernel_, one.gamma_)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -211,12 +211,6 @@ def test_what_has_no_slopes_is_refused_with_the_next_step(rules, message):
         fitted(**rules)
 
 
-def test_arrays_of_a_device_are_refused():
-    torch = pytest.importorskip("torch")
-    with pytest.raises(DeclarationError, match=r"X\.cpu\(\)\.numpy\(\)"):
-        fitted(torch.asarray(WIDE), torch.asarray(TARGET))
-
-
 @pytest.mark.parametrize("cv", ["evidence", "loo", 3])
 def test_on_a_basis_a_kernel_is_searched_by_some_rows_and_judged_by_all(cv, monkeypatch):
     monkeypatch.setattr("problems.estimators.chosen.basis_selection._SAMPLE", 50)

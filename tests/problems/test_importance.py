@@ -83,24 +83,6 @@ def test_machines_on_a_basis_without_a_row_are_those_of_a_refit(data):
     assert_allclose(plain.importances, refitted(make, X, y), atol=1e-10)
 
 
-@pytest.mark.slow
-def test_weighted_rows_and_classes_on_a_basis(data):
-    X, y, labels = data
-    basis, weights = X[:7], np.linspace(0.5, 2.0, _N)
-
-    def make():
-        return LSSVMRegressor(RBF(1.5), 5.0, basis=basis)
-
-    weighed = make().fit(X, y, weights).left_out_importance(X, y, _REPEATS, sample_weight=weights)
-    assert_allclose(weighed.importances, refitted(make, X, y, weights, weights), atol=1e-10)
-
-    def classify():
-        return LSSVMClassifier(RBF(1.5), 5.0, basis=basis)
-
-    found = classify().fit(X, labels).left_out_importance(X, labels, _REPEATS)
-    assert_allclose(found.importances, refitted(classify, X, labels), atol=1e-12)
-
-
 def test_weights_of_the_fit_and_of_the_score(data):
     X, y, _ = data
     weights = np.linspace(0.5, 2.0, _N)
@@ -156,24 +138,6 @@ def test_permutations_are_repeatable(data):
     assert model.left_out_importance() == model.left_out_importance(X)
     assert model.left_out_importance() == model.left_out_importance(random_state=np.random.default_rng(0))
     assert model.left_out_importance() != model.left_out_importance(random_state=1)
-
-
-def test_units_of_targets_and_of_outputs(data):
-    X, y, _ = data
-    one = LSSVMRegressor(RBF(1.5), 5.0).fit(X, y).left_out_importance()
-    large = LSSVMRegressor(RBF(1.5), 5.0).fit(X, 2.0**40 * y).left_out_importance()
-    assert_allclose(large.importances, 2.0**80 * one.importances, rtol=1e-6)
-    both = LSSVMRegressor(RBF(1.5), 5.0).fit(X, np.stack([y, 1e9 * y, np.full(_N, 3.0)], axis=1)).left_out_importance()
-    assert_allclose(both.importances, 2.0 / 3.0 * one.importances / y.var(), rtol=1e-6, atol=1e-12)
-
-
-def test_sparse_rows_are_permuted_as_dense_ones(data):
-    X, y, _ = data
-    X = X * (np.random.default_rng(2).random(X.shape) < 0.6)
-    dense, sparse = (
-        LSSVMRegressor(RBF(1.5), 5.0).fit(points, y).left_out_importance() for points in (X, csr_matrix(X))
-    )
-    assert_allclose(sparse.importances, dense.importances, atol=1e-12)
 
 
 @pytest.mark.parametrize(

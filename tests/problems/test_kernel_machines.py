@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from problems import KernelClassifier, KernelRegressor, load
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
-from substrate.kernels import RBF, Linear, Precomputed
+from substrate.kernels import RBF, Precomputed
 from substrate.losses import (
     EpsilonInsensitive,
     Expectile,
@@ -277,24 +277,6 @@ def test_a_given_matrix_is_the_kernel(loss):
     assert_allclose(given._fitted_values(RBF(1.0)(X)[:, given.support_]), values, atol=1e-5)
     assert given.certificate_.holds
     assert "added to the diagonal of K" in given.certificate_.promise
-
-
-@over_losses
-@pytest.mark.parametrize("unit", [1e-6, 1e6])
-def test_units_of_the_targets_change_nothing(loss, unit):
-    if loss.is_margin or not isinstance(loss, (Squared, Expectile)):
-        pytest.skip("the loss has a unit of its own")
-    model, _ = machine_of(loss)
-    values = model.fit(X, Y).predict(X)
-    moved = clone(model).fit(X, unit * Y)
-    assert moved.certificate_.holds
-    assert_allclose(moved.predict(X), unit * values, rtol=1e-7, atol=1e-8 * unit)
-
-
-def test_features_of_a_linear_kernel():
-    model = KernelRegressor(Linear(), 1e4, loss=EpsilonInsensitive(0.01)).fit(X, 2.0 * X[:, 0] - X[:, 1] + 3.0)
-    assert model.certificate_.holds
-    assert_allclose(model.predict(X), 2.0 * X[:, 0] - X[:, 1] + 3.0, atol=0.011)
 
 
 @over_losses

@@ -6,14 +6,12 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
 
-from problems import L1SubstrateClassifier, L1SubstrateRegressor, LSSVMRegressor, l1_substrate, load
+from problems import L1SubstrateClassifier, L1SubstrateRegressor, LSSVMRegressor, l1_substrate
 from substrate.certificates import Tolerance
 from substrate.errors import DeclarationError, IndefiniteKernelWarning
-from substrate.fits.coordinates import root_of
-from substrate.fits.l1 import l1_rows, solve_l1, zeta_max
-from substrate.kernels import RBF, Foreign, Linear
+from substrate.fits.l1 import solve_l1, zeta_max
+from substrate.kernels import RBF, Foreign
 from substrate.penalties import DoubleColumns, OneNorm, accuracy_of
 
 KERNEL = RBF(1.0)
@@ -56,15 +54,6 @@ def test_fast_path_declared_and_written_down_agree(zeta, ridge):
     assert again.holds, str(again)
 
 
-def test_without_a_ridge_nothing_changes():
-    X, y = data()
-    K = KERNEL(X)
-    plain, other = solve_l1(K, y, 0.1), solve_l1(K, y, 0.1, ridge=0.0)
-    assert_array_equal(plain.coefficients, other.coefficients)
-    assert "ridge" not in l1_substrate.declare(K, y, 0.1).parameters
-    assert "ridge" not in dict(L1SubstrateRegressor(KERNEL, 0.1).fit(X, y).certificate_.record)
-
-
 def test_the_limit_of_small_zeta_is_the_ls_svm():
     X, y = data()
     model = L1SubstrateRegressor(KERNEL, 1e-9, ridge=0.1).fit(X, y)
@@ -86,22 +75,6 @@ def test_the_largest_zeta_does_not_depend_on_the_ridge(ridge):
     assert not solve_l1(K, y, largest, ridge=ridge).coefficients.any()
     assert solve_l1(K, y, 0.999 * largest, ridge=ridge).coefficients.any()
     assert L1SubstrateRegressor(KERNEL, 1.0, ridge=ridge).fit(X, y).zeta_max_ == largest
-
-
-def test_dependent_columns_are_solved():
-    X, y = data(20)
-    X, y = np.vstack([X, X[:5]]), np.append(y, y[:5] + 0.1)
-    for kernel in (KERNEL, Linear()):
-        K = kernel(X)
-        for zeta in (1e-3, 0.1):
-            solved = solve_l1(K, y, zeta, ridge=0.3)
-            rows = l1_rows(K, y, zeta, solved.coefficients, solved.bias, ridge=0.3)
-            assert all(row.passes for row in rows), [row.name for row in rows if not row.passes]
-
-
-def test_a_root_has_the_matrix():
-    K = KERNEL(data()[0])
-    assert_allclose(root_of(K).T @ root_of(K), K, atol=1e-13)
 
 
 # ---- the answer ----------------------------------------------------------------------------------
@@ -152,16 +125,6 @@ def test_classes_with_a_ridge(coding):
     model = L1SubstrateClassifier(KERNEL, 0.1, ridge=0.5, coding=coding).fit(X, labels)
     assert model.certificate_.holds, str(model.certificate_)
     assert model.certify(X, labels).holds
-
-
-def test_files_and_clones_keep_the_ridge(tmp_path):
-    X, y = data()
-    model = L1SubstrateRegressor(KERNEL, 0.1, ridge=0.5).fit(X, y)
-    model.save(tmp_path / "m.npz")
-    loaded = load(tmp_path / "m.npz")
-    assert loaded.ridge == 0.5
-    assert loaded.certify(X, y).holds
-    assert_array_equal(clone(loaded).fit(X, y).predict(X), model.predict(X))
 
 
 # ---- refusals ------------------------------------------------------------------------------------

@@ -127,66 +127,7 @@ def test_the_conditions_of_the_paper(case, form):
 # ---- the certificate -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_a_sum_that_is_not_nought_has_a_row_of_its_own(small, form):
-    K, y, gamma = small
-    declared = ls_svm_classification.declare(K, y, gamma, form=form).solve()
-    leaf = declared.problem.constraints[0].dual_variables[0] if form == "primal" else declared.problem.variables()[0]
-    leaf.save_value(leaf.value + 0.1 * y)
-    assert "y'alpha = 0" in {row.name for row in declared.certificate().failures}
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_multipliers_in_the_sign_of_regression_are_seen(small, form):
-    K, y, gamma = small
-    declared = ls_svm_classification.declare(K, y, gamma, form=form).solve()
-    leaf = declared.problem.constraints[0].dual_variables[0] if form == "primal" else declared.problem.variables()[0]
-    leaf.save_value(y * leaf.value)
-    assert not declared.certificate().holds
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_disagreement_with_the_closed_form_is_seen(small, form):
-    K, y, gamma = small
-    declared = ls_svm_classification.declare(K, y, gamma, form=form).solve()
-    certificate = declared.certificate(against=ls_svm_classification.closed_form(K, y, 1.01 * gamma))
-    assert {row.name for row in certificate.failures} == {
-        f"agreement: {n}" for n in ("support values", "bias", "errors")
-    }
-
-
 # ---- limits --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("gamma", [1e-6, 1e6])
-def test_extreme_gamma(small, form, gamma):
-    K, y, _ = small
-    declared = ls_svm_classification.declare(K, y, gamma, form=form).solve()
-    assert declared.certificate().holds, str(declared.certificate())
-    if gamma < 1.0:
-        assert_allclose(declared.bias, y.mean(), atol=1e-4)
-    else:
-        assert_allclose(declared.errors, bordered(K, y, gamma)["errors"], atol=1e-5)
-        assert (np.sign(K @ (y * declared.support_values) + declared.bias) == y).all()
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_a_kernel_that_is_nought(form):
-    y = np.array([1.0, 1.0, 1.0, -1.0])
-    declared = ls_svm_classification.declare(np.zeros((4, 4)), y, 2.0, form=form).solve()
-    assert declared.certificate().holds
-    assert_allclose(declared.bias, 0.5, atol=1e-6)  # the mean label
-    assert_allclose(declared.errors, [0.5, 0.5, 0.5, 1.5], atol=1e-6)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_other_labels_turn_the_sign_of_the_bias_only(small, form):
-    K, y, gamma = small
-    one = ls_svm_classification.declare(K, y, gamma, form=form).solve()
-    other = ls_svm_classification.declare(K, -y, gamma, form=form).solve()
-    assert_allclose(other.support_values, one.support_values, atol=1e-6)
-    assert_allclose(other.bias, -one.bias, atol=1e-6)
 
 
 # ---- errata --------------------------------------------------------------------------------------

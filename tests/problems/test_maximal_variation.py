@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from problems import maximal_variation
 from substrate.errors import DeclarationError
 from substrate.fits.coordinates import shared_coordinates
-from substrate.fits.variation import rho_max, solve_maximal_variation
+from substrate.fits.variation import rho_max
 from substrate.kernels import RBF, Linear, Polynomial
 
 TASKS = ("regression", "classification")
@@ -304,15 +304,6 @@ def test_from_rho_max_on_nothing_but_the_bias_is_left(task):
 # ---- limits --------------------------------------------------------------------------------------
 
 
-def test_a_larger_cutoff_fits_less():
-    K, y = case(RBF(1.5))
-    errors = [np.sum(maximal_variation.closed_form(K, y, 1e-3, cutoff=c)["errors"] ** 2) for c in (1e-6, 0.2, 0.7)]
-    assert errors[0] < errors[1] < errors[2]
-    facts = dict(maximal_variation.declare(K, y, 1.0, cutoff=1e-2).solve().certificate().record)
-    assert "cut-off 1.0e-02" in facts["coordinates"]
-    assert facts["components"] == "3"
-
-
 # ---- refusals ------------------------------------------------------------------------------------
 
 
@@ -323,11 +314,3 @@ def test_an_indefinite_component_is_refused():
         maximal_variation.declare(K, y, 1.0)
     with pytest.warns(UserWarning, match="semi-definite"):
         maximal_variation.closed_form(K, y, 1.0)
-
-
-def test_one_matrix_is_one_component():
-    K, y = case(RBF(0.5))
-    alone, listed = (maximal_variation.closed_form(given, y, 0.4) for given in (K[0], [K[0]]))
-    assert_array_equal(alone["maximal_variation"], listed["maximal_variation"])
-    solved = solve_maximal_variation(shared_coordinates([K[0]]), y, 0.4)
-    assert_array_equal(solved.maximal_variation, alone["maximal_variation"])

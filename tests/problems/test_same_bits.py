@@ -17,7 +17,6 @@ from threadpoolctl import threadpool_limits
 import problems
 from substrate.kernels import RBF, Componentwise
 from substrate.reduced import RULES, Basis
-from substrate.streaming import rows as row_numbers
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -233,12 +232,3 @@ def test_a_device_is_given_the_same_rows(rule):
     assert_array_equal(found.basis_indices_, expected.basis_indices_)
     assert_array_equal(found.support_vectors_.numpy(), expected.support_vectors_)
     assert_allclose(found.predict(torch.from_numpy(X)).numpy(), expected.predict(X), atol=1e-7)
-
-
-@pytest.mark.parametrize("n", [2, 200, 201, 737, 10**6])
-def test_rows_are_drawn_by_their_numbers(n):
-    some = row_numbers.width_rows(n)
-    assert_array_equal(some, row_numbers.width_rows(n))
-    assert_array_equal(some, np.unique(some))
-    assert some.size == min(n, 200)
-    assert some[-1] < n

@@ -82,14 +82,6 @@ def test_outputs_are_stacked_each_on_its_own():
     assert ends.shape == (5, 2, 2)
 
 
-def test_rows_of_weight_zero_are_absent():
-    weights = np.where(np.arange(N) < 4, 0.0, V)
-    model, other = stack().fit(X, Y, sample_weight=weights), stack().fit(X[4:], Y[4:], sample_weight=V[4:])
-    assert_array_equal(model.predict(NEW), other.predict(NEW))
-    assert_array_equal(model.support_, np.arange(4, N))
-    assert model.certify(X, Y, sample_weight=weights).holds
-
-
 def test_a_file_has_the_whole_stack(tmp_path):
     model = stack(kernels=[*KERNELS, Linear() + RBF(3.0)]).fit(X, 2.0 * X[:, 0] + 1e-4 * Y)
     model.save(tmp_path / "stack.npz")
@@ -141,15 +133,6 @@ def test_the_bound_is_true_and_proved():
         exact += weight * (Y - s[1:] / np.longdouble(gamma))
     distance = float(np.sqrt(np.mean((model.predict(X) - exact) ** 2)))
     assert distance <= proof.accuracy * (1.0 + 1e-6) + 1e-15
-
-
-@pytest.mark.parametrize(("unit", "offset"), [(1e-9, 0.0), (1e9, 0.0), (1.0, 1e8)])
-@pytest.mark.some_cases(2)
-def test_units_and_offsets_go_through(unit, offset):
-    model, moved = stack().fit(X, Y), stack().fit(X, unit * Y + offset)
-    assert_allclose((moved.predict(NEW) - offset) / unit, model.predict(NEW), atol=1e-5)
-    assert_allclose(moved.stack_weights_, model.stack_weights_, atol=1e-4)
-    assert moved.certificate_.holds
 
 
 def test_constants_and_few_rows():

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 
 from problems import LSSVMClassifier, LSSVMClassifierCV, LSSVMRegressor, LSSVMRegressorCV
-from substrate.errors import DataError, DeclarationError, ScaleWarning
+from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF
 from substrate.reduced import Basis
 from substrate.streaming.rows import width_rows
@@ -215,12 +215,6 @@ def test_an_interrupt_ends_a_fit_of_dask_with_one_traceback():
     _, said = child.communicate(timeout=240)
     assert said.count("Traceback") == 1, said
     assert said.endswith("KeyboardInterrupt\n"), said
-
-
-def test_columns_on_different_scales_are_told_of_a_stream():
-    wide = X * [1.0, 1e4]
-    with pytest.warns(ScaleWarning, match="dominates column 0"):
-        LSSVMRegressor(KERNEL, basis=Basis(5, random_state=0)).fit([(wide[:500], Y[:500])])
 
 
 def test_a_width_is_found_from_some_rows():

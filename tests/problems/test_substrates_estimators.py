@@ -5,7 +5,6 @@ import pickle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
 
 from problems import (
     L1SubstrateClassifier,
@@ -185,15 +184,6 @@ def test_every_machine_of_the_classifier_is_the_declared_problem(coding, tmp_pat
         assert_array_equal(other.predict(X), model.predict(X))
 
 
-def test_two_classes():
-    X, y = classes(30, 2)
-    model = L1SubstrateClassifier(KERNEL, zeta=1.0).fit(X, y)
-    signs = np.where(y == "b", 1.0, -1.0)
-    expected = l1_substrate.declare(KERNEL(X), signs, 1.0, "classification").solve()
-    assert_allclose(model.decision_function(X), signs * (1.0 - expected.errors), atol=1e-6)
-    assert_array_equal(model.predict(X), np.where(model.decision_function(X) > 0.0, "b", "a"))
-
-
 @pytest.mark.parametrize("k", [2, 3])
 def test_a_classifier_without_support_vectors_says_the_largest_class(k, tmp_path):
     X, y = classes(30, k)
@@ -230,26 +220,4 @@ def test_what_is_no_zeta_is_refused(estimator, zeta):
         estimator(KERNEL, zeta=zeta).fit(X, y)
 
 
-def test_an_unknown_coding_is_refused():
-    with pytest.raises(DeclarationError, match="coding"):
-        L1SubstrateClassifier(KERNEL, coding="by_hand").fit(*classes())
-
-
 # ---- habits --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        LSSVMRegressor(KERNEL, c=0.5),
-        L1SubstrateRegressor(KERNEL, zeta=0.3),
-    ],
-    ids=lambda model: type(model).__name__,
-)
-def test_clones_and_stored_models_are_the_model(model, tmp_path):
-    X, y = regression()
-    fitted = clone(model).fit(X, y)
-    for other in (*stored(fitted, tmp_path), clone(fitted).fit(X, y)):
-        assert_array_equal(other.predict(X), fitted.predict(X))
-        assert str(other.certificate_) == str(fitted.certificate_)
-        assert other.get_params() == model.get_params()

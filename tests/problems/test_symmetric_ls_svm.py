@@ -126,15 +126,6 @@ def test_the_function_is_even_or_odd_but_for_its_bias(symmetry, kernel):
     assert_allclose(g, SIGNS[symmetry] * f, rtol=0.0, atol=1e-12 * np.abs(y).max())
 
 
-@over_symmetries
-def test_conjugate_gradients_give_the_same_machine(symmetry):
-    X, y = data()
-    model = symmetric_machine(RBF(1.0), GAMMA, symmetry=symmetry).fit(X, y)
-    other = symmetric_machine(RBF(1.0), GAMMA, symmetry=symmetry, solver="cg").fit(X, y)
-    assert other.certificate_.holds, str(other.certificate_)
-    assert_allclose(other.predict(X), model.predict(X), atol=1e-5 * np.ptp(y))
-
-
 def test_an_even_machine_is_the_plain_one_on_mirrored_rows_with_half_the_weight():
     X, y = data()
     model = symmetric_machine(RBF(1.0), 2.0 * GAMMA).fit(X, y)
@@ -150,14 +141,6 @@ def test_on_mirrored_rows_an_odd_machine_is_the_plain_one_and_has_no_bias():
     plain = LSSVMRegressor(RBF(1.0), GAMMA).fit(both, targets)
     assert_allclose(model.predict(X), plain.predict(X), atol=1e-9 * np.abs(y).max())
     assert_allclose([model.bias_, plain.bias_], 0.0, atol=1e-9 * np.abs(y).max())
-
-
-def test_the_bias_is_free_and_takes_an_offset():
-    X, y = data()
-    model = symmetric_machine(RBF(1.0), GAMMA, symmetry="odd").fit(X, y)
-    moved = symmetric_machine(RBF(1.0), GAMMA, symmetry="odd").fit(X, y + 7.0)
-    assert_allclose(moved.bias_, model.bias_ + 7.0, rtol=1e-10)
-    assert_allclose(moved.support_values_, model.support_values_, atol=1e-9 * np.abs(model.support_values_).max())
 
 
 @pytest.mark.parametrize("gamma", [1.0, 1e6])
@@ -187,13 +170,6 @@ def test_proved_left_out_and_saved(symmetry, kernel, tmp_path):
     assert loaded.kernel == Symmetric(kernel, symmetry)
     assert loaded.kernel_ == Symmetric(kernel, symmetry)
     assert_array_equal(loaded.predict(X), model.predict(X))
-
-
-def test_refusals_of_the_estimator():
-    with pytest.raises(DeclarationError, match="symmetry must be 'even' or 'odd', received 'both'"):
-        Symmetric(RBF(1.0), "both")
-    with pytest.raises(DeclarationError, match="no mirrored points"):
-        symmetric_machine("precomputed")
 
 
 # ---- the kernel ----------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import problems
 import problems.command_line.verify
 from problems import fused_l1_substrate, ls_svm_regression
 from problems.command_line.main import main
-from problems.command_line.verify import TIME_LIMIT, Line, eigen_modules, problem_modules, table, verify
+from problems.command_line.verify import Line, eigen_modules, problem_modules, table, verify
 from problems.demonstration import MOST_ROWS, MOST_VALUES
 from substrate import solvers
 from substrate.declarations import optimality_conditions
@@ -433,15 +433,6 @@ def test_a_time_limit_is_a_positive_number(capsys, limit):
     assert "time_limit must be positive and finite" in capsys.readouterr().err
 
 
-def test_the_help_says_what_passes_and_the_default_limit(capsys):
-    with pytest.raises(SystemExit):
-        main(["verify", "--help"])
-    out = capsys.readouterr().out
-    assert f"({TIME_LIMIT:g})" in out
-    assert "at least two\nsolvers hold" in out
-    assert max(map(len, out.splitlines())) <= 120
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -525,11 +516,6 @@ def test_closed_forms_of_least_squares_are_proved_on_request(capsys):
     for line in lines[2:4]:
         assert 0.0 < float(line.split()[4]) < 1e-9
     assert all(line.proved < 1e-9 for line in verify("ls_svm_regression", "CLARABEL", prove=True))
-
-
-def test_without_the_request_nothing_is_proved(capsys):
-    assert main(["verify", "ls_svm_regression", "--solver", "CLARABEL"]) == 0
-    assert "proved" not in capsys.readouterr().out
 
 
 def test_a_closed_form_that_is_not_proved_is_a_failure(monkeypatch):

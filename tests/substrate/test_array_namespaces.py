@@ -7,19 +7,16 @@ import numpy as np
 import pytest
 from array_homes import HOMES, assert_close, sender
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.sparse import csr_array
 
 from substrate.arrays import (
     HOST,
     check_finite,
     cholesky,
-    device_blocks,
     device_vector,
     diagonal_set,
     invert_triangle,
     is_device_array,
     memory_limit,
-    namespace_of,
     on_device_of,
     own_copy,
     paired_sums,
@@ -77,18 +74,6 @@ def test_sums_of_products_are_where_their_factors_are(home):
     assert where_it_lives(zeros_beside(left, ())) == HOST
 
 
-def test_numpy_is_its_own_namespace():
-    values = np.eye(3)
-    assert namespace_of(values) is np
-    assert to_numpy(values) is values
-    assert on_device_of(values, values) is values
-    rows = csr_array(values)
-    assert on_device_of(values, rows) is rows
-    assert where_it_lives(values) == HOST
-    assert not is_device_array([1.0])
-    assert to_numpy(2.0) == 2.0
-
-
 @everywhere
 def test_triangular_systems_and_factors(home):
     send, rng = sender(home), np.random.default_rng(0)
@@ -141,12 +126,6 @@ def test_two_places_are_refused():
     same_home(X=send(np.eye(2)), y=None)
     with pytest.raises(DataError, match=r"X is array_api_strict on .*, y is numpy"):
         same_home(X=send(np.eye(2)), y=np.ones(2))
-
-
-def test_blocks_cover_all_rows_once(monkeypatch):
-    monkeypatch.setattr("substrate.arrays._BLOCK_ENTRIES", 20)
-    assert [row for rows in device_blocks(11, 7) for row in range(11)[rows]] == list(range(11))
-    assert len(list(device_blocks(3, 100))) == 3
 
 
 def test_what_cannot_fit_is_refused():

@@ -1,8 +1,6 @@
 """The report: a conjunction of rows, a table, and no way to change it afterwards."""
 
-import dataclasses
 import math
-import pickle
 
 import pytest
 
@@ -37,19 +35,6 @@ def test_rows_are_found_by_name_and_a_missing_one_lists_the_present():
         certificate["gap"]
 
 
-def test_a_certificate_is_frozen_and_extended_by_a_new_one():
-    certificate = Certificate("title", (GOOD,), (("kernel", "RBF"),))
-    for field in dataclasses.fields(certificate):
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            setattr(certificate, field.name, ())
-    longer = certificate.extended(BAD, record=(("solver", "OSQP"),))
-    assert longer.rows == (GOOD, BAD)
-    assert longer.record == (("kernel", "RBF"), ("solver", "OSQP"))
-    assert certificate.rows == (GOOD,)
-    assert certificate.holds
-    assert not longer.holds
-
-
 def test_the_table_is_aligned_and_tells_the_verdict():
     text = str(Certificate("LS-SVM", (GOOD, BAD, UNKNOWN), (("kernel", "RBF(sigma=1.0)"),)))
     lines = text.split("\n")
@@ -63,8 +48,3 @@ def test_the_table_is_aligned_and_tells_the_verdict():
     assert lines[5].split()[1:4] == ["nan", "1.00e+00", "inf"]
     assert lines[6] == "kernel: RBF(sigma=1.0)"
     assert str(Certificate("LS-SVM", (GOOD,))).startswith("LS-SVM: holds; no bound on the answer\n")
-
-
-def test_certificates_survive_pickling():
-    certificate = Certificate("title", (GOOD, BAD), (("a", "b"),))
-    assert pickle.loads(pickle.dumps(certificate)) == certificate

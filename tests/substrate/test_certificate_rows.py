@@ -1,6 +1,5 @@
 """A row passes when its residual is small against its scale, and never when something is unknown."""
 
-import dataclasses
 import math
 
 import pytest
@@ -75,13 +74,6 @@ def test_the_verdict_does_not_depend_on_the_unit(value, scale, power):
     unit = 2.0**power
     if value == 0.0 or abs(value) > 1e-6:
         assert _row(value * unit, scale * unit).passes is _row(value, scale).passes
-
-
-def test_rows_are_frozen():
-    row = _row(0.0, 1.0)
-    for field in dataclasses.fields(row):
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            setattr(row, field.name, 0.0)
 
 
 def test_roundoff_is_lapacks_threshold():

@@ -307,16 +307,6 @@ def test_a_report_that_cannot_be_drawn_leaves_nothing(tmp_path, regression, monk
     assert sorted(tmp_path.iterdir()) == before
 
 
-@pytest.mark.parametrize("call", ["os.chmod", "os.replace"])
-def test_a_file_that_cannot_be_finished_leaves_the_old_one(tmp_path, monkeypatch, call):
-    old = tmp_path / "motorcycle.csv"
-    old.write_text("before", encoding="utf-8")
-    monkeypatch.setattr(call, fails)
-    assert main(["datasets", "motorcycle", "--out", str(old)]) == 2
-    assert [path.name for path in tmp_path.iterdir()] == ["motorcycle.csv"]
-    assert old.read_text(encoding="utf-8") == "before"
-
-
 def test_an_interrupted_writer_leaves_no_file(tmp_path):
     def writes_half():
         with written_whole(tmp_path / "half.txt") as stream:
@@ -413,18 +403,6 @@ def test_labels_that_are_formulas_are_predicted_as_text_and_numbers_as_numbers(t
     assert list(rows[0]) == ["prediction", "decision_-1.5", "decision_=cmd()", "decision_@b"]
     assert {row["prediction"] for row in rows} <= {"-1.5", "'=cmd()", "'@b"}
     assert all(np.isfinite(float(row["decision_@b"])) for row in rows)
-
-
-@pytest.mark.slow
-def test_twenty_thousand_columns_go_through_fit_and_predict(tmp_path):
-    X = np.random.default_rng(2).normal(size=(8, 20_000)).round(3)
-    path, out = tmp_path / "wide.csv", tmp_path / "m.npz"
-    written(path, [*(f"c{k}" for k in range(20_000)), "y"], [*X.T, X[:, 0]])
-    line = ["fit", str(path), "--target", "y", "--gamma", "1", "--sigma", "200", "--validation", "0", "--quiet"]
-    assert main([*line, "--out", str(out)]) == 0
-    Z = (X - X.mean(axis=0)) / X.std(axis=0)
-    expected = problems.LSSVMRegressor(RBF(200.0), 1.0).fit(Z, X[:, 0]).predict(Z)
-    np.testing.assert_allclose(load(out).predict(path), expected, rtol=1e-9)
 
 
 def _intervals(tmp_path, capsys, model, table, *more, coverage="0.9"):

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import stat
 import zipfile
 from dataclasses import replace
 
@@ -84,30 +83,6 @@ def test_what_is_no_regular_file_is_refused_before_any_work(tmp_path, table, cap
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.csv", "special"]
 
 
-def test_links_stay_and_their_targets_are_replaced(tmp_path, table, model):
-    for name in ("model", "predictions", "data"):
-        (tmp_path / f"{name} target").write_text("old", encoding="utf-8")
-        (tmp_path / f"{name} target").chmod(0o640)
-        (tmp_path / name).symlink_to(f"{name} target")
-    options = ["--target", "y", "--gamma", 2, "--sigma", 1, "--quiet"]
-    assert run("fit", table, *options, "--out", tmp_path / "model") == 0
-    assert run("predict", tmp_path / "model", table, "--out", tmp_path / "predictions") == 0
-    assert run("datasets", "motorcycle", "--out", tmp_path / "data") == 0
-    for name in ("model", "predictions", "data"):
-        assert (tmp_path / name).is_symlink()
-        assert (tmp_path / name).read_bytes() != b"old"
-        assert stat.S_IMODE((tmp_path / f"{name} target").stat().st_mode) == 0o640
-
-
-@pytest.mark.parametrize("kind", [os.mkfifo, os.mkdir], ids=["pipe", "folder"])
-def test_save_refuses_too(tmp_path, monkeypatch, kind):
-    estimator = problems.LSSVMRegressor(RBF(1.0), basis=Basis(5, random_state=0)).fit(X, Y)
-    kind(tmp_path / "special.csv")
-    monkeypatch.setattr("substrate.files._encode", never)
-    with pytest.raises(DataError, match=r"special\.csv is a folder, a pipe or a device; name a file"):
-        estimator.save(tmp_path / "special.csv")
-
-
 # ---- the model file ------------------------------------------------------------------------------
 
 
@@ -149,6 +124,9 @@ def test_the_memory_of_a_model_can_be_limited(table, model, capsys):
         {"inputs": {"kind": "tuple", "items": []}},
         {"inputs": None},
         {"more": 1},
+        {"refitted": 1},
+        {"decimals": "two"},
+        {"remarks": None},
     ],
     ids=str,
 )
@@ -168,13 +146,19 @@ def test_preparations_of_another_form_are_refused(table, model, capsys, change):
         {"center": float("nan")},
         {"name": 3},
         {"categories": {"kind": "tuple", "items": [1]}},
+        {"fill": "x"},
+        {"fill": float("nan")},
+        {"origin": "soon"},
+        {"date_format": "%c"},
     ],
     ids=str,
 )
 def test_inputs_of_another_form_are_refused(table, model, capsys, change):
     rewrite(model, lambda header, arrays: inputs_of(header)[0]["fields"].update(change))
     assert run("predict", model, table) == 2
-    assert re.search("of a Input cannot be|has the numbers", capsys.readouterr().err)
+    assert re.search(
+        "of a Input cannot be|has the numbers|has dates written|fills missing cells", capsys.readouterr().err
+    )
 
 
 # ---- numbers that overflow -----------------------------------------------------------------------

@@ -2,11 +2,9 @@
 
 import csv
 import io
-import re
 
 import numpy as np
 import pytest
-from rewritten_files import inputs_of, rewrite
 from sklearn.model_selection import train_test_split
 from treated_tables import treated
 
@@ -297,36 +295,6 @@ def test_what_was_done_is_in_the_model_file(tmp_path, capsys):
     assert kept.refitted
     assert len(kept.remarks) == 6
     assert sum(line in said for line in kept.remarks) >= 3, "and the others by --verbose"
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"refitted": 1},
-        {"decimals": "two"},
-        {"remarks": None},
-    ],
-    ids=str,
-)
-def test_preparations_of_another_form_are_refused(tmp_path, capsys, change):
-    path, out = write(tmp_path / "t.csv", u=U, y=Y), tmp_path / "m.npz"
-    assert run("fit", path, "--target", "y", *FIT, "--out", out, "--quiet") == 0
-    rewrite(out, lambda header, arrays: header["content"]["fitted"]["preparation_"]["fields"].update(change))
-    assert run("predict", out, path) == 2
-    assert "of a Preparation cannot be" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"fill": "x"}, {"fill": float("nan")}, {"origin": "soon"}, {"origin": 3}, {"date_format": "%c"}, {"fill": True}],
-    ids=str,
-)
-def test_inputs_of_another_form_are_refused(tmp_path, capsys, change):
-    path, out = write(tmp_path / "t.csv", u=U, y=Y), tmp_path / "m.npz"
-    assert run("fit", path, "--target", "y", *FIT, "--out", out, "--quiet") == 0
-    rewrite(out, lambda header, arrays: inputs_of(header)[0]["fields"].update(change))
-    assert run("predict", out, path) == 2
-    assert re.search("of a Input cannot be|has dates written|fills missing cells", capsys.readouterr().err)
 
 
 def test_raw_messages_are_sentences(tmp_path, capsys):

@@ -249,14 +249,6 @@ def test_refusals_that_name_the_next_step():
     assert "LSSVMKernelPCA" in dir(problems)
 
 
-@pytest.mark.slow  # `verify` runs it
-@pytest.mark.parametrize("label", ["components", "weighted rows"])
-def test_the_page_agrees_with_its_relaxation(label):
-    (line,) = [line for line in verify("kernel_pca", "CLARABEL") if line.case == label]
-    assert line.passes, line.complaints
-    assert line.agreement < 1e-6
-
-
 def test_verify_notices_a_component_that_is_not_leading(monkeypatch):
     """Take the second and third eigenvector for the first two."""
     right = kernel_pca.closed_form

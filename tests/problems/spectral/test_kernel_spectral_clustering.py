@@ -8,7 +8,6 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV, ShuffleSplit
 
 from problems import KernelSpectralClustering, load
-from problems.command_line.verify import verify
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Linear
 from substrate.spectral import CodeBook, balanced_line_fit
@@ -122,9 +121,3 @@ def test_what_cannot_be_fitted_is_refused(choice, fault, message):
     X, _ = four_blobs()
     with pytest.raises(fault, match=message):
         KernelSpectralClustering(**choice).fit(X - X.mean(axis=0))
-
-
-@pytest.mark.slow  # `verify` runs it
-def test_the_page_agrees_with_its_relaxation():
-    (line,) = verify("kernel_spectral_clustering", "CLARABEL")
-    assert line.passes, line.complaints

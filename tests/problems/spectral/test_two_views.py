@@ -183,13 +183,6 @@ def test_equal_rows_have_no_pair():
     assert_array_equal(model.transform(np.zeros((2, 2))), 0.0)
 
 
-@pytest.mark.slow  # `verify` runs them all
-@pytest.mark.parametrize("page", ["kernel_cca", "kernel_pls", "kernel_fisher_discriminant"])
-def test_the_pages_agree_with_their_relaxations(page):
-    (line,) = verify(page, "CLARABEL")
-    assert line.passes, line.complaints
-
-
 def test_verify_notices_a_wrong_pair(monkeypatch):
     right = kernel_cca.closed_form
 

@@ -86,16 +86,6 @@ def test_columns_that_share_nothing_are_machines_of_their_own():
     assert_array_equal(result.predict(X[:2]).shape, (2, 3))
 
 
-@pytest.mark.parametrize("mention", [lambda s: s.alpha[0, 0], lambda s: s.component(0)[0, 0]], ids=["alpha", "stacked"])
-def test_coordinates_do_not_change_the_solution(mention):
-    X, Y = case()
-    s = Substrate(Componentwise(KERNEL), X, Y)
-    plain = solved(Machine(s, minimize=ridge(s)))
-    other = solved(Machine(s, minimize=ridge(s) + 0.0 * mention(s)))
-    assert_allclose(other.f, plain.f, atol=1e-5)
-    assert_allclose(other.alpha.sum(axis=0), 0.0, atol=1e-7)
-
-
 def test_classes_by_columns_of_labels():
     X, Y = labels()
     s = Substrate(KERNEL, X, Y, task="classification")
@@ -252,13 +242,3 @@ def test_a_basis_serves_all_columns():
     assert result.objective >= Machine(full, minimize=ridge(full)).solve().objective
     drawn = Substrate(KERNEL, X, Y, basis=6)
     assert Machine(drawn, minimize=ridge(drawn)).solve().predict(X).shape == (40, 3)
-
-
-def test_columns_are_machines_of_their_own():
-    X, Y = case()
-    s = Substrate(KERNEL, X, Y)
-    result = solved(Machine(s, minimize=0.5 * s.squared_norm + 5.0 * cp.sum(cp.abs(s.e))))
-    for column, y in enumerate(Y.T):
-        one = Substrate(KERNEL, X, y)
-        alone = solved(Machine(one, minimize=0.5 * one.squared_norm + 5.0 * cp.sum(cp.abs(one.e))))
-        assert_allclose(result.predict(X)[:, column], alone.predict(X), atol=1e-6)

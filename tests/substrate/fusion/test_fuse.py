@@ -143,12 +143,6 @@ def test_the_fourth_script_of_the_design():
     assert [line.get_label() for line in axes.get_lines()][-1].startswith("lower bound, rho from 0.001 to ")
 
 
-def test_the_parameter_by_name():
-    X, y, V, w = case(n=10)
-    machine, rho = variation_machine(X, y)
-    assert fuse(machine, over="rho", validation=(V, w)).rho == fuse(machine, over=rho, validation=(V, w)).rho
-
-
 @pytest.mark.parametrize("factor", [1e9, pytest.param(1e-9, marks=pytest.mark.slow)])
 def test_targets_in_other_units(factor):
     X, y, V, w = case(n=12)
@@ -157,16 +151,6 @@ def test_targets_in_other_units(factor):
     assert_allclose(scaled.rho, factor * plain.rho, rtol=1e-3)
     assert_allclose(scaled.validation_error, factor**2 * plain.validation_error, rtol=1e-4)
     assert scaled.certificate.holds, str(scaled.certificate)
-
-
-def test_the_order_of_rows_does_not_matter():
-    X, y, V, w = case(n=14)
-    rng = np.random.default_rng(5)
-    order, other = rng.permutation(14), rng.permutation(w.size)
-    plain = fuse(*variation_machine(X, y), validation=(V, w), gap=1e-5)
-    mixed = fuse(*variation_machine(X[order], y[order]), validation=(V[other], w[other]), gap=1e-5)
-    assert_allclose(mixed.validation_error, plain.validation_error, rtol=2e-5)
-    assert_allclose(mixed.predict(V), plain.predict(V), atol=1e-2)
 
 
 def test_classification_validates_labels():
@@ -179,13 +163,6 @@ def test_classification_validates_labels():
     assert best.validation_error <= grid.min() * (1.0 + 1e-3)
     with pytest.raises(DataError, match="labels -1 and"):
         fuse(*sparse_machine(X, labels, task="classification"), validation=(V, w))
-
-
-def test_without_bias():
-    X, y, V, w = case(n=12)
-    best = fuse(*variation_machine(X, y, kernel=Componentwise(Linear()), bias=False), validation=(V, w))
-    assert best.certificate.holds
-    assert best.b == 0.0
 
 
 # --- folds ----------------------------------------------------------------------------------------------------------
@@ -212,12 +189,6 @@ def test_folds_minimise_their_sum():
     assert len(best.folds) == 3
     final = build(X, y).solve(zeta=best.zeta)
     assert_allclose(best.predict(X), final.predict(X), atol=1e-7)
-
-
-def test_a_function_with_one_validation_set_is_a_machine():
-    X, y, V, w = case(n=12, d=2)
-    one = fuse(build, "zeta", data=(X, y), validation=(V, w))
-    assert one.zeta == fuse(build(X, y), "zeta", validation=(V, w)).zeta
 
 
 @pytest.mark.parametrize(

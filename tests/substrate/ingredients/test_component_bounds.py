@@ -9,14 +9,6 @@ from substrate.ingredients import component_bounds, slackness_products, variatio
 from substrate.solvers import ORDER, installed_solvers
 
 RHO = 0.7
-NAMES = (
-    "(27b) sums of multipliers",
-    "(27c) multipliers >= 0",
-    "(27d) bounds",
-    "(27e) lower slackness",
-    "(27f) upper slackness",
-    "sum of all products",
-)
 
 
 def solved(solver="CLARABEL"):
@@ -49,18 +41,6 @@ def test_the_multipliers_have_the_papers_sign_with_every_solver(solver):
     assert_allclose(minus, [[0.0, 0.0, 0.0], [RHO, 0.0, 0.0]], atol=1e-3)
     # stationarity in z: z - goal = xi^- - xi^+
     assert_allclose(values - goal.reshape(2, 3), minus - plus, atol=1e-3)
-
-
-def test_the_constraints_are_labelled_and_shaped():
-    bounds = component_bounds(cp.Variable(6), cp.Variable(2))
-    assert [constraint.label for constraint in bounds.constraints] == ["components above -t", "components below t"]
-    assert all(constraint.is_dcp() for constraint in bounds.constraints)
-
-
-def test_all_rows_hold_at_the_optimum():
-    _, *point = solved()
-    assert tuple(row.name for row in rows(*point)) == NAMES
-    assert not broken(*point)
 
 
 def test_products_are_those_of_the_paper():
@@ -99,26 +79,3 @@ def test_27b_holds_for_each_component_not_for_their_sum():
     unequal_plus, unequal_minus = plus * 1.5, minus * 0.5  # as one sum over all components, as printed, nothing changed
     assert_allclose((unequal_plus + unequal_minus).sum(), (plus + minus).sum(), rtol=1e-6)
     assert "(27b) sums of multipliers" in broken(values, t, unequal_minus, unequal_plus)
-
-
-def test_many_small_products_add_up():
-    values, t = np.zeros((1, 1000)), np.array([1.0])
-    minus = plus = np.full((1, 1000), RHO / 2000.0)
-    assert broken(values, t, minus, plus, tolerance=1e-3) == {"sum of all products"}
-
-
-@pytest.mark.parametrize("factor", [1e9, 1e-9])
-def test_the_verdict_does_not_depend_on_units(factor):
-    _, values, t, minus, plus = solved()
-
-    def relatives(f):
-        point = (f * values, f * t, f * minus, 1.2 * f * plus)
-        return [row.relative for row in rows(*point, rho=f * RHO, cost=f**2 * 8.0, unit=f * 3.0)]
-
-    assert_allclose(relatives(factor), relatives(1.0), rtol=1e-9, atol=1e-15)
-
-
-def test_a_target_of_zeros_has_a_size():
-    nought = np.zeros((1, 3))
-    even = np.full((1, 3), RHO / 6.0)
-    assert not broken(nought, np.zeros(1), even, even, cost=0.0, unit=1.0)

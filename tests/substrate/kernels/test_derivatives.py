@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from kernel_examples import ALL, N_FEATURES, columns_for
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.sparse import csr_array
 
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import (
@@ -95,13 +94,6 @@ def test_the_same_point_has_the_limit():
         assert_array_equal(kernel.derivative(x, x, {0: 1}, {1: 1}), 0.0)
 
 
-def test_sparse_points_have_the_same_derivatives():
-    X = np.random.default_rng(3).normal(size=(5, 3))
-    kernel = RBF(1.0) + Linear()
-    assert_array_equal(kernel.derivative(csr_array(X), X, {1: 1}), kernel.derivative(X, csr_array(X), {1: 1}))
-    assert_allclose(kernel.derivative(csr_array(X), X, {0: 1}, {1: 1}), kernel.derivative(X, X, {0: 1}, {1: 1}))
-
-
 @pytest.mark.parametrize("example", ROUGH, ids=str)
 def test_what_has_no_derivatives_says_why(example):
     X = example.points(4)
@@ -138,15 +130,6 @@ def test_a_kernel_without_formulas_is_refused_not_guessed():
 
     with pytest.raises(DeclarationError, match="their formula is not known"):
         Constant().derivative(np.ones((2, 3)), np.ones((2, 3)), {0: 1})
-
-
-@pytest.mark.parametrize("column", [-1, 3, 0.5, True, "x", None])
-def test_columns_are_inputs(column):
-    X = np.ones((2, 3))
-    with pytest.raises(DeclarationError, match="column must be an integer from 0 to 2, received"):
-        RBF(1.0).derivative(X, X, {column: 1})
-    with pytest.raises(DeclarationError, match="column must be an integer from 0 to 2, received"):
-        RBF(1.0).derivative(X, X, {0: 1}, {column: 1})
 
 
 def test_points_must_agree_and_be_finite():
@@ -257,11 +240,6 @@ def test_orders_that_functions_of_the_kernel_do_not_have_are_refused(kernel, ord
     X = np.zeros((2, N_FEATURES))
     with pytest.raises(DeclarationError, match=rf"have derivatives up to order {largest} there, received order"):
         kernel.derivative(X, X, orders)
-
-
-def test_a_rough_component_elsewhere_refuses_nothing():
-    kernel = Componentwise({0: RBF(1.0), 1: Matern(1.0, nu=1.5)})
-    assert_allclose(kernel.derivative(np.zeros((1, 3)), np.zeros((1, 3)), {0: 4}), 12.0)
 
 
 @pytest.mark.parametrize(

@@ -148,19 +148,6 @@ def test_kernels_are_values(example):
     assert len({kernel, pickle.loads(pickle.dumps(kernel))}) == 1
 
 
-def test_different_examples_are_different_values():
-    assert len({example.kernel for example in ALL}) == len(ALL)
-    assert all(a.kernel != b.kernel for i, a in enumerate(ALL) for b in ALL[:i])
-
-
-@every
-def test_kernels_are_frozen(example):
-    for field in dataclasses.fields(example.kernel):
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            setattr(example.kernel, field.name, 1.0)
-    assert not hasattr(example.kernel, "set_params")
-
-
 @every
 def test_get_params_lists_every_field_and_with_params_takes_them_back(example):
     kernel = example.kernel
