@@ -85,8 +85,8 @@ def closed_form(K: Any, n_components: int, weights: Any = None) -> dict[str, Arr
     :place [Suykens2003]_ dual problem: the eigenproblem of the centred kernel matrix
     """
     centred = _centre(K, n_components, weights)
-    found = decompose(centred.matrix, centred.error, n_components)
-    values, U = found.values[:n_components], found.vectors[:, :n_components]
+    pairs = decompose(centred.matrix, centred.error, n_components)
+    values, U = pairs.values[:n_components], pairs.vectors[:, :n_components]
     alpha = centred.root[:, None] * U / np.sqrt(values)
     bias = centred.biases(alpha)
     return {
@@ -108,9 +108,9 @@ def conditions(solution: Mapping[str, Array], K: Any, n_components: int, weights
     alpha, errors, values = (np.asarray(solution[name]) for name in ("support_values", "errors", "eigenvalues"))
     tolerance = 1e-9
     scores = np.asarray(given_gram(K).matrix) @ alpha + np.asarray(solution["bias"])
-    size, pulls = float(np.abs(errors).max()), np.square(centred.root)[:, None] * errors
+    size, weighed = float(np.abs(errors).max()), np.square(centred.root)[:, None] * errors
     stored = values, alpha * np.sqrt(values) / centred.root[:, None]
-    found = find_components(centred.matrix, centred.error, n_components, stored=stored)
+    bounds = find_components(centred.matrix, centred.error, n_components, stored=stored)
 
     def row(name: str, value: float, scale: float, formula: str) -> Row:
         return Row(name=name, value=value, scale=scale, tolerance=tolerance, formula=formula)
@@ -119,14 +119,14 @@ def conditions(solution: Mapping[str, Array], K: Any, n_components: int, weights
         row("equalities", float(np.abs(scores - errors).max()), size, "|K alpha + b - e|"),
         row(
             "multipliers",
-            float(np.abs(values * alpha - pulls).max()),
-            float(np.abs(pulls).max()),
+            float(np.abs(values * alpha - weighed).max()),
+            float(np.abs(weighed).max()),
             "|lambda alpha - v e|",
         ),
         row("sum", float(np.abs(alpha.sum(axis=0)).max()), float(np.abs(alpha).sum()), "|1'alpha|"),
         row("unit directions", float(np.abs(np.sum(alpha * errors, axis=0) - 1.0).max()), 1.0, "|w'w - 1|"),
-        row("residual", found.residual, float(np.abs(values).max()), "||AU - U Theta||, with rounding"),
-        row("leading eigenvalues", found.radius, float(np.abs(values).max()), "distance from the leading ones of A"),
+        row("residual", bounds.residual, float(np.abs(values).max()), "||AU - U Theta||, with rounding"),
+        row("leading eigenvalues", bounds.radius, float(np.abs(values).max()), "distance from the leading ones of A"),
     )
 
 

@@ -61,8 +61,8 @@ def closed_form(K: Any, n_clusters: int) -> dict[str, Array]:
 
     :place [Alzate2010]_ dual problem: the eigenproblem with inverse degrees as weights
     """
-    found = kernel_pca.closed_form(K, n_clusters - 1, _weights(K))
-    return {**found, "labels": CodeBook.of(found["errors"], n_clusters).assign(found["errors"])}
+    solution = kernel_pca.closed_form(K, n_clusters - 1, _weights(K))
+    return {**solution, "labels": CodeBook.of(solution["errors"], n_clusters).assign(solution["errors"])}
 
 
 def conditions(solution: Mapping[str, Array], K: Any, n_clusters: int) -> tuple[Row, ...]:

@@ -21,16 +21,16 @@ _FIT = f"""examples:
   substrate fit visits.csv --target score --group patient
   substrate fit sales.csv --target sold --time day
 
-What is printed: what was done to the table, the error on rows that the model was
-not fitted to and that of a prediction that looks at no input, the inputs that
-matter, and what was chosen. Certificates are shown by --verbose and in the report.
+The command prints how the table was prepared, the error on rows that the model was
+not fitted to, next to the error of a prediction that ignores the inputs, which
+inputs matter, and what was chosen. --verbose and the report show the certificates.
 
-A table is read as it is: separators, encodings, decimal commas, thousands, percent
-and currency signs are recognised; what can be read in two ways is refused with the
-option that decides it. Text with few values is a category, text that differs in most
-rows is left out, dates are named by --dates or --time, and missing cells are refused
-until --impute says what to do. A quarter of the rows is held out to judge the model;
-the model that is saved is then fitted again to all rows.
+A table needs no preparation: separators, encodings, decimal commas, thousands,
+percent and currency signs are recognised; an ambiguous table is refused with the
+option that decides. Text with few values is a category, text that differs in most
+rows is left out, --dates or --time name dates, and missing cells are refused until
+--impute says what to do. A quarter of the rows is held out to judge the model; the
+model that is saved is then fitted again to all rows.
 {_CODES}"""
 
 _PREDICT = f"""examples:
@@ -38,35 +38,35 @@ _PREDICT = f"""examples:
   substrate predict model.npz new.csv --coverage 0.9
   substrate predict classifier.npz new.csv --proba
 
-The new table is treated as the training table was: columns are found by name
-(others are ignored), dates and categories are coded and missing cells filled in
-as the model file says, and the columns of --id come first.
+The new table is treated like the training table: columns are found by name (others
+are ignored), dates and categories are coded and missing cells filled in as the model
+file says, and the columns of --id come first.
 
-With --coverage numbers have columns lower and upper, and classes set_CLASS, 1 for
-the labels that belong to a set with that coverage; what they guarantee is printed on
-standard error. A label that a spreadsheet would take for a formula is written with an
-apostrophe before it.
+With --coverage a regression adds columns lower and upper, and a classification
+set_CLASS, 1 for the labels that belong to a set with that coverage; standard error
+states the guarantee. A label that a spreadsheet would take for a formula is written
+with an apostrophe before it.
 {_CODES}"""
 
 _EXPORT = """examples:
   substrate export model.npz model.onnx
   substrate export model.npz model.onnx --tol 0.01
 
-The file needs nothing of this package. It states how far its outputs can be from the
-exact formula of the model in the box of its support vectors, all rounding counted
-where exp and pow are right to 4 units of the last place.
-Its inputs are the columns of the model, in their own units: of categories one 0-1
-column each, of dates days since the first one.
+The file does not need this package. It states how far its outputs can be from the
+exact formula of the model in the box of its support vectors, with all rounding, if
+exp and pow are accurate to 4 units of the last place.
+Its inputs are the columns of the model in their original units: one 0-1 column for
+each category, and days since the first date for dates.
 """
 
 _MAP = f"""examples:
   substrate map houses.csv --out houses.png
   substrate map @ripley --color yc --kernel rbf --sigma 0.8
 
-The picture shows every row in the plane of two kernel principal components, so that
-rows which the kernel finds alike are near each other. Columns are treated as by
-"substrate fit"; --color names one that is shown by colour and is no input. The
-certificate says how near the eigenvalues are to exact ones.
+The picture shows every row in the plane of two kernel principal components: rows
+that are similar by the kernel are near each other. Columns are treated as by
+"substrate fit"; --color names a column that the colour shows and that is not an
+input. The certificate says how near the eigenvalues are to the exact ones.
 {_CODES}"""
 
 _DATASETS = """examples:
@@ -79,13 +79,13 @@ _VERIFY = f"""examples:
   substrate verify --solver CLARABEL --time-limit 10
   substrate verify --prove
 
-A solver holds where recomputed residuals accept its point, otherwise it misses. A problem passes where at least two
-solvers hold and all that hold agree with the closed form, or with each other where there is none. With --solver that
-one must hold, and agree with the closed form or else with the first other solver that holds. A solver is not asked for
-problems with cones that it does not have. Misses are shown and counted.
+A solver holds if recomputed residuals accept its point, otherwise it misses. A problem passes if at least two solvers
+hold and all that hold agree with the closed form, or with each other where there is none. With --solver this solver
+must hold, and agree with the closed form or else with the first other solver that holds. Solvers skip problems with
+cones that they do not support. Misses are shown and counted.
 
-With --prove the closed forms of least squares are proved in ball arithmetic as well: the column "proved" states how
-near their fitted values are to those of the exact optimum, as a share of the spread of y. It needs python-flint,
+With --prove the closed forms of least squares are also proved in ball arithmetic: the column "proved" states how near
+their fitted values are to the exact optimum, as a share of the spread of y. It needs python-flint,
 pip install "lssvm-substrate[proof]".
 {_CODES}"""
 
@@ -107,8 +107,8 @@ def parser(full: bool = False) -> argparse.ArgumentParser:
     _map(_command(commands, "map", "draw the rows of a table in the plane of two kernel components", _MAP))
     about = "list the embedded data sets, or write one as CSV"
     datasets = _command(commands, "datasets", about, _DATASETS)
-    datasets.add_argument("name", nargs="?", help="which one")
-    datasets.add_argument("--out", metavar="FILE.csv", help="file to write to; standard output unless given")
+    datasets.add_argument("name", nargs="?", help="the data set to write")
+    datasets.add_argument("--out", metavar="FILE.csv", help="file to write to (standard output)")
     about = "declare every problem on embedded data, solve it several ways and compare"
     _verify(_command(commands, "verify", about, _VERIFY))
     return whole_parser
@@ -122,21 +122,23 @@ def _command(commands: _Commands, name: str, text: str, epilog: str) -> argparse
 
 def _fit(fit: argparse.ArgumentParser, full: bool) -> None:
     fit.add_argument("data", help="a CSV, Excel or Parquet file, or @NAME for an embedded data set")
-    fit.add_argument("--target", metavar="COLUMN", help="what to predict (known for an embedded data set)")
+    fit.add_argument("--target", metavar="COLUMN", help="the column to predict (not needed for an embedded data set)")
     fit.add_argument("--out", metavar="MODEL.npz", help="file to write the model to")
     fit.add_argument("--report", metavar="REPORT.html", help="file to write a report to: one page, no network needed")
     fit.add_argument("--task", choices=("auto", "regression", "classification"), default="auto", help="by the target")
     _columns(fit)
-    fit.add_argument("--group", metavar="COLUMN", help="rows of one value in it are held out and left out together")
+    fit.add_argument(
+        "--group", metavar="COLUMN", help="rows with the same value in this column are held out and left out together"
+    )
     fit.add_argument(
         "--time",
         nargs="?",
         const=True,
         metavar="COLUMN",
-        help="the last rows in time judge, by a column of dates or numbers or, without one, by the order of the table",
+        help="hold out the last rows, by a column of dates or numbers or, without one, by the order of the table",
     )
     models = ("auto", "stack", "lssvm", "sparse")
-    text = "one machine, on some basis vectors where the rows are many (auto); or the weighted mean of many (stack)"
+    text = "one machine, on a reduced basis for many rows (auto); or the weighted mean of several (stack)"
     fit.add_argument("--model", choices=models, default="auto", help=text)
     fit.add_argument("--validation", type=float, default=0.25, metavar="SHARE", help="rows held out to judge (0.25)")
     fit.add_argument("--verbose", action="store_true", help="print all remarks, and the whole certificate")
@@ -147,15 +149,15 @@ def _fit(fit: argparse.ArgumentParser, full: bool) -> None:
         fit.add_argument(name, help=text if full else argparse.SUPPRESS, **options)
 
     further("--kernel", "the best of all families, or one kernel", choices=("families", *_KERNELS), default="families")
-    further("--sigma", "width of the kernel; unless given, from the data", type=float)
+    further("--sigma", "width of the kernel; by default from the data", type=float)
     further("--gamma", "weight of the errors; otherwise chosen", type=float)
-    further("--max-evaluations", "kernels in the search along slopes; 0 for none", type=int, metavar="N")
+    further("--max-evaluations", "most kernels that the gradient search tries; 0 for no search", type=int, metavar="N")
     further("--n-basis", "basis vectors of a sparse model (300)", type=int, default=300, metavar="N")
     further("--class-weight", "balanced, or LABEL=WEIGHT for some classes", nargs="+", metavar="WEIGHT")
-    text = "categories as 0 and 1, or by a kernel with a width for each column of them"
+    text = "categories as 0-1 inputs, or by a kernel with one width per column"
     further("--categorical", text, choices=("one-hot", "kernel"), default="one-hot")
-    further("--no-standardize", "leave the inputs in their own units", dest="standardize", action="store_false")
-    further("--no-refit", "save the model of the training rows, not of all", dest="refit", action="store_false")
+    further("--no-standardize", "keep the inputs in their original units", dest="standardize", action="store_false")
+    further("--no-refit", "save the model of the training rows, not of all rows", dest="refit", action="store_false")
     further("--random-state", "seed of the rows held out (0)", type=int, default=0, metavar="SEED")
     _separators(fit, full)
 
@@ -164,12 +166,12 @@ def _columns(command: argparse.ArgumentParser) -> None:
     """Add the options that say how the columns of a table are used."""
     for name, text in (
         ("--drop", "columns to leave out"),
-        ("--id", "columns that name the rows: no inputs, but written beside the predictions"),
+        ("--id", "columns that name the rows: not inputs, but written next to the predictions"),
         ("--categories", "columns, also of numbers, whose values are categories"),
         ("--dates", "columns of dates, to use as days since the first one"),
     ):
         command.add_argument(name, nargs="+", default=[], metavar="COLUMN", help=text)
-    text = "missing cells: refuse them, fill in the median (of categories a category of its own), or drop their rows"
+    text = "missing cells: refuse them, fill in the median (or a separate category), or drop their rows"
     command.add_argument("--impute", choices=("refuse", "median", "drop"), default="refuse", help=text)
 
 
@@ -187,14 +189,14 @@ def _separators(command: argparse.ArgumentParser, full: bool = True) -> None:
 def _predict(predict: argparse.ArgumentParser) -> None:
     predict.add_argument("model", help="a file of substrate fit --out, or of save() in Python")
     predict.add_argument("data", help="a CSV, Excel or Parquet file, or @NAME")
-    predict.add_argument("--out", metavar="FILE.csv", help="file to write to; standard output unless given")
-    text = "add columns lower and upper that hold this share of new targets, or set_CLASS, for instance 0.9"
+    predict.add_argument("--out", metavar="FILE.csv", help="file to write to (standard output)")
+    text = "add columns lower and upper that cover this share of new targets, or set_CLASS, for instance 0.9"
     predict.add_argument("--coverage", type=float, metavar="SHARE", help=text)
     predict.add_argument("--adaptive", action="store_true", help="intervals that are wide where errors are large")
     predict.add_argument("--proba", action="store_true", help="add columns probability_CLASS of a classifier")
-    text = "categories that training did not see: refuse, or predict as of none of the known ones"
+    text = "categories that training did not see: refuse them, or predict as for none of the known categories"
     predict.add_argument("--unknown", choices=("refuse", "ignore"), default="refuse", help=text)
-    text = "columns to write beside the predictions; unless given, those of the model; alone, none"
+    text = "columns to write before the predictions; by default the id of the model; without names, none"
     predict.add_argument("--id", nargs="*", metavar="COLUMN", help=text)
     predict.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
     predict.add_argument("--max-bytes", type=float, metavar="BYTES", help="memory that the model may take (1 GiB)")
@@ -205,18 +207,20 @@ def _export(export: argparse.ArgumentParser) -> None:
     export.add_argument("model", metavar="MODEL.npz", help="a model file of substrate fit --out, or of save")
     export.add_argument("out", metavar="OUT.onnx", help="file to write")
     export.add_argument("--tol", type=float, help="largest loss of float32 (a thousandth of the spread)")
-    export.add_argument("--no-proba", action="store_true", help="leave the probabilities of classes out")
+    export.add_argument("--no-proba", action="store_true", help="leave out the probabilities of classes")
     export.add_argument("--max-bytes", type=float, metavar="BYTES", help="memory that MODEL.npz may take (1 GiB)")
 
 
 def _map(map_: argparse.ArgumentParser) -> None:
     map_.add_argument("data", help="a CSV, Excel or Parquet file, or @NAME")
     map_.add_argument("--out", default="map.png", metavar="FILE", help="file to write: .png, .svg or .pdf (map.png)")
-    map_.add_argument("--color", metavar="COLUMN", help="a column that the colour shows; it is no input")
-    map_.add_argument("--kernel", choices=_KERNELS, default="rbf", help="rbf unless given")
-    map_.add_argument("--sigma", type=float, help="width of the kernel; unless given, from the data")
+    map_.add_argument("--color", metavar="COLUMN", help="a column that the colour shows; it is not an input")
+    map_.add_argument("--kernel", choices=_KERNELS, default="rbf", help="the kernel (rbf)")
+    map_.add_argument("--sigma", type=float, help="width of the kernel; by default from the data")
     _columns(map_)
-    map_.add_argument("--no-standardize", dest="standardize", action="store_false", help="leave units as they are")
+    map_.add_argument(
+        "--no-standardize", dest="standardize", action="store_false", help="keep the inputs in their original units"
+    )
     map_.add_argument("--quiet", action="store_true", help="print nothing but errors")
     map_.set_defaults(group=None, time=None, categorical="one-hot")
     _separators(map_)
@@ -226,7 +230,7 @@ def _verify(verify: argparse.ArgumentParser) -> None:
     text = "only these problem files, for instance ls_svm_regression"
     verify.add_argument("names", nargs="*", metavar="PROBLEM", help=text)
     verify.add_argument("--solver", help="only this solver of cvxpy, by name")
-    text = "for each solver (60), which is then ended and counts as a miss"
+    text = "time for each solver (60); one that needs more is stopped and counts as a miss"
     verify.add_argument("--time-limit", type=float, default=60.0, metavar="SECONDS", help=text)
-    text = "prove closed forms in ball arithmetic, where that is known"
+    text = "prove closed forms in ball arithmetic, where this is possible"
     verify.add_argument("--prove", action="store_true", help=text)

@@ -123,7 +123,7 @@ def _fit(options: argparse.Namespace) -> int:
         target, task = options.target, options.task
         if target is None and not options.data.startswith("@"):
             raise DataError(f"--target is missing; {options.data} has the columns {named_columns(table.names)}")
-        if target is None:  # an embedded data set has its own target
+        if target is None:  # an embedded data set has a target
             target, classes = question_of(options.data[1:])
             task = classes if task == "auto" else task
         treated = treat(table, options, target, task)
@@ -197,7 +197,7 @@ def _predict(options: argparse.Namespace) -> int:
     if not hasattr(model, "preparation_"):  # a machine of save(), which takes columns unchanged
         model = around(model)
     if options.adaptive and options.coverage is None:
-        raise DataError("adaptive=True is about intervals: give --coverage too, for instance --coverage 0.9")
+        raise DataError("adaptive=True needs intervals: give --coverage too, for instance --coverage 0.9")
     names = ("unknown", "delimiter", "decimal", "thousands", "encoding")
     model.set_params(**{name: getattr(options, name) for name in names})
     table = model.read(options.data).drop_columns(options.drop)
@@ -216,7 +216,7 @@ def _export(options: argparse.Namespace) -> int:
 
     _refuse_unwritable(options.out, options.model)
     if not options.out.lower().endswith(".onnx"):
-        raise DataError(f"the file is an ONNX graph, and {options.out} does not end with .onnx; name it so")
+        raise DataError(f"the file is an ONNX graph, but {options.out} does not end with .onnx; rename it")
     model = _load(options)
     with _printed_warnings():
         export = to_onnx(model, options.out, tol=options.tol, probabilities=not options.no_proba)

@@ -38,7 +38,7 @@ _NAMED, _CURVES, _BARS, _EFFECTS, _GRID, _DRAWN = 5, 6, 12, 4, 60, 1000
 #: Inches of a picture, and points of its letters, which stay above 11 pixels on a phone.
 _SIZE, _LETTERS = (4.4, 3.2), 11.0
 _CERTIFICATE = (
-    "The first line bounds how far the fitted values can be from those of the exact optimum, in units of the target. "
+    "The first line bounds how far the fitted values can be from the exact optimum, in units of the target. "
     "Each further line is an equation that the exact optimum satisfies: its residual, recomputed from the data, has to "
     "be as small as rounding makes it. The gap of a chosen weight has to be as small as requested."
 )
@@ -93,10 +93,8 @@ def _sure(model: Any) -> _Answer:
         if model.quality_.confusion is not None:
             confidence = float(np.mean(machine.predict_proba(X).max(axis=1)))
             right = float(np.mean(machine.predict(X) == y))
-            more = (
-                f"This is its own probability of being right; {right:.1%} of these rows are. The nearer the two, the "
-            )
-            return question, f"{confidence:.1%} on average", f"{more}more its probabilities can be trusted.", ""
+            more = f"This is the mean probability of the predicted class; {right:.1%} of these rows are right. The "
+            return question, f"{confidence:.1%} on average", f"{more}nearer the two, the more reliable they are.", ""
         ends = interval_ends(model.estimator_, X, _COVERAGE)
     except SubstrateError as error:
         return question, "No intervals", f"{_capitalise(in_shell(str(error)))}.", ""
@@ -117,7 +115,7 @@ def _inputs_that_matter(model: Any, importances: Any) -> _Answer:
         return question, f"{len(names)} inputs", f"All enter the kernel: {_list_names(names)}.", ""
     order = important(importances)
     if not order:
-        return question, "None is seen to", "Shuffling the values of an input makes left-out rows no worse.", ""
+        return question, "None that is visible", "Shuffling the values of an input makes left-out rows no worse.", ""
     how = "rows left out are predicted worse when the values of these inputs are shuffled; the most important first"
     return question, _list_names([names[k] for k in order]), f"{len(order)} of {len(names)} inputs: {how}.", ""
 
@@ -135,7 +133,7 @@ def _solved(model: Any) -> _Answer:
         return question, "Yes, the certificate holds", more, "holds"
     failed = ", ".join(row.name for row in certificate.failures)
     if is_reliable(certificate, model.quality_):
-        return question, "Yes", f"Known well enough for errors of this size. {promise}. Not proved: {failed}.", "holds"
+        return question, "Yes", f"Accurate enough for errors of this size. {promise}. Not proved: {failed}.", "holds"
     more = f"Failed: {failed}. Do not rely on this model. {promise}."
     return question, "No, the certificate does not hold", more, "fails"
 
@@ -178,7 +176,7 @@ def _intervals(model: Any) -> Iterator[str]:
         y, (low, high) = judged.y_val[third], ends[third].T
         span = f"{name} third\n{digits(predicted[third].min())} to {digits(predicted[third].max())}"
         rows.append([span, f"± {digits(np.median(high - low) / 2.0)}", f"{np.mean((low <= y) & (y <= high)):.0%}"])
-    yield paragraph("Intervals that are to hold 90 % of new rows, on the held-out rows:")
+    yield paragraph("Intervals for 90 % of new rows, on the held-out rows:")
     yield table(("prediction", "interval", "rows inside"), rows)
 
 
@@ -196,7 +194,9 @@ def _certificate(model: Any) -> str:
 
 def _use(path: str | None) -> str:
     if path is None:
-        return section("Use it", paragraph("The model was not kept: fit again with --out model.npz to predict by it."))
+        return section(
+            "Use it", paragraph("The model was not saved: fit again with --out model.npz to predict with it.")
+        )
     name = Path(path).name
     python = f'import problems\n\nmodel = problems.load({name!r})\nprint(model.predict("new.csv"))'
     shell = f"substrate predict {name} new.csv --out predictions.csv"
@@ -242,10 +242,10 @@ def _rows_on(axes: Any, model: Any, places: Any, heights: Any) -> None:
     from problems.displays.canvas import GREY
 
     judged = model.judged_
-    training, held = {"color": GREY, "markersize": 4.0}, {"color": "black", "markersize": 5.0}
+    training, checking = {"color": GREY, "markersize": 4.0}, {"color": "black", "markersize": 5.0}
     for X, y, mark, options in (
         (judged.X, judged.y, "o", training | {"label": "training rows"}),
-        (judged.X_val, judged.y_val, "x", held | {"label": "held-out rows"}),
+        (judged.X_val, judged.y_val, "x", checking | {"label": "held-out rows"}),
     ):
         if y.size:
             step = -(-y.size // _DRAWN)
@@ -281,7 +281,7 @@ def _draw_residuals(model: Any) -> str:
     axes.axhline(0.0, color="0.35", linewidth=1.0)
     _rows_on(axes, model, lambda X, y: predict(X), lambda X, y: y - predict(X))
     axes.set(xlabel=f"{_plain(model.preparation_.target)}, predicted", ylabel="residual")
-    caption = "Measured minus predicted, over the prediction. A pattern means that something is left to explain."
+    caption = "Measured minus predicted, over the prediction. A pattern means that the model misses something."
     return figure("Residuals", caption, drawn)
 
 
@@ -312,7 +312,7 @@ def _draw_importances(model: Any, importances: Any) -> str:
     names = [_plain(model.preparation_.inputs[number].name) for number in order]
     axes.barh(names, 100.0 * shares[order], xerr=100.0 * deviation[order], color=ACCENT)
     axes.set_xlabel("% of the error that shuffling adds")
-    caption = "Left-out rows are predicted worse when the values of an input are shuffled: the share of each input."
+    caption = "The share of each input in the error that shuffling its values adds to left-out rows."
     return figure("Which inputs matter", caption, drawn)
 
 
@@ -335,5 +335,5 @@ def _draw_effect(model: Any, number: int) -> Iterator[str]:
     axes.plot(grid * entry.scale + entry.center, means, color=ACCENT, linewidth=2.0)
     target = _plain(model.preparation_.target)
     axes.set(xlabel=_plain(entry.name), ylabel=f"{target}, mean prediction")
-    caption = f"The mean prediction where {entry.name} has this value and the other inputs are those of the table."
+    caption = f"The mean prediction where {entry.name} has this value and the other inputs are as in the table."
     yield figure(f"What {entry.name} does", caption, drawn)

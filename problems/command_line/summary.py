@@ -167,7 +167,7 @@ def _matter(model: Any, importances: Any) -> list[str]:
         return []
     order = important(importances)[:_MOST_INPUTS]
     if not order:
-        return ["inputs that matter: none is seen to, when its values are shuffled"]
+        return ["inputs that matter: none; shuffling the values of an input changes no error"]
     inputs, (shares, _) = model.preparation_.inputs, importance_shares(importances)
     listed = ", ".join(f"{inputs[k].name} ({shares[k]:.0%})" for k in order)
     return [f"inputs that matter: {listed} (share of the error that shuffling adds)"]
@@ -205,7 +205,7 @@ def describe_file(model: Any, out: str | None) -> str:
         return line
     try:
         guarantee = model.interval_guarantee(0.9)
-    except SubstrateError:  # no row has its own error
+    except SubstrateError:  # there are no left-out errors
         return line
     about = "at least 90" if guarantee.holds else "about 90"
-    return f"{line}; its intervals for --coverage 0.9 hold {about} % of new rows, if they are like these"
+    return f"{line}; its intervals for --coverage 0.9 cover {about} % of new rows, if they are like these"

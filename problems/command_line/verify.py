@@ -153,7 +153,7 @@ def verify(
     modules = problem_modules() | eigen_modules()
     wanted = set(modules) if problem is None else {problem} if isinstance(problem, str) else set(problem)
     if strange := sorted(wanted - set(modules)):
-        raise DeclarationError(f"no problem named {strange[0]!r}; there are {', '.join(modules)}")
+        raise DeclarationError(f"no problem is named {strange[0]!r}; the problems are {', '.join(modules)}")
     solvers = (*installed_solvers(), *further_solvers()) if solver is None else (canonical_name(solver),)
     limit = None if time_limit is None else positive(time_limit, "time_limit")
     cases = [
@@ -316,11 +316,11 @@ def table(lines: list[Line]) -> str:
             text.append(f"{line.problem}: {line.equations}")
             shown = line.problem
         verdict = ("passes" if line.applies else "not asked") if line.passes else "FAILS"
-        held = f"{len(line.points)}/{len(line.points) + len(line.misses)}"
+        holding = f"{len(line.points)}/{len(line.points) + len(line.misses)}"
         agreement = f"{line.agreement:.1e}" if math.isfinite(line.agreement) else "-"
         proved = "-" if line.proved is None else f"{line.proved:.1e}"
         missed = "; ".join(f"{solver}: {what}" for solver, what in line.misses.items())
-        row = (f"  {line.case}", str(line.size), held, agreement, proved, verdict, f"{line.seconds:.2f}", missed)
+        row = (f"  {line.case}", str(line.size), holding, agreement, proved, verdict, f"{line.seconds:.2f}", missed)
         text.append(_cells(row, lines))
     text += [f"{line.name}: {complaint}" for line in lines for complaint in line.complaints]
     return "\n".join([*text, _count(lines)])
@@ -328,10 +328,10 @@ def table(lines: list[Line]) -> str:
 
 def _cells(row: tuple[str, ...], lines: list[Line]) -> str:
     """Return the cells of a row, text aligned left and numbers right; proofs are shown if requested."""
-    problem, size, held, agreement, proved, verdict, seconds, missed = row
+    problem, size, holding, agreement, proved, verdict, seconds, missed = row
     width = max(len(line.case) for line in lines) + 2
     proofs = f"  {proved:>7}" if any(line.proved is not None for line in lines) else ""
-    cells = f"{problem:<{width}}  {size:>3}  {held:>4}  {agreement:>9}{proofs}  {verdict:<9}  {seconds:>7}  {missed}"
+    cells = f"{problem:<{width}}  {size:>3}  {holding:>4}  {agreement:>9}{proofs}  {verdict:<9}  {seconds:>7}  {missed}"
     return (cells if any(line.misses for line in lines) else cells.removesuffix(missed)).rstrip()
 
 

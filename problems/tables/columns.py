@@ -1,6 +1,6 @@
 r"""The columns of a table: which of them become inputs and how, are left out, or are refused.
 
-Every decision is one remark, which the model file keeps. A column is
+Every decision is a remark, which the model file keeps. A column is
 
 - left out, if it counts the rows (the index that pandas writes), is empty, or is text with another value in most rows,
 - a number, if all its values are, in one format (:mod:`problems.tables.number_format`); a date, if it is named as one;
@@ -170,8 +170,8 @@ def treat(table: Table, options: Any, target: str, task: str = "auto") -> Treate
     _refuse_all(table, problems)
     if not inputs:
         said = "".join(f"; {remark}" for remark in decided)
-        beside = f" beside the target {target!r} to predict it from" if target else " that can be used"
-        raise DataError(f"{table.source} has no column{beside}{said}")
+        purpose = f" other than the target {target!r} to predict it from" if target else " that can be used"
+        raise DataError(f"{table.source} has no column{purpose}{said}")
     written |= {entry.name: entry.written for entry in inputs if entry.written is not None}
     if any(form.decimal == "," for form in written.values()):  # whole numbers may have decimals in another table
         pointed = {entry.name for entry in inputs if any("." in cell for cell in table.column(entry.name))}
@@ -195,12 +195,12 @@ def treat(table: Table, options: Any, target: str, task: str = "auto") -> Treate
             for entry in inputs
         ]
     if target and used.n_rows < 2:
-        raise DataError(f"{table.source} has one row that can be used; a model needs at least two, and better dozens")
+        raise DataError(f"{table.source} has one usable row; a model needs at least two, better dozens")
     if target and used.n_rows < _HANDFUL:
-        remarks.append(f"few rows: {used.n_rows}, so that the errors below can be far from those of new rows")
+        remarks.append(f"few rows: {used.n_rows}; the errors below can be far from the errors on new rows")
     y: Any = labels_of(used, target, task) if target else None
     if task == "regression" and np.ptp(y) == 0.0:
-        remarks.insert(1, f"constant: {target} is {y[0]:g} in every row, and so is every prediction")
+        remarks.insert(1, f"constant: {target} and every prediction are {y[0]:g} in all rows")
     return Treated(table=used, inputs=tuple(inputs), remarks=tuple(remarks), task=task, y=y)
 
 
@@ -222,7 +222,7 @@ def _check_named(table: Table, options: Any, target: str) -> None:
                 raise DataError(f"the target {name!r} cannot be an input or an id ({parameter}={[name]})")
     several = [name for names in named.values() for name in dict.fromkeys(names)]
     if twice := sorted({name for name in several if several.count(name) > 1}):
-        raise DataError(f"column {twice[0]!r} is named by two of categories, dates and id; it can be one of them")
+        raise DataError(f"column {twice[0]!r} is named by two of categories, dates and id; name it in one only")
     group = options.group
     if group is not None:
         table.column(group)
@@ -274,7 +274,7 @@ def _refuse_all(table: Table, problems: Sequence[str]) -> None:
         raise DataError(problems[0])
     if problems:
         listed = "".join(f"\n  {number}. {problem}" for number, problem in enumerate(problems, 1))
-        raise DataError(f"{len(problems)} things are to be decided about {table.source}:{listed}")
+        raise DataError(f"{len(problems)} decisions are needed about {table.source}:{listed}")
 
 
 def _rows_with_target(table: Table, target: str) -> tuple[list[int], list[str]]:
@@ -395,7 +395,7 @@ def _inputs(table: Table, options: Any, target: str) -> tuple[list[Input], list[
     if options.group is not None:
         remarks.append(f"group: {options.group} ({_count(len(set(table.column(options.group))), 'group')}), no input")
     if options.id:
-        remarks.append(f"id: {named_columns(list(options.id))}, no input, written beside the predictions")
+        remarks.append(f"id: {named_columns(list(options.id))}, no input, written next to the predictions")
     varying = [entry for entry in inputs if len(set(table.column(entry.name))) > 1]
     if varying and len(varying) < len(inputs):
         constant = [entry.name for entry in inputs if entry not in varying]
@@ -417,7 +417,7 @@ def _group_hints(table: Table, inputs: Sequence[Input], options: Any) -> list[st
         if entry.categories is not None and len(counts) >= _FEWEST_GROUPS and min(counts.values()) > 1:
             usual = Counter(counts.values()).most_common(1)[0][0]
             rows = f"with {usual} rows each" if len(set(counts.values())) == 1 else f"most often with {usual} rows"
-            words = f"{len(counts)} values {rows}; if new rows are of new ones, group={entry.name!r}"
+            words = f"{len(counts)} values {rows}; if new rows belong to new groups, group={entry.name!r}"
             hints.append(f"like a group: {entry.name}, {words}")
     return hints
 
@@ -431,7 +431,7 @@ def _classify_column(table: Table, name: str, options: Any) -> Input | str:
     if is_date or (name == options.time and dates_of(values) is not None):
         if (dates := dates_of(values)) is None:
             raise DataError(
-                f"{where} is no column of dates in one clear format (it has {(values or cells)[0]!r}); write them as "
+                f"{where} does not hold dates in one clear format (it has {(values or cells)[0]!r}); write them as "
                 "2024-01-31"
             )
         return Input(name, origin=min(dates[1]).isoformat(), date_format=dates[0])
@@ -465,7 +465,7 @@ def _classify_column(table: Table, name: str, options: Any) -> Input | str:
     if 2 * len(categories) > len(values):
         return (
             f"a text with {len(categories)} values in {_count(len(values), 'row')}, a name rather than a category "
-            f"(id={[name]} writes it beside the predictions)"
+            f"(id={[name]} writes it next to the predictions)"
         )
     if len(categories) > _MOST_CATEGORIES:
         raise DataError(
@@ -548,7 +548,7 @@ def _refuse_strange(where: str, table: Table, form: NumberFormat, cells: Sequenc
     advice = "; for numbers with a decimal comma give decimal=','" if every else ""
     if every and every[0][0].unit != form.unit:
         description = f"had the sign {form.unit}" if form.unit else "had no percent or currency sign"
-        advice = f"; the numbers of the training table {description}: write these alike"
+        advice = f"; the numbers of the training table {description}: write these in the same way"
     elif len(every) > 1:
         advice = f", and {two_readings(present, every)}"
     elif every and every[0][0].thousands:
@@ -588,8 +588,8 @@ def _format(entry: Input, table: Table) -> NumberFormat:
     marks."""
     if entry.name in table.typed and entry.written is not None and entry.written.unit == "%":
         raise DataError(
-            f"column {entry.name!r} of {table.source} holds plain numbers, and those of the training table were "
-            "percent; write them as text with a percent sign, as 5%"
+            f"column {entry.name!r} of {table.source} holds plain numbers, but percentages in the training table; "
+            "write them as text with a percent sign, as 5%"
         )
     if entry.name in table.plain | table.typed:
         return PLAIN
@@ -638,8 +638,8 @@ def describe_imputation(inputs: Sequence[Input], table: Table) -> list[str]:
             date = datetime.fromisoformat(entry.origin) + float(str(entry.fill)) * _DAY
             by = f"median {date.date().isoformat()} of the training rows"
         elif entry.categories is not None:
-            own = "category (missing), which is one of its own"
-            by = own if entry.fill == _MISSING else f"most frequent category {entry.fill!r} of the training rows"
+            separate = "separate category (missing)"
+            by = separate if entry.fill == _MISSING else f"most frequent category {entry.fill!r} of the training rows"
         lines.append(f"imputed: {entry.name}, {len(rows)} of {table.n_rows} cells, by the {by}")
     return lines
 
@@ -655,12 +655,12 @@ def describe_unknown(inputs: Sequence[Input], table: Table) -> list[str]:
 
 
 def _unknown_rows(entry: Input, table: Table) -> list[int]:
-    known = set(entry.categories or ())
-    return [row for row, cell in enumerate(table.column(entry.name)) if cell not in known and not is_missing(cell)]
+    seen = set(entry.categories or ())
+    return [row for row, cell in enumerate(table.column(entry.name)) if cell not in seen and not is_missing(cell)]
 
 
 def raw_matrix(inputs: Sequence[Input], table: Table, unknown: str = "refuse") -> Array:
-    """Return the columns as numbers, in their own units; categories as 0 and 1, or as codes.
+    """Return the columns as numbers in their original units; categories as 0 and 1, or as codes.
 
     ``unknown`` categories, which training did not see, are refused, or unlike all others (``"ignore"``): zero in all
     their columns, or of the code -1.
@@ -684,7 +684,7 @@ def _indicators(entry: Input, table: Table, unknown: str) -> Array:
         raise DataError(
             f"{where} has the category {str(cells[strange[0]])!r} in {table.name_rows(strange)}, which training did "
             f"not see; it saw {named_columns(categories.tolist())}; correct the cells, or give unknown='ignore' to "
-            "predict such rows as of none of these categories"
+            "predict such rows as for none of these categories"
         )
     indicators = np.asarray(cells[:, None] == categories, dtype=np.float64)
     if not entry.by_kernel:
@@ -705,8 +705,8 @@ def refuse_overflow(name: str, values: Array, table: Table) -> None:
 
 
 def prepare(treated: Treated, rows: Sequence[int], options: Any) -> tuple[tuple[Input, ...], Array, list[str]]:
-    """Return the inputs with what fills and scales them, from these rows; their columns in their own units; and one
-    line for every column in which cells are filled in.
+    """Return the inputs with fills and scales from these rows, their columns in the original units, and one line for
+    every column in which cells are filled in.
     """
     table, inputs, imputed = treated.table, treated.inputs, list[str]()
     if options.impute == "median":

@@ -17,7 +17,7 @@ _SEED = 0
 
 def _bunch(name: str) -> Any:
     if name not in datasets.__all__:
-        raise DataError(f"there is no data set {name!r}; there are {', '.join(datasets.__all__)}")
+        raise DataError(f"there is no data set {name!r}; the data sets are {', '.join(datasets.__all__)}")
     function: Callable[..., Any] = getattr(datasets, name)
     drawn = {"random_state": _SEED} if "random_state" in signature(function).parameters else {}
     return function(**drawn)

@@ -150,7 +150,7 @@ class _Tabular(BaseEstimator):
             raise DataError(f"the target {target!r} has one class only, {labels[0]!s}; at least two are needed")
         groups = None if self.group is None else np.array(treated.table.column(self.group))
         chosen = {"labels": labels, "groups": groups, "times": self._times(treated.table)}
-        train, held = divide(treated.y.size, self.validation, self.random_state, **chosen)
+        train, held_out = divide(treated.y.size, self.validation, self.random_state, **chosen)
         if labels is not None and np.unique(labels[train]).size < 2:
             raise DataError(
                 f"the rows that train have one class only, {labels[train][0]!s}; give another random_state, a smaller "
@@ -182,7 +182,7 @@ class _Tabular(BaseEstimator):
         search.check()
         remarks = [
             treated.remarks[0],
-            self._describe_rows(train.size, held.size, search),
+            self._describe_rows(train.size, held_out.size, search),
             *preparation.remarks,
             *self._describe_classes(labels),
             f"inputs: {len(features)}, {'standardised by the training rows' if self.standardize else 'as they are'}",
@@ -193,26 +193,26 @@ class _Tabular(BaseEstimator):
                 "(model='lssvm' for all of them, n_basis=... for more vectors)"
             )
         preparation = replace(preparation, remarks=tuple(remarks))
-        self._fit_machines(search, preparation, X_all, treated.y, train, held)
+        self._fit_machines(search, preparation, X_all, treated.y, train, held_out)
         self.feature_names_in_ = np.array(self._names(treated.table, target), dtype=object)
         self.n_features_in_ = self.feature_names_in_.size
         return self
 
     def _fit_machines(
-        self, search: Search, preparation: Preparation, X: Array, y: NDArray[Any], train: Any, held: Any
+        self, search: Search, preparation: Preparation, X: Array, y: NDArray[Any], train: Any, held_out: Any
     ) -> None:
         """Fit to the training rows, measure the quality on the others, and fit again to all."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             machine = search.fit(X[train], y[train])
             if self._task == "classification":
-                make_intervals(machine, X[train])  # by its own rows, left out; those that were held out judge it
-            elif held.size:
-                machine.calibrate(X[held], y[held])
-            quality = quality_of(machine, search, X[train], y[train], X[held], y[held])
-            known = {warning.category for warning in caught}
+                make_intervals(machine, X[train])  # by its training rows, left out; the held-out rows judge it
+            elif held_out.size:
+                machine.calibrate(X[held_out], y[held_out])
+            quality = quality_of(machine, search, X[train], y[train], X[held_out], y[held_out])
+            reported = {warning.category for warning in caught}
             first, last = len(caught), machine
-            if self.refit and held.size:
+            if self.refit and held_out.size:
                 whole = replace(search, groups=None)
                 last = whole.refit(machine, X, y)
                 if self._task == "regression":
@@ -223,15 +223,15 @@ class _Tabular(BaseEstimator):
                 if self._task == "classification":
                     make_intervals(last, X)
         # a warning of the same kind about nearly the same rows is no news
-        news = [*caught[:first], *(warning for warning in caught[first:] if warning.category not in known)]
+        news = [*caught[:first], *(warning for warning in caught[first:] if warning.category not in reported)]
         said = tuple(dict.fromkeys(f"{warning.category.__name__}: {warning.message}" for warning in news))
         self._judged = Judged(
             machine=machine,
             search=search,
             X=X[train],
             y=y[train],
-            X_val=X[held],
-            y_val=y[held],
+            X_val=X[held_out],
+            y_val=y[held_out],
             quality=quality,
             warnings=said,
         )
@@ -258,12 +258,12 @@ class _Tabular(BaseEstimator):
         """The machine of the rows that train, with its rows and the others, which no file holds."""
         check_is_fitted(self)
         if not hasattr(self, "_judged"):
-            raise AttributeError(f"this {type(self).__name__} is of a file, which holds no rows to judge it by")
+            raise AttributeError(f"this {type(self).__name__} was loaded from a file, which holds no rows to judge it")
         return self._judged
 
     @property
     def quality_(self) -> Quality:
-        """The error on rows that were left out, or held out, and the error of a prediction that looks at no input."""
+        """The error on left-out or held-out rows, and the error of a prediction that ignores the inputs."""
         check_is_fitted(self)
         return self.judged_.quality
 
@@ -325,7 +325,10 @@ class _Tabular(BaseEstimator):
         if (numbers := table.numbers(self.time)) is not None:
             return np.array(numbers)
         if (dates := dates_of(cells)) is None:
-            raise DataError(f"column {self.time!r} of {table.source} is no column of dates in one clear format")
+            raise DataError(
+                f"column {self.time!r} of {table.source} does not hold dates in one clear format; write them as "
+                "2024-01-31"
+            )
         return np.array([(date - min(dates[1])).total_seconds() for date in dates[1]])
 
     def _prepare(self, treated: Treated, target: str, train: NDArray[Any]) -> tuple[Preparation, Array]:
@@ -444,7 +447,7 @@ class TabularRegressor(RegressorMixin, _Tabular):
         What is done about missing cells: refuse; fill in the median of the training rows, for categories a separate
         category; or leave their rows out of the fit.
     unknown : {"refuse", "ignore"}, default="refuse"
-        What is done about categories that the fit did not see: refuse, or predict as of none of the known ones.
+        What is done about categories that the fit did not see: refuse, or predict as for none of the known categories.
     categorical : {"one-hot", "kernel"}, default="one-hot"
         Categories as 0-1 inputs; or by a separate kernel, :class:`~substrate.kernels.Categorical`, which is
         multiplied with the kernel of the numbers and has a width for each column.
@@ -554,12 +557,12 @@ decimal, thousands, delimiter, encoding, max_evaluations, n_basis, validation, r
         """Return the weights of the classes by the machine's labels."""
         if self.class_weight is None or isinstance(self.class_weight, str):
             return self.class_weight
-        known = {str(label): label for label in np.unique(labels).tolist()}
-        if strange := [name for name in self.class_weight if str(name) not in known]:
+        by_name = {str(label): label for label in np.unique(labels).tolist()}
+        if strange := [name for name in self.class_weight if str(name) not in by_name]:
             raise DeclarationError(
-                f"class_weight names the class {strange[0]!r}; the classes are {named_columns(list(known))}"
+                f"class_weight names the class {strange[0]!r}; the classes are {named_columns(list(by_name))}"
             )
-        return {known[str(name)]: float(weight) for name, weight in self.class_weight.items()}
+        return {by_name[str(name)]: float(weight) for name, weight in self.class_weight.items()}
 
     def _describe_classes(self, labels: Any) -> list[str]:
         """Return the classes and their sizes, with advice where these differ much."""

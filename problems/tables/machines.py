@@ -42,7 +42,7 @@ _MOST_SEARCHED, EVALUATIONS = {"stack": 0, "lssvm": 1000}, 40
 _FAMILIES: tuple[Kernel, ...] = (Linear(), RBF(), Laplacian(), Matern(nu=1.5), Matern(nu=2.5))
 _WIDTHS = (0.25, 0.5, 1.0, 2.0)
 #: Families that are added to a plane where rows are in the order of time.
-_BESIDE_A_PLANE: tuple[Kernel, ...] = (RBF(), Matern(nu=2.5))
+_WITH_A_PLANE: tuple[Kernel, ...] = (RBF(), Matern(nu=2.5))
 #: Folds of a model that is not judged by a closed form; rows from which earlier ones can predict later ones in two.
 _FOLDS, _FEWEST_IN_TIME = 5, 4
 #: The criteria that choose gamma, in words.
@@ -82,7 +82,7 @@ class Search:
         if self.model not in MODELS:
             raise DeclarationError(f"model must be one of {', '.join(MODELS)}, received {self.model!r}")
         if self.model == "stack" and self.gamma is not None:
-            raise DeclarationError("model='stack' chooses its own gamma; to give one, take model='lssvm'")
+            raise DeclarationError("model='stack' chooses gamma; to give one, take model='lssvm'")
         if self.category_columns and self.model not in ("lssvm", "sparse"):
             raise DeclarationError("categorical='kernel' is for model='lssvm' and 'sparse'; take categorical='one-hot'")
         if self.rule != "loo" and self.model == "stack":
@@ -181,8 +181,8 @@ class Search:
             further["reach"] = round(n_rows ** (1.0 / 3.0))
         if self.class_weight is not None:
             further["class_weight"] = self.class_weight
-        known = estimator().get_params(deep=False)
-        return estimator(**parameters, **{name: value for name, value in further.items() if name in known})
+        accepted = estimator().get_params(deep=False)
+        return estimator(**parameters, **{name: value for name, value in further.items() if name in accepted})
 
     @staticmethod
     def _quiet(machine: Any) -> Any:
@@ -220,7 +220,7 @@ class Search:
         alone = [kernel for family in _FAMILIES[1:] for kernel in _widths(family, X) or [family]]
         if not others:
             return [Linear(), *alone]
-        restricted = [kernel for family in _BESIDE_A_PLANE for kernel in _widths(family, X[:, others]) or [family]]
+        restricted = [kernel for family in _WITH_A_PLANE for kernel in _widths(family, X[:, others]) or [family]]
         return [Linear(), *alone, *(Linear() + kernel.on(*others) for kernel in restricted)]
 
 
@@ -247,7 +247,7 @@ def _widths(kernel: Kernel, X: Array) -> list[Kernel] | None:
 def divide(
     n: int, share: float, seed: int, *, labels: Any = None, groups: Any = None, times: Any = None
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the rows that train and those held out, about a ``share`` of them.
+    """Return the training rows and the held-out rows, about a ``share`` of them.
 
     With ``times`` the last rows are held out, and both are in the order of time; with ``groups`` whole groups; else
     rows drawn at random, in which ``labels`` keep their proportions where possible.
@@ -267,10 +267,10 @@ def _draw(n: int, share: float, seed: int, labels: Any) -> tuple[Any, Any]:
         return every, every[:0]
     for stratify in (labels, None):  # a class may be too small to be cut in proportion
         try:
-            train, held = train_test_split(every, test_size=share, random_state=seed, stratify=stratify)
+            train, held_out = train_test_split(every, test_size=share, random_state=seed, stratify=stratify)
         except ValueError:
             continue
-        return np.sort(train), np.sort(held)
+        return np.sort(train), np.sort(held_out)
     raise DataError(
         f"{n} rows cannot be split by validation={share:g}, which would leave no row on one side; give more rows, or "
         "validation=0"

@@ -199,7 +199,7 @@ def column_format(
     thousands: str | None = None,
     evident: Callable[[], Sequence[NumberFormat]] = tuple,
 ) -> NumberFormat | None:
-    """Return how the values of a column are written; None where they are no numbers.
+    """Return how the values of a column are written; None where they are not numbers.
 
     Parameters
     ----------
@@ -242,8 +242,8 @@ def column_format(
                 "point here"
             )
         raise DataError(
-            f"{where} has {cell!r}, which is no number with the decimal and thousands marks that are given; leave them "
-            f"out, write the column otherwise, or leave it out by drop={[name]}"
+            f"{where} has {cell!r}, which is not a number with the given decimal and thousands marks; leave these "
+            f"marks out, write the column differently, or leave it out by drop={[name]}"
         )
     like = [is_number_like(cell) for cell in cells]
     if cells and all(like):
@@ -251,7 +251,7 @@ def column_format(
         alternative = next((cell for cell in cells if not readings([first, cell])), cells[-1])
         raise DataError(
             f"{where} has {first!r} and {alternative!r}, numbers that are written in different ways; write all of them "
-            f"alike, or leave the column out by drop={[name]}"
+            f"in the same way, or leave the column out by drop={[name]}"
         )
     return None
 
@@ -309,11 +309,11 @@ def two_readings(cells: Sequence[str], candidates: Sequence[tuple[NumberFormat, 
     mark = next(form.thousands for form, _ in candidates[:2] if form.thousands)
     place = next(k for k in range(len(cells)) if float(texts[k]) != float(other_texts[k]))
     cell, large, small = cells[place], grouped[place], decimals[place]
-    beside = _find_unmarked(mark, cells)
-    neighbour = "" if beside is None else f" beside {beside!r}"
+    unmarked = _find_unmarked(mark, cells)
+    neighbour = "" if unmarked is None else f" next to {unmarked!r}"
     word = "comma" if mark == "," else "point"
     said = f"has {cell!r}{neighbour}, where the {word} can be decimal or separate thousands"
-    if mark == "," and beside is None:
+    if mark == "," and unmarked is None:
         return f"{said}; give decimal=',' if it is {small}, or thousands=',' if it is {large}"
     # four decimals and a point are read in one way
     return f"{said}; give thousands={mark!r} if it is {large}; if it is {small}, write {float(small):.4f} in the file"

@@ -52,14 +52,14 @@ def _method(machine: Any, method: str) -> str:
         return method
     if hasattr(machine, "calibration_scores_"):
         return "split"
-    found: str = machine.interval_guarantee(0.9, "auto").method
-    if found != "split" and not hasattr(machine, "basis_indices_"):
-        return found
+    default: str = machine.interval_guarantee(0.9, "auto").method
+    if default != "split" and not hasattr(machine, "basis_indices_"):
+        return default
     if hasattr(machine, "basis_indices_"):
         return "gaussian"
     raise DataError(
         f"this {type(machine).__name__} has no errors of rows that it was not fitted to; fit with refit=False, which "
-        "keeps those of the rows held out"
+        "keeps the errors of the held-out rows"
     )
 
 
@@ -75,7 +75,7 @@ def interval_ends(machine: Any, X: Array, coverage: float, method: str = "auto")
 def interval_guarantee(model: Any, coverage: float, method: str = "auto") -> Guarantee:
     """Return what intervals of a tabular model guarantee, and how the preparation of the table weakens it.
 
-    Rows held out are free of all that was chosen, and folds that repeat the search of the choice of kernel and gamma.
+    Nothing was chosen on the held-out rows; folds that repeat the search account for the choice of kernel and gamma.
     """
     chosen = _method(model.estimator_, method)
     if chosen == "gaussian":
@@ -92,7 +92,7 @@ def interval_guarantee(model: Any, coverage: float, method: str = "auto") -> Gua
 def _depend_by(model: Any) -> tuple[str, ...]:
     """Return the reasons why rows depend on each other and are not exchangeable, whichever are left out."""
     by_group = (f"rows of one {model.group} depend on each other",) if model.group else ()
-    return (*by_group, "rows depend on those before them in time") if model.is_in_time else by_group
+    return (*by_group, "rows depend on earlier rows") if model.is_in_time else by_group
 
 
 def guarantee_in_words(model: Any, coverage: float, *, adaptive: bool = False) -> str:
@@ -106,8 +106,8 @@ def guarantee_in_words(model: Any, coverage: float, *, adaptive: bool = False) -
     wanted = "these are like the rows of the fit" if guarantee.level is not None else " and ".join(guarantee.conditions)
     broken = f"; approximate, since {'; '.join(guarantee.broken)}" if guarantee.broken else ""
     can_be_exact = broken and model.preparation_.refitted and not (hasattr(model, "classes_") or _depend_by(model))
-    exact = "; a fit with refit=False keeps intervals by the rows held out, which are exact" if can_be_exact else ""
-    return f"{name} hold {share} of new rows, if {wanted}{broken}{exact}"
+    exact = "; a fit with refit=False keeps intervals from the held-out rows, which are exact" if can_be_exact else ""
+    return f"{name} cover {share} of new rows, if {wanted}{broken}{exact}"
 
 
 def predictions_csv(

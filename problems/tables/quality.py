@@ -28,9 +28,9 @@ _LEFT_OUT = "rows, each left out in turn"
 _IN_FOLDS = "rows, left out in folds"
 _IN_TIME = "rows, predicted in folds from other times"
 _TRAINING = "training rows"
-#: How many times the error of a simple prediction a model's error is to be called worse.
+#: A model is called worse if its error exceeds a simple prediction's by this factor.
 _CLEARLY = 1.01
-#: The share of the error of the mean that is to be called an error: without noise a line has none, and a model hardly.
+#: The least share of the error of the mean that counts as an error: without noise a straight line has none.
 _OF_ACCOUNT = 1e-3
 
 
@@ -89,7 +89,7 @@ def quality_of(machine: Any, search: Search, X: Array, y: NDArray[Any], X_val: A
 
 
 def training_quality(machine: Any, X: Array, y: NDArray[Any], caveat: str = "") -> Quality:
-    """Measure the quality of a machine on its own training rows."""
+    """Measure the quality of a machine on its training rows."""
     return replace(_measure(_TRAINING, y, machine.predict(X), _scores(machine, X), y), caveat=caveat)
 
 
@@ -99,7 +99,7 @@ def _leave_folds_out(machine: Any, search: Search, X: Array, y: NDArray[Any], ca
     folds = search.folds(y.size)
     for train, test in folds:
         if search.task == "classification" and np.unique(y[train]).size < np.unique(y).size:
-            alone = "a class is in one fold of rows alone, so that none could be left out: new rows are worse"
+            alone = "one fold has all rows of a class, so no fold could be left out: errors on new rows are larger"
             return training_quality(machine, X, y, alone)
         without = search.refit(machine, X[train], y[train])
         predicted[test] = without.predict(X[test])
@@ -169,8 +169,8 @@ def _measure_classes(
 ) -> Quality:
     from sklearn.metrics import confusion_matrix
 
-    known, counts = np.unique(y_train, return_counts=True)
-    usual, classes = known[counts.argmax()], np.union1d(known, y)  # a small class may be held out as a whole
+    trained, counts = np.unique(y_train, return_counts=True)
+    usual, classes = trained[counts.argmax()], np.union1d(trained, y)  # a small class may be held out as a whole
     table = confusion_matrix(y, predicted, labels=classes)
     guess = confusion_matrix(y, np.full(y.shape, usual), labels=classes)
     sizes = table.sum(axis=1)
@@ -178,7 +178,7 @@ def _measure_classes(
     measures = (
         QualityMeasure("accuracy", float(np.trace(table) / y.size), float(np.trace(guess) / y.size)),
         QualityMeasure("balanced accuracy", float(right.mean()), float(right_by_guess.mean())),
-        QualityMeasure("AUC", _auc(y, scores, known), 0.5),
+        QualityMeasure("AUC", _auc(y, scores, trained), 0.5),
     )
     confusion = Confusion(tuple(map(str, classes)), table)
     return Quality(rows=rows, n_rows=y.size, baseline=f"always {usual}", measures=measures, confusion=confusion)

@@ -206,7 +206,7 @@ def read_table(
     if thousands not in (None, *_THOUSANDS):
         raise DataError(f"thousands must be a comma, a point, a space or an apostrophe, received {thousands!r}")
     if thousands is not None and thousands == decimal:
-        raise DataError(f"decimal and thousands are two marks, received {thousands!r} for both")
+        raise DataError(f"decimal and thousands must differ, received {thousands!r} for both")
     if delimiter is not None and len(delimiter) != 1:
         raise DataError(f"delimiter must be one character, received {delimiter!r}")
     if isinstance(source, Table):
@@ -259,17 +259,17 @@ def _decode(name: str, content: bytes, encoding: str | None) -> tuple[str, str]:
             return content.decode("utf-8"), ""
         except UnicodeDecodeError as error:
             line = content.count(b"\n", 0, error.start) + 1
-        encoding, remark = "cp1252", f"encoding: cp1252 (Windows), since line {line} is no UTF-8 (encoding=..., if not)"
+        encoding, remark = "cp1252", f"encoding: cp1252 (Windows), line {line} is not UTF-8 (encoding=..., if not)"
     try:
         return content.decode(codecs.lookup(encoding).name), remark
     except LookupError as error:
         raise DataError(
-            f"encoding={encoding!r} is none that Python has; it has utf-8, cp1252, utf-16, latin-1 and others"
+            f"Python has no encoding={encoding!r}; it has utf-8, cp1252, utf-16, latin-1 and others"
         ) from error
     except UnicodeDecodeError as error:
         raise DataError(
-            f"{name} is not in the encoding {encoding}: byte {error.start + 1}, {content[error.start]:#04x}, has no "
-            "meaning in it; name another by encoding=..., or save the table again as CSV (UTF-8)"
+            f"{name} is not in the encoding {encoding}: byte {error.start + 1}, {content[error.start]:#04x}, is not "
+            "valid there; name another by encoding=..., or save the table again as CSV (UTF-8)"
         ) from error
 
 

@@ -57,9 +57,9 @@ def lines(target=1.0):
     """Return two lines w_1 x_1 + w_2 x_2 with a weight each: w_k = max(target - rho_k / 2, 0), known exactly."""
     X = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
     s = Substrate(Linear(), X, target * X.sum(axis=1), bias=False)
-    one, two = weights("one", "two")
-    penalty = one * cp.norm1(s.f(X[[0]])) + two * cp.norm1(s.f(X[[2]]))
-    return Machine(s, minimize=0.5 * cp.sum_squares(s.e) + penalty), [one, two]
+    first, second = weights("one", "two")
+    penalty = first * cp.norm1(s.f(X[[0]])) + second * cp.norm1(s.f(X[[2]]))
+    return Machine(s, minimize=0.5 * cp.sum_squares(s.e) + penalty), [first, second]
 
 
 def ridge_line():

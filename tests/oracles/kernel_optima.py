@@ -117,8 +117,8 @@ def _least_squares(G, y, gamma, equal, values, unequal, limits, slack):
     from flint import arb, arb_mat
 
     size, n = G.nrows(), len(y)
-    one, many = arb(1), arb(float(gamma))
-    F = arb_mat([[G[i, j] for j in range(size)] + [one] for i in range(n)])
+    unit, many = arb(1), arb(float(gamma))
+    F = arb_mat([[G[i, j] for j in range(size)] + [unit] for i in range(n)])
     target = arb_mat([[arb(float(value))] for value in y])
     P = many * F.transpose() * F
     P = arb_mat([[P[i, j] + (G[i, j] if max(i, j) < size else 0) for j in range(size + 1)] for i in range(size + 1)])

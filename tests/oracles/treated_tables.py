@@ -12,8 +12,8 @@ DEFAULTS = {"drop": (), "categories": (), "dates": (), "id": (), "group": None, 
 def treated(table, target="y", task="auto", **options):
     """Return the table as it is treated, with remarks in the words of the command line too."""
     try:
-        found = treat(table, SimpleNamespace(**DEFAULTS | {"categorical": "one-hot"} | options), target, task)
+        outcome = treat(table, SimpleNamespace(**DEFAULTS | {"categorical": "one-hot"} | options), target, task)
     except DataError as error:
         raise DataError(in_shell(str(error))) from error
-    remarks = tuple(map(in_shell, found.remarks))
-    return SimpleNamespace(table=found.table, inputs=found.inputs, task=found.task, y=found.y, remarks=remarks)
+    remarks = tuple(map(in_shell, outcome.remarks))
+    return SimpleNamespace(table=outcome.table, inputs=outcome.inputs, task=outcome.task, y=outcome.y, remarks=remarks)

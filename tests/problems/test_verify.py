@@ -424,7 +424,7 @@ def test_problems_are_named_one_by_one_or_several(capsys):
     several = {"ls_svm_regression", "ls_svm_classification"}
     assert {line.problem for line in verify(sorted(several), "CLARABEL")} == several
     assert main(["verify", "ls_svm_regression", "no_such_problem"]) == 2
-    assert "no problem named 'no_such_problem'" in capsys.readouterr().err
+    assert "no problem is named 'no_such_problem'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "nan", "inf"])
@@ -436,7 +436,7 @@ def test_a_time_limit_is_a_positive_number(capsys, limit):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["no_such_problem"], ["no problem named 'no_such_problem'", "ls_svm_regression"]),
+        (["no_such_problem"], ["no problem is named 'no_such_problem'", "ls_svm_regression"]),
         (["--solver", "no_such_solver"], ["unknown solver 'no_such_solver'", *ORDER]),
     ],
 )
@@ -502,7 +502,7 @@ def test_progress_is_drawn_on_a_terminal_only(monkeypatch):
 
 
 def test_names_are_checked_before_any_work():
-    with pytest.raises(DeclarationError, match="no problem named"):
+    with pytest.raises(DeclarationError, match="no problem is named"):
         next(verify("no_such_problem"))
     with pytest.raises(DeclarationError, match="unknown solver"):
         next(verify("ls_svm_regression", "no_such_solver"))

@@ -128,7 +128,7 @@ def test_all_problems_of_a_table_are_in_one_message(tmp_path, capsys):
     columns, _ = CASES["several at once"]
     assert main(["fit", str(write(tmp_path / "t.csv", columns, None)), "--target", "y", *QUICK]) == 2
     said = capsys.readouterr().err
-    assert "3 things are to be decided about" in said
+    assert "3 decisions are needed about" in said
     for part in (
         "1. column 'when'",
         "use them by --dates when",

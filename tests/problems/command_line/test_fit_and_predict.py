@@ -154,7 +154,7 @@ def test_what_is_saved_was_fitted_again_to_all_rows_with_what_was_chosen(tmp_pat
     assert kept.estimator_.certificate_ == expected.certificate_
     assert main(["predict", str(again), str(path), "--coverage", "0.9"]) == 0
     assert "by method split" not in (said := capsys.readouterr().err)
-    assert "hold about 0.9 of new rows" in said
+    assert "cover about 0.9 of new rows" in said
 
 
 def test_weights_of_classes_are_those_of_the_estimator(tmp_path, classes, capsys):
@@ -226,19 +226,19 @@ def test_a_plain_model_file_predicts_too(tmp_path, regression, capsys):
             ["DATA", "--target", "y", "--id", "u", "--categories", "u"],
             "'u' is named by two of categories, dates and id",
         ),
-        (["DATA", "--target", "y", "--dates", "u"], "'u' of .* is no column of dates in one clear format"),
+        (["DATA", "--target", "y", "--dates", "u"], "'u' of .* does not hold dates in one clear format"),
         (["DATA", "--target", "y", "--decimal", "x"], "decimal must be"),
         (["DATA", "--target", "y", "--delimiter", ";;"], "delimiter must be one character"),
         (["@iris", "--out", "m.npz"], "no data set 'iris'"),
         (["DATA", "--out", "m.npz"], "--target is missing; .* has the columns u, v, y"),
         (["DATA", "--target", "z", "--out", "m.npz"], "no column 'z'; it has u, v, y"),
         (["DATA", "--target", "y", "--drop", "w", "--out", "m.npz"], "no column 'w'"),
-        (["DATA", "--target", "y", "--drop", "u", "v", "--out", "m.npz"], "no column beside the target"),
+        (["DATA", "--target", "y", "--drop", "u", "v", "--out", "m.npz"], "no column other than the target"),
         (["DATA", "--target", "y", "--categories", "y", "--out", "m.npz"], "cannot be an input"),
         (["DATA", "--target", "y", "--gamma", "-1", "--out", "m.npz"], "gamma"),
         (["DATA", "--target", "y", "--sigma", "1", "--kernel", "linear", "--out", "m.npz"], "has no width"),
         (["DATA", "--target", "y", "--validation", "1", "--out", "m.npz"], "validation must be"),
-        (["DATA", "--target", "y", "--model", "stack", "--gamma", "1", "--out", "m.npz"], "chooses its own gamma"),
+        (["DATA", "--target", "y", "--model", "stack", "--gamma", "1", "--out", "m.npz"], "chooses gamma"),
         (
             ["@ionosphere", "--task", "regression", "--out", "m.npz"],
             "not numeric .row 1 has 'g'.; correct the cell, or take a classifier",
@@ -423,11 +423,11 @@ def test_intervals_rest_on_the_rows_that_were_held_out_and_only_judged(tmp_path,
     wanted = model.estimator_.predict_interval(model.matrix(read_table(path)), 0.9, "split")
     np.testing.assert_allclose(ends, wanted)
     assert model.estimator_.calibration_scores_.size == 12
-    assert "intervals by method split hold at least 0.9 of new rows" in err
+    assert "intervals by method split cover at least 0.9 of new rows" in err
     ends, err = _intervals(tmp_path, capsys, kept, path, "--adaptive")
     X_table = model.matrix(read_table(path))
     np.testing.assert_allclose(ends, model.estimator_.predict_interval(X_table, 0.9, "adaptive"))
-    assert "intervals by method adaptive hold about 0.9 of new rows" in err
+    assert "intervals by method adaptive cover about 0.9 of new rows" in err
     assert np.ptp(ends[:, 1] - ends[:, 0]) > 0.0
     assert (
         main(["fit", str(path), "--target", "y", "--quiet", "--validation", "0", "--kernel", "rbf", "--out", str(kept)])
@@ -444,11 +444,11 @@ def test_intervals_rest_on_the_rows_that_were_held_out_and_only_judged(tmp_path,
 def test_intervals_of_a_model_that_is_fitted_again_repeat_its_search(tmp_path, regression, capsys):
     path, kept = regression[0], tmp_path / "model.npz"
     assert main(["fit", str(path), "--target", "y", "--kernel", "rbf", "--out", str(kept)]) == 0
-    assert "hold about 90 % of new rows, if they are like these" in capsys.readouterr().out
+    assert "cover about 90 % of new rows, if they are like these" in capsys.readouterr().out
     model = load(kept)
     assert isinstance(model.estimator_, problems.LSSVMRegressor)
     widths = {machine.kernel_.sigma for machine in model.estimator_.nested_machines_}
-    assert len(widths) > 1, "every fold has a kernel of its own"
+    assert len(widths) > 1, "every fold has another kernel"
     ends, err = _intervals(tmp_path, capsys, kept, path)
     np.testing.assert_allclose(ends, model.estimator_.predict_interval(model.matrix(read_table(path)), 0.9, "nested"))
     assert "of the fit; approximate, since the inputs were standardised by these rows" in err
@@ -471,7 +471,7 @@ def test_intervals_of_sparse_models_of_classes_and_of_chosen_weights(tmp_path, r
     line = ["fit", str(path), "--target", "y", "--quiet", "--kernel", "rbf", "--out", str(kept)]
     assert main([*line, "--model", "sparse", "--validation", "0"]) == 0
     assert (
-        "intervals by method gaussian hold about 0.9 of new rows, if the targets are a Gaussian process"
+        "intervals by method gaussian cover about 0.9 of new rows, if the targets are a Gaussian process"
         in _intervals(tmp_path, capsys, kept, path)[1]
     )
     assert main(["predict", str(kept), str(path), "--coverage", "90"]) == 2
@@ -479,7 +479,7 @@ def test_intervals_of_sparse_models_of_classes_and_of_chosen_weights(tmp_path, r
     assert main(["fit", str(classes[0]), "--target", "answer", "--quiet", "--kernel", "rbf", "--out", str(kept)]) == 0
     assert main(["predict", str(kept), str(classes[0]), "--coverage", "0.9"]) == 0
     said = capsys.readouterr().err
-    assert "sets of labels hold about 0.9 of new rows" in said
+    assert "sets of labels cover about 0.9 of new rows" in said
 
 
 def test_probabilities_and_label_sets_of_classes(tmp_path, regression, classes, capsys):

@@ -123,15 +123,15 @@ def test_most_ways_need_no_advice():
                 np.testing.assert_array_equal(read(cells), values)
 
 
-def test_thousands_beside_small_numbers_are_refused_with_both_readings():
+def test_thousands_next_to_small_numbers_are_refused_with_both_readings():
     with pytest.raises(DataError) as caught:
         read(["1,777", "365"])
     said = str(caught.value)
-    assert "'1,777' beside '365', where the comma can be decimal or separate thousands" in said
+    assert "'1,777' next to '365', where the comma can be decimal or separate thousands" in said
     assert "give thousands=',' if it is 1777; if it is 1.777, write 1.7770 in the file" in said
     assert "--decimal" not in said
     np.testing.assert_array_equal(read(["1,777", "365"], thousands=","), [1777.0, 365.0])
-    with pytest.raises(DataError, match="beside '365'"):
+    with pytest.raises(DataError, match="next to '365'"):
         read(["1,777", "365"], decimal=",")
 
 
@@ -170,14 +170,14 @@ def test_points_are_decimal_unless_something_speaks_against_it():
     np.testing.assert_array_equal(read(["1.777", "36.520"]), [1.777, 36.52])
     np.testing.assert_array_equal(read(["1.777", "365"], a=("2.095,13", "1")), [1777, 365])
     np.testing.assert_array_equal(read(["1.777", "365"], decimal="."), [1.777, 365])
-    with pytest.raises(DataError, match=r"'1.777' beside '365', where the point can be .*thousands='.' if it is 1777"):
+    with pytest.raises(DataError, match=r"'1.777' next to '365', where the point can be .*thousands='.' if it is 1777"):
         read(["1.777", "365"])
     for cells, values in ((["1.777", "365"], [1777, 365]), (["1.777", "36.520"], [1777, 36520])):
         np.testing.assert_array_equal(read(cells, a=("0,5", "1")), values)  # the comma is decimal there
     with pytest.raises(DataError, match=r"where the point can be decimal"):
         read(["1.777", "365"], decimal=",")
     np.testing.assert_array_equal(read(["1.777", "365"], thousands="."), [1777, 365])
-    with pytest.raises(DataError, match=r"is no number with the decimal and thousands marks that are given"):
+    with pytest.raises(DataError, match=r"is not a number with the given decimal and thousands marks"):
         read(["1.5", "365"], thousands=".")
 
 
@@ -196,7 +196,7 @@ def test_letters_behind_all_numbers_are_their_unit(cells, values):
 
 
 def test_units_that_differ_are_refused_and_codes_with_letters_are_categories():
-    with pytest.raises(DataError, match="written in different ways; write all of them alike"):
+    with pytest.raises(DataError, match="written in different ways; write all of them in the same way"):
         read(["9 kg", "900 g"])
     table = Table("t.csv", {"u": ("12A", "12B", "7A", "7B") * 10})
     assert table.number_format("u") is None
@@ -206,7 +206,7 @@ def test_units_that_differ_are_refused_and_codes_with_letters_are_categories():
     "cells", [["5%", "0.05"], ["$5", "\u20ac5"], ["$5", "7"], ["1 234", "1,234.5"], ["1'234", "1 234"]], ids=str
 )
 def test_different_ways_in_one_column_are_refused(cells):
-    with pytest.raises(DataError, match="written in different ways; write all of them alike"):
+    with pytest.raises(DataError, match="written in different ways; write all of them in the same way"):
         read(cells)
 
 
@@ -350,7 +350,7 @@ def test_marks_that_are_none_are_refused(tmp_path):
     path = write_table(tmp_path / "t.csv", u=[1, 2], y=[1, 2])
     with pytest.raises(DataError, match="thousands must be a comma, a point, a space or an apostrophe, received '_'"):
         read_table(path, thousands="_")
-    with pytest.raises(DataError, match="decimal and thousands are two marks"):
+    with pytest.raises(DataError, match="decimal and thousands must differ"):
         read_table(path, decimal=",", thousands=",")
 
 

@@ -49,7 +49,7 @@ def test_a_malformed_file_is_refused(tmp_path, text, message):
 @pytest.mark.parametrize(
     ("encoding", "remark"),
     [
-        ("cp1252", "encoding: cp1252 (Windows), since line 1 is no UTF-8 (encoding=..., if not)"),
+        ("cp1252", "encoding: cp1252 (Windows), line 1 is not UTF-8 (encoding=..., if not)"),
         ("utf-16", "encoding: utf-16, by its byte order mark"),
         ("utf-16-le", "encoding: utf-16-le, since every other byte is zero (encoding=..., if not)"),
         ("utf-16-be", "encoding: utf-16-be, since every other byte is zero (encoding=..., if not)"),
@@ -68,13 +68,13 @@ def test_encodings_are_recognised_and_said(tmp_path, encoding, remark):
 
 def test_an_encoding_that_is_none_or_another_is_refused_in_words(tmp_path):
     path = write(tmp_path, "gr\u00f6\u00dfe,b\n1,2\n", encoding="cp1252")
-    with pytest.raises(DataError, match="is not in the encoding utf-8: byte 3, 0xf6, has no meaning"):
+    with pytest.raises(DataError, match="is not in the encoding utf-8: byte 3, 0xf6, is not valid"):
         read_table(path, encoding="utf-8")
-    with pytest.raises(DataError, match="encoding='cp9' is none that Python has"):
+    with pytest.raises(DataError, match="Python has no encoding='cp9'"):
         read_table(path, encoding="cp9")
     assert list(read_table(path, encoding="cp850").columns)[1] == "b"
     path.write_bytes(b"a,b\n\x81\xff,2\n")
-    with pytest.raises(DataError, match=r"is not in the encoding cp1252: byte 5, 0x81, has no.*encoding="):
+    with pytest.raises(DataError, match=r"is not in the encoding cp1252: byte 5, 0x81, is not.*encoding="):
         read_table(path)
     path.write_bytes(b"\xff\xfea\x00,\x00b")
     with pytest.raises(DataError, match="is not in the encoding utf-16: byte"):
@@ -154,7 +154,7 @@ def test_an_embedded_set_goes_to_csv_and_back_exactly(tmp_path, name):
 
 
 def test_an_unknown_set_is_refused_by_name():
-    with pytest.raises(DataError, match=r"no data set 'iris'; there are .*motorcycle"):
+    with pytest.raises(DataError, match=r"no data set 'iris'; the data sets are .*motorcycle"):
         read_table("@iris")
 
 

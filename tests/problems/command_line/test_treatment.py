@@ -213,7 +213,7 @@ def test_medians_of_the_training_rows_fill_cells_and_are_used_again(tmp_path, ca
     ]
     assert [one.fill for one in preparation.inputs] == fills
     assert f"imputed: u, 1 of 40 cells, by the median {fills[0]:.6g} of the training rows" in said
-    assert "imputed: town, 1 of 40 cells, by the category (missing), which is one of its own" in said
+    assert "imputed: town, 1 of 40 cells, by the separate category (missing)" in said
     assert preparation.inputs[1].categories == tuple(sorted({*TOWNS, "(missing)"}))
     assert "imputed: v" not in said
     some = {"u": [1.0, 1.0], "town": ["Ghent", "Ghent"], "v": ["?", fills[2]]}
@@ -249,7 +249,7 @@ def test_a_missing_cell_of_a_model_that_fills_none_is_refused(tmp_path, capsys):
 def test_ids_are_no_inputs_and_come_first_in_the_predictions(tmp_path, capsys):
     path, out = write(tmp_path / "t.csv", name=NAMES, u=U, y=Y), tmp_path / "m.npz"
     assert run("fit", path, "--target", "y", "--id", "name", *FIT, "--out", out) == 0
-    assert "id: name, no input, written beside the predictions" in capsys.readouterr().out
+    assert "id: name, no input, written next to the predictions" in capsys.readouterr().out
     rows, _ = predicted(capsys, out, path)
     assert list(rows[0]) == ["name", "prediction"]
     assert tuple(row["name"] for row in rows) == NAMES
@@ -305,7 +305,7 @@ def test_raw_messages_are_sentences(tmp_path, capsys):
     assert "--out" in said
     for more in ((), ("--validation", "0")):
         assert run("fit", table, "--target", "y", *more) == 2
-        assert "has one row that can be used; a model needs at least two" in capsys.readouterr().err
+        assert "has one usable row; a model needs at least two" in capsys.readouterr().err
     pair = write(tmp_path / "two.csv", u=[1.0, 2.0], y=[2.0, 3.0])
     assert run("fit", pair, "--target", "y", "--validation", "0.01") in (0, 1, 2)
     assert "n_samples" not in capsys.readouterr().err
@@ -314,8 +314,8 @@ def test_raw_messages_are_sentences(tmp_path, capsys):
 def test_what_looks_like_a_group_or_is_constant_is_said():
     patients = [f"p{k // 4}" for k in range(80)]
     table = Table("t.csv", {"patient": tuple(patients), "u": texts(range(80)), "y": texts([k % 7 for k in range(80)])})
-    hint = "like a group: patient, 20 values with 4 rows each; if new rows are of new ones, --group patient"
+    hint = "like a group: patient, 20 values with 4 rows each; if new rows belong to new groups, --group patient"
     assert hint in treated(table, task="regression").remarks
     assert hint not in treated(table, task="regression", group="patient").remarks
     constant = Table("t.csv", {"u": ("1", "2"), "y": ("7", "7.0")})
-    assert "constant: y is 7 in every row, and so is every prediction" in treated(constant, task="regression").remarks
+    assert "constant: y and every prediction are 7 in all rows" in treated(constant, task="regression").remarks

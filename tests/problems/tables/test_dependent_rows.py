@@ -119,7 +119,7 @@ def test_what_cannot_be_done_is_said():
     refuse(DataError, "belong to no group", columns | {"site": ["", *columns["site"][1:]]}, group="site")
     absent = without("site") | {"day": ["", *rows()["day"][1:]]}
     refuse(DataError, "cannot order the rows", absent, time="day", impute="median")
-    refuse(DataError, "is no column of dates in one clear format", columns, time="site")
+    refuse(DataError, "does not hold dates in one clear format", columns, time="site")
     with pytest.raises(DataError, match="one row to train"):
         divide(4, 0.5, 0, times=np.array([0, 1, 1, 1]))
 

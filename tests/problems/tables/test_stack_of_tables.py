@@ -20,7 +20,7 @@ def test_what_a_stack_cannot_do_is_refused_before_the_fit():
     for given, message in (
         ({"group": "site"}, "chooses by single rows left out; with a group or time take model='lssvm'"),
         ({"time": True}, "take model='lssvm'"),
-        ({"gamma": 2.0}, "chooses its own gamma; to give one, take model='lssvm'"),
+        ({"gamma": 2.0}, "chooses gamma; to give one, take model='lssvm'"),
     ):
         with pytest.raises(DeclarationError, match=message):
             TabularRegressor("stack", **given).fit({**COLUMNS, "site": np.arange(N) % 6}, Y)

@@ -105,7 +105,7 @@ def test_labels_come_back_as_they_were_given(labels):
 
 
 def test_missing_cells_go_by_a_stated_rule():
-    """Refused in the words of Python; filled in by the median; a category of its own."""
+    """Refused in the words of Python; filled in by the median; a separate category."""
     columns, price = make_columns()
     rows = {name: list(values) for name, values in columns.items()}
     rows["area"][3], rows["heating"][5] = float("nan"), None
@@ -115,7 +115,7 @@ def test_missing_cells_go_by_a_stated_rule():
     area, heating = model.preparation_.inputs[:2], model.preparation_.inputs[2]
     assert area[0].fill == np.median(np.delete(columns["area"], 3))
     assert heating.categories == ("(missing)", "gas", "oil", "wood")
-    assert any("category (missing), which is one of its own" in line for line in model.remarks_)
+    assert any("separate category (missing)" in line for line in model.remarks_)
     assert model.certify(rows, price).holds
     dropped = TabularRegressor(impute="drop", **QUICK).fit(rows, price)
     kept = [row for row in range(60) if row not in (3, 5)]
