@@ -229,6 +229,8 @@ class AnswerBound:
         radii = at_most(1.0) * self.unit * distance / root
         tolerances = residuals.tolerances(self.unit, self.targets, self.share)
         each = [tolerance.row(float(radius), FORMULA) for tolerance, radius in zip(tolerances, radii, strict=True)]
+        if r < m:
+            each = [replace(row, about=f"{row.about} of the machine on {r} of {m} basis vectors") for row in each]
         failing = np.array([not row.passes for row in each])
         helped = bool(np.any(failing & (effect > 0.1 * distance) & np.isfinite(distance)))
         return ReducedAnswer(accuracy_of_outputs(each), gradient, np.asarray(residuals.total), helped)
@@ -239,13 +241,6 @@ class AnswerBound:
         if answer.row.passes or careful is None:
             return answer
         return min(answer, careful(beta, bias), key=lambda each: each.row.value)
-
-    def facts(self, row: Accuracy) -> tuple[tuple[str, str], ...]:
-        """State the machine to which the accuracy refers, and why it fails."""
-        kept, given = self.features.of_kernel.rank, self.features.n_basis - self.features.free
-        vectors = f"{kept} of {given}" if kept < given else f"all {given}"
-        about = ("accuracy", f"of the machine on {vectors} basis vectors, in exact arithmetic")
-        return (about,) if row.passes else (about, UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,4 +290,4 @@ def solve_reduced(
             break
     assert best is not None
     row, beta, bias, steps = best
-    return ReducedSolution(unit * beta, unit * bias, row, steps, plain.facts(row))
+    return ReducedSolution(unit * beta, unit * bias, row, steps, () if row.passes else (UNKNOWN,))

@@ -60,7 +60,7 @@ from substrate.reduced.left_out import LeftOutRows, LeverageFactor, errors_of_bl
 from substrate.reduced.linear_columns import LinearColumns, columns_of, survey_linear_columns
 from substrate.reduced.moments import accumulate, origin_of
 from substrate.reduced.rows import KernelRows, KernelValues
-from substrate.reduced.solution import AnswerBound, Penalty
+from substrate.reduced.solution import UNKNOWN, AnswerBound, Penalty
 from substrate.reduced.spectrum import reduced_spectrum
 from substrate.streaming.passes import sum_blocks
 from substrate.streaming.rows import (
@@ -398,7 +398,8 @@ class BasisModel(LeavesOut):
         penalty = Penalty.of(rows.values, K, features)
         judge = AnswerBound(rows, features, penalty, lam, unit, summary, self.estimator._tolerance())
         row = judge.best(beta, shift).row
-        return (row,), (("kernel", repr(self.estimator.kernel_)), *weight_facts(rows), *judge.facts(row))
+        unknown = () if row.passes else (UNKNOWN,)
+        return (row,), (("kernel", repr(self.estimator.kernel_)), *weight_facts(rows), *unknown)
 
     def prove(self, data: FitData) -> Proof:
         """Prove every output on training rows in memory; return the worst proof."""
