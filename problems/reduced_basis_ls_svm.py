@@ -145,7 +145,7 @@ def closed_form(
     features, Y = basis_features(K_basis), target[R][:, None]
     rows = KernelRows.of(Precomputed(), matrix[R], S, Y, None if weights is None else data.weights)
     origin = origin_of(K_basis, rows.target_summary(), target_unit(target))
-    spectrum = reduced_spectrum(accumulate(rows, features, origin, lam, K_basis))
+    spectrum = reduced_spectrum(accumulate(rows, features, origin, lam))
     solved = solve_reduced(rows, spectrum, lam, K_basis)
     u, bias = features.weights(solved.coefficients[:, 0]), float(solved.bias[0])
     errors = target[R] - (rows.take_rows(np.arange(R.size)) @ solved.coefficients[:, 0] + bias)

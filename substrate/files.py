@@ -6,7 +6,7 @@ fields are checked by their annotations. Classes are looked up by name in these 
 file, and functions are refused.
 
 Reading trusts nothing. Members are stored and not compressed, so that what they take is bounded by the size of the
-file; the list of members is counted by its size, and the header by its bytes, brackets, commas and colons, before
+file; the list of members is counted by its entries, and the header by its bytes, brackets, commas and colons, before
 either is parsed; sparse matrices and the number of features are counted by their announced sizes. Arrays of objects
 cannot occur, and every array belongs to one value. JSON is read strictly: no key occurs twice, and integers have at
 most 64 bits.
@@ -24,7 +24,6 @@ import math
 import os
 import re
 import stat
-import struct
 import types
 import warnings
 import zipfile
@@ -57,12 +56,10 @@ OUTSIDE = frozenset(("n_jobs", "verbose", "build"))
 #: Default limit of the bytes that a file may take in memory, or four times its own size if that is more.
 _LEAST_LIMIT = 2**30
 _HEADER = "header.json"
-#: Bytes in memory per byte of JSON, and what each mark of it adds at most; per byte of the list of members, whose
-#: shortest entry has 46 bytes and makes an object of 400; of a feature, with copies of it.
-_JSON_GROWS, _MEMBERS_GROW, _FEATURE = 8, 16, 32
+#: Bytes in memory per byte of JSON, and what each mark of it adds at most; of an entry of the list of members; of a
+#: feature, with copies of it.
+_JSON_GROWS, _MEMBER, _FEATURE = 8, 1024, 32
 _JSON_MARKS = {b"{": 160, b"[": 112, b",": 56, b":": 160, b'"': 24}
-#: The last record of a zip without a comment, and the two before it where sizes exceed 32 bits.
-_END, _LOCATOR, _END_64 = (struct.Struct(form) for form in ("<4s4H2LH", "<4sLQL", "<4sQ2H2L4Q"))
 #: Kinds of dtype that a file may hold: floats, integers, booleans, text.
 _KINDS = "fiubU"
 _HEADER_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
@@ -386,8 +383,10 @@ def _limit(source: Path, max_bytes: float | None) -> float:
 
 def _read(stream: IO[bytes], limit: float, estimators: Estimators) -> tuple[Any, bool]:
     """Return the value of a file, and whether its digest matches."""
-    size = stream.seek(0, os.SEEK_END)
-    needed = _refuse_beyond(limit, _MEMBERS_GROW * _bytes_of_list(stream, size))
+    size = int(_refuse_beyond(limit, stream.seek(0, os.SEEK_END)))
+    stream.seek(0)
+    # zipfile makes an object of every entry of the list of members
+    needed = _refuse_beyond(limit, _MEMBER * stream.read().count(b"PK\1\2"))
     with zipfile.ZipFile(stream) as archive:
         members = {info.filename: info for info in archive.infolist()}
         if len(members) != len(archive.infolist()):
@@ -430,29 +429,6 @@ def _refuse_beyond(limit: float, needed: float) -> float:
             "trust it"
         )
     return needed
-
-
-def _bytes_of_list(stream: IO[bytes], size: int) -> int:
-    """Return the size of the list of members, which :mod:`zipfile` reads whole; refuse a file in which it is not clear.
-
-    The list must end where the last records begin, and those must end the file: then every reader finds the same one.
-    """
-    end = size - _END.size
-    stream.seek(max(end, 0))
-    signature, *_, length, offset, comment = _END.unpack(stream.read(_END.size))
-    if signature != b"PK\5\6" or comment:
-        raise zipfile.BadZipFile("File is not a zip file, or something follows it")
-    place = end - _LOCATOR.size
-    stream.seek(max(place, 0))
-    if place >= 0 and stream.read(4) == b"PK\6\7":
-        end = place - _END_64.size
-        stream.seek(end)
-        signature, *_, length, offset = _END_64.unpack(stream.read(_END_64.size))
-        if signature != b"PK\6\6" or _LOCATOR.unpack(stream.read(_LOCATOR.size))[2] != end:
-            raise DataError("its last records do not follow each other")
-    if offset + length != end:
-        raise DataError(f"its list of members has {length} bytes from {offset} on, and ends before {end}")
-    return int(length)
 
 
 def _read_header(data: bytes) -> dict[str, Any]:

@@ -190,8 +190,8 @@ class BasisExpansion:
     def facts(self) -> Facts:
         """Return facts about the vectors of the machine."""
         n, rank = self.transform.shape
-        vectors = f"all {n}" if rank == n else f"{rank} of {n}"
-        return ("kernel", repr(self.kernel)), ("accuracy", f"of the machine on {vectors} basis vectors")
+        about = (("accuracy", f"of the machine on {rank} of {n} basis vectors"),) if rank < n else ()
+        return ("kernel", repr(self.kernel)), *about
 
 
 #: The functions of a machine: expansions over its rows, or over the vectors of a basis.
@@ -245,8 +245,8 @@ class StoredRows:
         tolerance = Tolerance.of_page(self.y, self.weights, self._share)
         point = self.expansion.enclose(self.coefficients)
         bound = bound_rows(self.machine, point, self.g, tolerance.largest_radius)
-        lift = "".join(f" with {text}" for name, text in facts if name == "lift")
-        row = tolerance.row(bound.radius, FORMULA, f"{bound.about}{lift}")
+        of = "".join({"lift": f" with {text}", "accuracy": f" {text}"}.get(name, "") for name, text in facts)
+        row = tolerance.row(bound.radius, FORMULA, f"{bound.about}{of}")
         rows = optimality_rows(self.machine, -self.g, self.machine.fitted, bound.gap, self.y, _CHECKED)
         unit = float(np.abs(self.y).max()) / (self.expansion.largest or 1.0)
         balance = (zero_sum_row(self.g, _CHECKED, np.array([unit])), *self.machine.border.row(self.g, _CHECKED))

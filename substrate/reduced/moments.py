@@ -7,7 +7,7 @@ Sums of parts add up to the sums of all rows, and the rows of a fold are left ou
 rows are, in numpy or on a device. There are two methods. *Accumulated*: sums of :math:`k_S(x_i) k_S(x_i)^T`,
 transformed to features by T once at the end, for a third of the work; but rounding of the sums is magnified by the
 squares of T. *Row-wise*: every block of rows is transformed first. The first is used where the magnified rounding,
-relative to the :math:`a_j + \lambda` it is added to, is estimated to be negligible in every direction.
+relative to the :math:`a_j + \lambda` it is added to, is seen to be negligible in every direction.
 """
 
 import math
@@ -211,25 +211,19 @@ class Statistic:
     lengths: Array
 
 
-def accumulate(
-    rows: KernelRows, features: Features, origin: Origin, lam: float, K: Array, folds: Any = None
-) -> Statistic:
-    """Make one pass over all rows; ``lam`` is the smallest 1/gamma of use, and K the kernel matrix of the basis.
+def accumulate(rows: KernelRows, features: Features, origin: Origin, lam: float, folds: Any = None) -> Statistic:
+    """Make one pass over all rows, or a second one where rounding needs it; ``lam`` is the smallest 1/gamma of use.
 
     :equation [Cawley2004]_ (A.2): the sums over all rows that make up the system
     """
-    # on a device the estimate takes longer than it saves
-    if rows.on_device or _expected_error(K, features.of_kernel, rows.n_rows, lam) <= _LARGEST_ERROR:
-        total, of_folds = rows.sums(sum_moments, origin, None, folds).moments()
-        T = features.transform
-        with blas_threads(features.n_basis):
-            transformed = total.transform(T)
-            scatter = namespace_of(T).linalg.diagonal(transformed.second)
-            error = _error(_entry(to_numpy(total.second)), to_numpy(scatter), features, lam)
-            if error <= _LARGEST_ERROR:
-                parts = tuple(fold.transform(T) for fold in of_folds)
-                lengths = _lengths(total) @ np.abs(to_numpy(T))
-                return Statistic(features, origin, transformed, parts, lengths)
+    total, of_folds = rows.sums(sum_moments, origin, None, folds).moments()
+    T = features.transform
+    with blas_threads(features.n_basis):
+        transformed = total.transform(T)
+        scatter = namespace_of(T).linalg.diagonal(transformed.second)
+        if _error(_entry(to_numpy(total.second)), to_numpy(scatter), features, lam) <= _LARGEST_ERROR:
+            parts = tuple(fold.transform(T) for fold in of_folds)
+            return Statistic(features, origin, transformed, parts, _lengths(total) @ np.abs(to_numpy(T)))
     total, of_folds = rows.sums(sum_moments, origin, features.transform, folds).moments()
     return Statistic(features, origin, total, of_folds, _lengths(total))
 
@@ -237,15 +231,6 @@ def accumulate(
 def _lengths(total: Moments) -> Array:
     """Return the lengths of the columns, on the host."""
     return np.asarray(np.sqrt(np.maximum(to_numpy(diagonal_of(total.second)), 0.0)))
-
-
-def _expected_error(K: Array, features: Features, n_rows: int, lam: float) -> float:
-    """Return the error of sums of kernel values, where the basis is like all rows: their products are K K."""
-    with blas_threads(K.shape[0]):
-        centred = K - K.mean(axis=0)
-        share, T = n_rows / K.shape[0], features.transform
-        scatter = share * np.square(centred @ T).sum(axis=0)
-        return _error(share * _entry(centred.T @ centred), scatter, features, lam)
 
 
 def _entry(second: Array) -> float:

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize, root
 from scipy.special import expit, logit
 
 from substrate.arrays import Array
@@ -48,9 +49,8 @@ __all__ = [
 
 #: The smallest probability of a class that is decided for, before all are divided by their sum.
 DECIDED = 0.5 + 2.0**-40
-#: Gradient of the mean log loss at which Newton's method ends, in units in which scores have spread one.
+#: Largest gradient of the mean log loss that counts as zero, in units in which scores have spread one.
 _FLAT = 1e-11
-_STEPS = 100
 
 
 def margins(scores: Array) -> Array:
@@ -119,34 +119,26 @@ def fit_sigmoid(scores: Array, positive: Any, weights: Array) -> SigmoidMap:
     inside = np.column_stack([(scores - mean) / spread, np.ones_like(scores)])
     if float(share @ (inside[:, 0] * (targets - share @ targets))) <= 0.0:
         return constant  # the loss rises with the slope from zero on, and it is convex
-    parameters, flat = _newton(inside, targets, share, np.array([0.0, constant.offset]))
+
+    def gradient(point: Array) -> Array:
+        return np.asarray(inside.T @ (share * (expit(inside @ point) - targets)))
+
+    def curvature(point: Array) -> Array:
+        p = expit(inside @ point)
+        return np.asarray((inside.T * (share * p * (1.0 - p))) @ inside)
+
+    def loss(point: Array) -> float:
+        logits = inside @ point
+        return float(share @ (np.logaddexp(0.0, logits) - targets * logits))
+
+    # the mean log loss is convex: it is least where its gradient vanishes
+    near = minimize(loss, np.array([0.0, constant.offset]), jac=gradient).x
+    parameters = root(gradient, near, jac=curvature, tol=1e-15).x
+    flat = float(np.abs(gradient(parameters)).max())
+    if not flat <= _FLAT:
+        raise SolverError(f"Platt's sigmoid did not converge: the gradient is {flat:.2e}, above {_FLAT:.0e}")
     slope = float(parameters[0]) / spread
     return SigmoidMap(slope, float(parameters[1]) - slope * mean, flat)
-
-
-def _newton(inside: Array, targets: Array, share: Array, start: Array) -> tuple[Array, float]:
-    """Return the minimiser of the mean log loss of a linear logit, and the size of its gradient there."""
-    point, loss = start, _log_loss(inside @ start, targets, share)
-    for _ in range(_STEPS):
-        p = expit(inside @ point)
-        gradient = inside.T @ (share * (p - targets))
-        flat = float(np.abs(gradient).max())
-        if flat <= _FLAT:
-            return point, flat
-        curvature = (inside.T * (share * p * (1.0 - p))) @ inside
-        step = np.linalg.solve(curvature + 1e-15 * np.eye(2), gradient)
-        fall = float(gradient @ step)
-        size = 1.0
-        # so near the minimum that the loss no longer tells, Newton's step is right
-        while fall > 1e-10 and _log_loss(inside @ (point - size * step), targets, share) > loss - 1e-4 * size * fall:
-            size *= 0.5
-        point = point - size * step
-        loss = _log_loss(inside @ point, targets, share)
-    raise SolverError(f"Platt's sigmoid did not converge: the gradient is {flat:.2e}, above {_FLAT:.0e}")
-
-
-def _log_loss(logits: Array, targets: Array, share: Array) -> float:
-    return float(share @ (np.logaddexp(0.0, logits) - targets * logits))
 
 
 @dataclass(frozen=True, slots=True)

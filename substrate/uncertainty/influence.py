@@ -64,24 +64,25 @@ __all__ = [
 
 @dataclass(frozen=True)
 class KernelInfluence:
-    r"""By the inverse of K + D: with :math:`\eta = (K + D)^{-1} 1` and :math:`b = (\eta^T k - 1) / 1^T \eta`,
+    r"""By the inverse of K + D and its border Z: with :math:`H = (K + D)^{-1} Z` and :math:`S = Z^T H`,
 
-    .. math:: c = (K + D)^{-1} (k - b 1), \qquad p = k(x, x) - (k - b 1)^T c - 2 b .
+    .. math:: b = S^{-1} (H^T k - Z(x)), \qquad c = (K + D)^{-1} (k - Z b), \qquad
+              p = k(x, x) - (k - Z b)^T c - 2 Z(x)^T b .
 
-    ``represent`` computes kernel values k of points with the rows; ``root`` is W with :math:`(K + D)^{-1} = W^T W`, by
-    which p keeps its digits, or the inverse itself where K + D is not positive definite; ``share`` is :math:`\eta` over
-    its sum, ``total``. With a border Z, :math:`b = S^{-1} (H^T k - Z(x))` is a vector, ``share`` is :math:`H S^{-1}`
-    and ``border`` that border, Z and :math:`S^{-1}`: :math:`c = (K + D)^{-1} (k - Z b)` and
-    :math:`p = k(x, x) - (k - Z b)^T c - 2 Z(x)^T b`. ``kept`` are the rows that may be left out, None: all.
+    ``represent`` computes kernel values k of points with the rows, and the columns of the border after them; ``root``
+    is W with :math:`(K + D)^{-1} = W^T W`, by which p keeps its digits, or the inverse itself where K + D is not
+    positive definite; ``share`` is :math:`H S^{-1}`, ``columns`` Z and ``inverse`` :math:`S^{-1}`. ``kept`` are the
+    rows that may be left out, None: all.
     """
 
     represent: Callable[[Any], Array]
     root: Array
     triangular: bool
     share: Array
-    total: float
     diagonal: Array
-    border: tuple[Border, Array, Array] | None = None
+    border: Border
+    columns: Array
+    inverse: Array
     kept: Any = None
 
     def restrict(self, rows: Any) -> "KernelInfluence":
@@ -118,16 +119,11 @@ class KernelInfluence:
 
     def _shift(self, rows: Array) -> tuple[Array, Array]:
         """Return k - Z b, and Z(x)'b."""
-        if self.border is None:
-            b = rows @ self.share - 1.0 / self.total
-            rows -= b[:, None]
-            return rows, b
-        border, Z, inverse = self.border
-        n = int(Z.shape[0])
+        n = int(self.columns.shape[0])
         k = namespace_of(rows).asarray(rows[:, :n], copy=True)
-        border_rows = border.line(rows[:, n:])
-        b = k @ self.share - border_rows @ inverse
-        k -= b @ Z.T
+        border_rows = self.border.line(rows[:, n:])
+        b = k @ self.share - border_rows @ self.inverse
+        k -= b @ self.columns.T
         return k, paired_sums(b, border_rows, 1)
 
 
@@ -181,7 +177,6 @@ def kernel_influence(
     gram.factorize(ridge)
     Z = border.matrix(ridge[:, None])
     eliminated = border.eliminate(gram.solve(Z))
-    total = float(eliminated.schur[0, 0]) if border.constant else 0.0
     factor = gram.inverse_factor()
     root, triangular = (gram.inverse(), False) if factor is None else (factor, True)
     inverse_diagonal = paired_sums(root, root, 0) if triangular else namespace_of(root).linalg.diagonal(root)
@@ -189,10 +184,11 @@ def kernel_influence(
         represent=represent,
         root=root,
         triangular=triangular,
-        share=eliminated.share[:, 0] if border.plain else eliminated.share,
-        total=total,
+        share=eliminated.share,
         diagonal=border.without_rows(inverse_diagonal - eliminated.diagonal, ridge),
-        border=None if border.plain else (border, Z, on_device_of(Z, eliminated.inverse)),
+        border=border,
+        columns=Z,
+        inverse=on_device_of(Z, eliminated.inverse),
     )
 
 

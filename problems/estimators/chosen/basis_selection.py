@@ -169,7 +169,7 @@ def judge_on_basis(model: Any, kernel: Kernel, data: FitData, folds: Any) -> _Ju
     if model.gamma_range is not None:
         gammas = tuple(unit * end for end in gamma_ends(model.gamma_range))
     lowest = 0.0 if gammas is None else 1.0 / gammas[1]
-    statistic = accumulate(prepared.rows, prepared.features, prepared.origin, lowest, prepared.K, folds)
+    statistic = accumulate(prepared.rows, prepared.features, prepared.origin, lowest, folds)
     spectrum = reduced_spectrum(statistic)
     criterion = criterion_on(criterion_of(model), prepared, statistic, spectrum, bool(model._labels))
     search = search_gamma(criterion, gammas, float(model.gap))

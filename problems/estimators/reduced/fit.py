@@ -235,7 +235,7 @@ def fit_at(
     lam, rows = 1.0 / gamma, prepared.rows
     with blas_threads(rows.n_basis):  # once: to set the number and restore it takes as long as a small product
         if spectrum is None:
-            statistic = accumulate(rows, prepared.features, prepared.origin, lam, prepared.K)
+            statistic = accumulate(rows, prepared.features, prepared.origin, lam)
             spectrum = reduced_spectrum(statistic)
         solved = solve_reduced(rows, spectrum, lam, prepared.K, prepared.targets, tolerance)
         facts = (

@@ -560,7 +560,7 @@ class BasisModel(LeavesOut):
         other_rows = rows.drop_row(row)
         features = basis_features(K).beside(rows.values.linear)
         origin = origin_of(K, other_rows.target_summary(), target_unit(Y), features.free)
-        statistic = accumulate(other_rows, features, origin, lam, K)
+        statistic = accumulate(other_rows, features, origin, lam)
         spectrum = reduced_spectrum(statistic)
         weights = spectrum.weights(lam)
         predicted = rows.take_rows([row]) @ features.coefficients(weights) + spectrum.bias(weights)
