@@ -6,7 +6,7 @@ fields are checked by their annotations. Classes are looked up by name in these 
 file, and functions are refused.
 
 Reading trusts nothing. Members are stored and not compressed, so that what they take is bounded by the size of the
-file; the list of members is counted by its entries, and the header by its bytes, brackets, commas and colons, before
+file; the list of members is counted by its size, and the header by its bytes, brackets, commas and colons, before
 either is parsed; sparse matrices and the number of features are counted by their announced sizes. Arrays of objects
 cannot occur, and every array belongs to one value. JSON is read strictly: no key occurs twice, and integers have at
 most 64 bits.
@@ -32,7 +32,7 @@ from dataclasses import fields
 from functools import cache
 from inspect import isabstract
 from pathlib import Path
-from typing import IO, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import IO, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.lib import format as npy
@@ -56,9 +56,9 @@ OUTSIDE = frozenset(("n_jobs", "verbose", "build"))
 #: Default limit of the bytes that a file may take in memory, or four times its own size if that is more.
 _LEAST_LIMIT = 2**30
 _HEADER = "header.json"
-#: Bytes in memory per byte of JSON, and what each mark of it adds at most; of an entry of the list of members; of a
-#: feature, with copies of it.
-_JSON_GROWS, _MEMBER, _FEATURE = 8, 1024, 32
+#: Bytes in memory per byte of JSON, and what each mark of it adds at most; per byte of the list of members, whose
+#: shortest entry has 46 bytes and makes an object of 400; of a feature, with copies of it.
+_JSON_GROWS, _MEMBERS_GROW, _FEATURE = 8, 16, 32
 _JSON_MARKS = {b"{": 160, b"[": 112, b",": 56, b":": 160, b'"': 24}
 #: Kinds of dtype that a file may hold: floats, integers, booleans, text.
 _KINDS = "fiubU"
@@ -383,10 +383,9 @@ def _limit(source: Path, max_bytes: float | None) -> float:
 
 def _read(stream: IO[bytes], limit: float, estimators: Estimators) -> tuple[Any, bool]:
     """Return the value of a file, and whether its digest matches."""
-    size = int(_refuse_beyond(limit, stream.seek(0, os.SEEK_END)))
-    stream.seek(0)
-    # zipfile makes an object of every entry of the list of members
-    needed = _refuse_beyond(limit, _MEMBER * stream.read().count(b"PK\1\2"))
+    size, reader = stream.seek(0, os.SEEK_END), cast(Any, zipfile)
+    record = reader._EndRecData(stream)  # by which zipfile itself reads the list; it refuses a file without one
+    needed = _refuse_beyond(limit, _MEMBERS_GROW * record[reader._ECD_SIZE] if record else 0)
     with zipfile.ZipFile(stream) as archive:
         members = {info.filename: info for info in archive.infolist()}
         if len(members) != len(archive.infolist()):

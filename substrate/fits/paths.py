@@ -38,7 +38,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack, qr, qr_delete
+from scipy.linalg import lapack, qr_delete
 from scipy.sparse import csr_array, vstack
 
 from substrate.arrays import Array, real_array
@@ -75,8 +75,6 @@ _FINISH = 1e-6
 _FLAT = 1e-10
 #: The rate at which a row that may not enter would have to; finite, since a point at rest is multiplied by it.
 _NEVER = 1e150
-#: Residual length of a row, as a share of the longest row, that is neglected in slopes.
-_CUT = 1e-12
 #: By how much the ratio test lets levels and multipliers be exceeded, relative to their sizes.
 _MARGIN = 1e-12
 #: A step below this share of rho counts as zero; so many of them are allowed, and after a few the choice is random.
@@ -393,7 +391,6 @@ class _Walk:
         self.d, self.r = int(self.block.max()) + 1, target.size
         self.order = np.argsort(self.block, kind="stable")
         self.starts = np.searchsorted(self.block[self.order], np.arange(self.d))
-        self.factors = _low_rank(self.B, block) if block.size == len(B) else None
         norms = np.sqrt(np.einsum("ij,ij->i", self.B, self.B))
         self.flat = _FLAT * np.concatenate([norms, norms])
         self.age, self.chance = 0, np.random.default_rng(0)
@@ -531,7 +528,7 @@ class _Walk:
 
         A row that can leave does so first: fewer rows are better conditioned.
         """
-        v = self.B @ du if self.factors is None else _multiply(*self.factors, du)
+        v = self.B @ du
         rate, dt = np.concatenate([v, -v]), np.zeros(self.d)
         dt[self.block[self.active]] = rate[self.active]
         rate -= dt.take(self.block)
@@ -642,31 +639,6 @@ class _Walk:
         rho, u = knot[:2]
         levels = np.maximum.reduceat(self._values(u)[self.order], self.starts)
         return float(2.0 * (rho * levels.sum() + u @ (u - self.target)))
-
-
-def _low_rank(B: Array, block: NDArray[np.intp]) -> tuple[Array, Array] | None:
-    """Factor the blocks of B, F' (blocks, rank, rows) and G (blocks, rank, columns), where that has fewer entries.
-
-    A component of one variable under a smooth kernel has numerical rank 10 to 30 whatever the number of points. What is
-    left out is far below the slopes that count as zero.
-    """
-    blocks, r = int(block.max()) + 1, B.shape[1]
-    n = len(B) // blocks
-    if blocks < 2 or n * blocks != len(B) or (block != np.repeat(np.arange(blocks), n)).any():
-        return None
-    factors = []
-    for component in B.reshape(blocks, n, r):
-        Q, R, order = qr(component.T, mode="economic", pivoting=True, check_finite=False)
-        factors.append((Q.T, R[:, np.argsort(order)], int((np.abs(np.diagonal(R)) > _CUT).sum())))
-    rank = max(1, *(kept for _, _, kept in factors))
-    if rank * (n + r) > 0.6 * n * r:
-        return None
-    return np.array([F[:rank] for _, F, _ in factors]), np.array([G[:rank] for G, _, _ in factors])
-
-
-def _multiply(F: Array, G: Array, x: Array) -> Array:
-    """Return the product with a vector by the factors."""
-    return np.asarray(np.vecmat(G @ x, F)).ravel()
 
 
 def _choose(places: Any, rates: Array, draw: float) -> int:
