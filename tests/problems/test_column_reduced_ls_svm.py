@@ -40,14 +40,6 @@ def test_three_ways_to_the_same_numbers(selection, n_support, gamma):
     assert_allclose(closed["errors"], B - A[:, [0, *(kept + 1)]] @ expected, atol=1e-8)
 
 
-def test_all_columns_are_the_ls_svm_and_leave_no_errors():
-    K, y = data()
-    whole = column_reduced_ls_svm.closed_form(K, y, 2.0, 1.0)
-    expected = ls_svm_classification.closed_form(K, y, 2.0)
-    assert_allclose(whole["support_values"], expected["support_values"], rtol=1e-8, atol=1e-9)
-    assert_allclose(whole["errors"], 0.0, atol=1e-9)
-
-
 def test_fewer_columns_fit_less_well():
     K, y = data()
     errors = [np.linalg.norm(column_reduced_ls_svm.closed_form(K, y, 2.0, k)["errors"]) for k in (1, 5, 20, 40)]

@@ -206,13 +206,3 @@ def test_without_a_ridge_positive_definite_components_are_refused(function):
     K, y, _ = case(Linear(), n=5, d=5)
     with pytest.raises(DeclarationError, match="total rank 5 on 4 free rows"):
         function(K, y, 1.0)
-
-
-@pytest.mark.parametrize("kernel", [Linear(), RBF(0.5)], ids=repr)
-def test_an_input_of_one_value_is_refused_without_a_ridge(kernel):
-    K, y, _ = case(Linear(), d=2)
-    constant = kernel(np.full((16, 1), 0.3))
-    with pytest.raises(DeclarationError, match="not determined"):
-        decoupled_maximal_variation.closed_form([*K, constant], y, 1.0)
-    fast = decoupled_maximal_variation.closed_form([*K, constant], y, 1.0, RIDGE)
-    assert fast["maximal_variation"][2] == 0.0, "the bias does the same for nothing"

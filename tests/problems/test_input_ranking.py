@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from problems import LSSVMClassifierCV, LSSVMRegressorCV
-from substrate.errors import DataError, DeclarationError
+from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Componentwise
 
 RNG = np.random.default_rng(0)
@@ -73,10 +73,3 @@ def test_of_equal_inputs_the_last_goes_first():
 def test_what_cannot_be_ranked_is_refused(model, options, error, message):
     with pytest.raises(error, match=message):
         model.rank_inputs(X, Y, **options)
-
-
-def test_several_targets_are_refused():
-    with pytest.raises(ValueError, match=r"1d array|one target"):
-        LSSVMRegressorCV().rank_inputs(X, np.column_stack([Y, Y]))
-    assert LSSVMRegressorCV(Componentwise(RBF(1.0))).rank_inputs(X[:, :2], Y).order.size == 2
-    assert issubclass(DataError, ValueError)

@@ -9,7 +9,6 @@ from problems import (
     LSSVMClassifierCV,
     LSSVMRegressor,
     LSSVMRegressorCV,
-    load,
 )
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF
@@ -101,16 +100,6 @@ def test_rows_of_weight_zero_are_in_no_block():
     kept = weights > 0.0
     model = LSSVMRegressorCV(RBF(0.2), cv="blocks", reach=2).fit(X, spoiled, sample_weight=weights)
     assert_allclose(model.gamma_, LSSVMRegressorCV(RBF(0.2), cv="blocks", reach=2).fit(X[kept], y[kept]).gamma_)
-
-
-def test_a_file_keeps_the_rule(tmp_path):
-    X, _, y = correlated(40, 0.6, 3)
-    model = LSSVMRegressorCV(RBF(0.2), cv="blocks", reach=3).fit(X, y)
-    model.save(tmp_path / "model.npz")
-    loaded = load(tmp_path / "model.npz")
-    assert loaded.cv == "blocks"
-    assert loaded.reach_ == model.reach_
-    assert_allclose(loaded.predict(X), model.predict(X))
 
 
 def test_refusals_name_the_next_step():

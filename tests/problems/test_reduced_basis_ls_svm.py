@@ -178,14 +178,3 @@ def test_a_weight_of_the_page_is_a_repeated_row_and_is_proved():
     assert_allclose(weighted["errors"][rows], repeated["errors"], atol=1e-11)
     assert prove(weighted, K, Y, GAMMA, basis=S, weights=times).proved
     assert not prove(weighted, K, Y, GAMMA, basis=S).proved
-
-
-def test_weights_of_the_page_are_positive_one_per_row():
-    for spoilt, message in (
-        (np.ones(39), "weights must have one entry per row"),
-        (-np.ones(40), "must not be negative"),
-    ):
-        with pytest.raises(DataError, match=message):
-            declare(K, Y, GAMMA, basis=S, weights=spoilt)
-    with pytest.raises(DataError, match="weights must be positive here"):
-        closed_form(K, Y, GAMMA, basis=S, weights=np.arange(40.0))

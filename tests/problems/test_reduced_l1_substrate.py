@@ -14,7 +14,7 @@ from problems import L1SubstrateClassifier, L1SubstrateRegressor
 from problems.reduced_l1_substrate import closed_form, declare
 from substrate.datasets import ripley
 from substrate.errors import DataError, IndefiniteKernelWarning
-from substrate.kernels import RBF, Linear, Precomputed
+from substrate.kernels import RBF
 from substrate.reduced import Basis
 
 RNG = np.random.default_rng(6)
@@ -118,11 +118,6 @@ def test_from_zeta_max_on_everything_is_exactly_zero(sigma):
         assert again.certificate_.holds
 
 
-def test_a_matrix_is_its_kernel():
-    given = L1SubstrateRegressor(Precomputed(), 0.05 * TOP, basis=S).fit(KERNEL(X), Y)
-    assert_allclose(given.predict(KERNEL(X)), model().fit(X, Y).predict(X), atol=1e-9)
-
-
 def test_two_classes_are_a_regression_on_labels():
     points, labels = ripley()
     machine = L1SubstrateClassifier(RBF(0.5), 2.0, basis=np.arange(0, 250, 10)).fit(points, labels)
@@ -130,12 +125,6 @@ def test_two_classes_are_a_regression_on_labels():
     regression = L1SubstrateRegressor(RBF(0.5), 2.0, basis=np.arange(0, 250, 10)).fit(points, signs)
     assert_allclose(machine.decision_function(points), regression.predict(points), atol=1e-9)
     assert machine.score(points, labels) > 0.85
-
-
-def test_a_kernel_that_tells_nothing_apart_leaves_the_bias():
-    fitted = L1SubstrateRegressor(Linear(), 1.0, basis=[0, 1]).fit(np.ones((20, 1)), Y[:20])
-    assert fitted.n_support_ == 0
-    assert_allclose(fitted.predict(np.ones((3, 1))), Y[:20].mean())
 
 
 def test_a_step_whose_square_is_no_number_bounds_nothing():

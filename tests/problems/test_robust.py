@@ -155,17 +155,6 @@ def test_leaving_one_out_is_refitting_with_the_same_weights():
     assert_allclose(paired.leave_one_out(K).residuals, left.residuals, atol=1e-9)
 
 
-def test_certify_sees_a_tampered_number():
-    X, y = data()
-    model = robust().fit(X, y)
-    assert model.certify(X, y).holds
-    model.weights_ = np.where(model.weights_ < 1.0, 1.0, model.weights_)
-    assert not model.certify(X, y).holds
-    model = robust().fit(X, y)
-    model.support_values_[3] += 1e-6
-    assert not model.certify(X, y).holds
-
-
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
@@ -213,12 +202,6 @@ def test_records_are_compared_by_content():
         assert step != other
     with pytest.raises(TypeError, match="unhashable"):
         hash(step)
-
-
-def test_a_precomputed_kernel_gives_the_same():
-    X, y = data()
-    paired = robust_machine(Precomputed(), GAMMA).fit(KERNEL(X), y)
-    assert_allclose(paired.support_values_, robust().fit(X, y).support_values_, atol=1e-9)
 
 
 def test_thresholds_come_from_the_density_of_the_errors_of_the_fit_before(tmp_path):

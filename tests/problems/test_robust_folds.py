@@ -8,7 +8,7 @@ from variants import robust_machine
 from problems import LSSVMRegressorCV, Robust, load
 from substrate.datasets import sinc_outliers
 from substrate.errors import DeclarationError
-from substrate.kernels import RBF, Precomputed
+from substrate.kernels import RBF
 
 KERNEL = RBF(1.0)
 X, Y = sinc_outliers(60, n_outliers=6, random_state=0)
@@ -38,12 +38,6 @@ def test_weights_of_rows_count_rows():
     weighted = LSSVMRegressorCV(KERNEL, robust=robust, cv=FOLDS, gamma_range=ends).fit(X, Y, sample_weight=times)
     rows = LSSVMRegressorCV(KERNEL, robust=robust, cv=repeated, gamma_range=ends).fit(X[twice], Y[twice])
     assert_allclose(weighted.path_["criterion"], rows.path_["criterion"], rtol=1e-6)
-
-
-def test_a_precomputed_matrix_gives_the_same():
-    vectors = LSSVMRegressorCV(KERNEL, robust="hampel", cv=FOLDS).fit(X, Y)
-    matrix = LSSVMRegressorCV(Precomputed(), robust="hampel", cv=FOLDS).fit(KERNEL(X), Y)
-    assert_allclose(matrix.path_["criterion"], vectors.path_["criterion"], rtol=1e-8)
 
 
 @pytest.mark.parametrize(

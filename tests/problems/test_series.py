@@ -191,8 +191,3 @@ def test_bad_forecasts_are_refused(model):
         model.forecast(3, U[:3], history=Y)
     with pytest.raises(DataError, match="expecting 1 features"):
         model.predict_one_step(np.hstack([U, U]), Y)
-
-
-def test_a_constant_series_stays():
-    model = NARXRegressor(FIXED, lags=2).fit(None, np.full(20, 3.5))
-    assert_allclose(model.forecast(3), 3.5)

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from variants import componentwise_machine
 
-from problems import LSSVMClassifier, LSSVMRegressor, load
+from problems import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full import saddle_fit
 from substrate.arrays import memory_limit
 from substrate.errors import DeclarationError
@@ -92,13 +92,6 @@ def test_the_accuracy_asked_for_is_reached_and_certified(iterating, tol, gamma):
     assert f"conjugate gradients, {model.n_iter_} iterations" in fact(model, "solver")
 
 
-def test_the_certificate_of_a_changed_coefficient_fails(iterating):
-    X, y = rows()
-    model = LSSVMRegressor(RBF(1.0)).fit(X, y)
-    model.support_values_[3] += 1e-2
-    assert not model.certify(X, y).holds
-
-
 def test_outputs_with_a_gamma_each_and_sparse_rows(iterating):
     X, y = rows()
     X, Y = sp.csr_array(np.where(np.abs(X) > 0.5, X, 0.0)), np.column_stack([y, 1e6 * y**2 + 1e8, np.full(len(y), 3.0)])
@@ -108,15 +101,6 @@ def test_outputs_with_a_gamma_each_and_sparse_rows(iterating):
     assert model.certificate_.holds
     assert_allclose(model.predict(X), exact.predict(X), atol=1e-6 * Y.std(axis=0).max())
     assert_array_equal(model.predict(X)[:, 2], 3.0)
-
-
-def test_weights_count_as_rows(iterating):
-    X, y = rows(40)
-    counts = 1 + np.arange(40) % 3
-    weighted = LSSVMRegressor(RBF(1.0), tol=1e-8).fit(X, y, counts)
-    repeated = LSSVMRegressor(RBF(1.0), tol=1e-8).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
-    assert weighted.solver_ == repeated.solver_ == "cg"
-    assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-7)
 
 
 @pytest.mark.parametrize("coding", ["one_vs_rest", "ecoc"])
@@ -143,16 +127,6 @@ def test_error_bars_intervals_and_components(iterating):
     assert_allclose(model.leave_one_out().residuals, exact.leave_one_out().residuals, atol=1e-5)
     parts = componentwise_machine(RBF(1.0)).fit(X, y)
     assert (parts.solver_, parts.certificate_.holds) == ("cg", True)
-
-
-def test_model_files_keep_the_solver(iterating, tmp_path):
-    X, y = rows()
-    model = LSSVMRegressor(RBF(1.0)).fit(X, y)
-    model.save(tmp_path / "model.npz")
-    again = load(tmp_path / "model.npz")
-    assert again.solver_ == "cg"
-    assert_array_equal(again.predict(X), model.predict(X))
-    assert again.certify(X, y).holds
 
 
 # ---- where iterations do not do ------------------------------------------------------------------

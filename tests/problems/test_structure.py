@@ -247,13 +247,6 @@ def test_the_tolerance_is_a_share_of_the_largest():
     assert not model.get_support(1.0).any()
 
 
-@pytest.mark.parametrize("wrong", [True, False, np.True_])
-def test_a_bool_is_no_tolerance(wrong):
-    X, y = additive_function(30, 4, random_state=0)
-    with pytest.raises(DeclarationError, match=r"pass indices by name: get_support\(indices=True\)"):
-        fitted(X, y).get_support(wrong)
-
-
 @pytest.mark.parametrize("wrong", [-0.1, np.nan, "much"])
 def test_a_bad_tolerance_is_refused(wrong):
     X, y = additive_function(30, 4, random_state=0)

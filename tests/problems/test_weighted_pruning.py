@@ -11,7 +11,6 @@ from problems import (
     LSSVMRegressor,
     PrunedLSSVMClassifier,
     PrunedLSSVMRegressor,
-    load,
 )
 from substrate.datasets import sinc_outliers
 from substrate.errors import DataError
@@ -100,17 +99,6 @@ def test_the_weighted_machine_is_proved():
     model = pruned(n_support=6).fit(X, Y, sample_weight=V)
     assert model.prove(X, Y, V).proved
     assert not model.prove(X, Y, 1.01 * V).proved
-
-
-def test_a_file_keeps_the_diagonal(tmp_path):
-    model = pruned(n_support=12).fit(X, Y, sample_weight=V)
-    model.save(tmp_path / "model.npz")
-    again = load(tmp_path / "model.npz")
-    assert_array_equal(again.ridge_, model.ridge_)
-    assert again.certify(X, Y, V).holds
-    again.ridge_ = again.ridge_[1:]
-    with pytest.raises(DataError, match=r"a ridge of shape .* does not belong to support values"):
-        again._check_loaded()
 
 
 def test_a_class_must_have_rows_of_positive_weight():

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from variants import componentwise_machine
 
-from problems import LSSVMRegressor, PrunedLSSVMRegressor, load
+from problems import LSSVMRegressor, PrunedLSSVMRegressor
 from substrate.arrays import to_numpy
 from substrate.composition import Substrate
 from substrate.errors import DataError, DeclarationError, ScaleWarning
@@ -88,16 +88,6 @@ def test_arrays_of_a_device_have_the_same_widths(kernel):
     there, here = (LSSVMRegressor(kernel, 10.0).fit(put(wide), put(y)) for put in (send, np.asarray))
     assert there.kernel_ == here.kernel_
     assert_allclose(to_numpy(there.predict(send(new))), here.predict(new), rtol=1e-8)
-
-
-@by_kernel
-def test_a_saved_machine_has_its_widths_to_the_last_bit(kernel, tmp_path):
-    model = LSSVMRegressor(kernel).fit(X * UNITS / 3.0, y)
-    model.save(tmp_path / "model.lssvm")
-    other = load(tmp_path / "model.lssvm")
-    assert other.kernel_ == model.kernel_
-    assert other.kernel == kernel
-    assert np.array_equal(other.predict(NEW * UNITS), model.predict(NEW * UNITS))
 
 
 def test_a_file_with_the_wrong_number_of_widths_is_refused(tmp_path):

@@ -19,10 +19,6 @@ def distances(book):
     return np.array([np.count_nonzero(a != b) for a, b in itertools.combinations(book, 2)])
 
 
-def test_the_list_is_complete():
-    assert set(CODINGS) == {"one_vs_rest", "minimum_output", "ecoc"}
-
-
 @over_codings
 def test_every_class_has_its_own_code(coding):
     for n_classes in SIZES:

@@ -94,11 +94,6 @@ def test_a_precomputed_matrix_has_no_components():
         Componentwise([Precomputed()])
 
 
-def test_a_list_of_things_that_are_not_kernels_is_refused():
-    with pytest.raises(DeclarationError, match=r"Restricted is made of other kernels, received 1\.0"):
-        Componentwise([1.0, 2.0])
-
-
 def test_scales_matter_where_one_width_serves_several_columns():
     assert Componentwise(RBF(1.0)).compared_columns(3) == ((0, 1, 2),)
     assert Componentwise(RBF("median")).compared_columns(3) == ()
