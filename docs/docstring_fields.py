@@ -1,6 +1,6 @@
 """Fields of docstrings, read from the sources without running them.
 
-A field is on a line of its own at the end of a docstring and may continue on indented lines, as in reStructuredText:
+A field is on a separate line at the end of a docstring and may continue on indented lines, as in reStructuredText:
 ``:equation [Pelckmans2005]_ (16): the sparse substrate``, or ``:place [Suykens2002]_ Algorithm 1: weights from errors``
 for what has no number. In the package such a field states what implements an equation, in a test what checks it, in a
 demonstration of :mod:`errata` what is wrong with it.

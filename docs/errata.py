@@ -34,8 +34,8 @@ _HEAD = """# Errata of the source papers
 Errors found by implementing every equation, each with a demonstration that computes the printed statement and the one
 that holds: `python docs/errata.py` runs all of them and shows both numbers, `python docs/errata.py 18` the one of that
 number. A test runs them too. This page is made by `python docs/errata.py --write` from `docs/demonstrations/`.
-Our objective is $\\tfrac12 w^\\top w + \\tfrac{\\gamma}{2}\\sum_i e_i^2$; those of the papers are
-on [conventions](conventions.md).
+Our objective is $\\tfrac12 w^\\top w + \\tfrac{\\gamma}{2}\\sum_i e_i^2$; [conventions](conventions.md)
+lists the objectives of the papers.
 """
 
 

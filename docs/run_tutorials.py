@@ -37,7 +37,7 @@ def printed_by(page: Path) -> Iterator[tuple[re.Match[str], str]]:
 def words_and_numbers(text: str) -> tuple[list[str], list[float]]:
     """Return what must be equal, and what must be close; the figures of a certificate are not compared.
 
-    The width of a ruled line is not compared: it follows that of the figures above it, which rounding may lengthen.
+    The width of a ruled line is not compared: it follows the figures above it, which rounding may lengthen.
     """
     certificate = "  tolerance  pass  formula" in text
     words = [RULE.sub("-", word) for word in NUMBER.sub("#", text).split()]

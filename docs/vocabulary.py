@@ -75,7 +75,7 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "leave_one_out",
         _COLUMNS,
         "A training row is an equation of the system and, where it was kept, a column too. Without an equation a "
-        "residual is $e_i / (1 - h_{ii})$; without its column the machine is that of another basis, and a leverage "
+        "residual is $e_i / (1 - h_{ii})$; without its column the machine is on another basis, and a leverage "
         "says nothing about it.",
     ),
     (
@@ -143,15 +143,15 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         _COLUMNS[:1],
         "An Adaline goes through the patterns one by one and eliminates those that it fits. The machine on the rows "
         "left is an LS-SVM, which could be weighted; which rows are left follows from single steps, in which the "
-        "weight of an error could be that of a step, of a visit or of the threshold: three different selections, none "
-        "of which is that of repeated rows. `LSSVMClassifier` on the rows of `support_` takes weights.",
+        "weight of an error could weigh a step, a visit or the threshold: three different selections, none "
+        "of which is equivalent to repeated rows. `LSSVMClassifier` on the rows of `support_` takes weights.",
     ),
     (
         "sample_weight in fit",
         (*_L1[:2], *_VARIATION[:2]),
         "A weight of an error is not the weight of its row. As $v_i \\to 0$ the row remains an atom $k(x_i, \\cdot)$ "
         "of (16), or a place where (13) bounds every component, and at $v_i = 0$ it would be dropped with both: the "
-        "machine jumps there, where that of least squares, $\\alpha_i = \\gamma v_i e_i$, is continuous.",
+        "machine jumps there, whereas least squares, $\\alpha_i = \\gamma v_i e_i$, is continuous.",
     ),
 )
 
@@ -173,7 +173,7 @@ class Vocabulary:
 
     @classmethod
     def of_the_package(cls) -> "Vocabulary":
-        """Return that of every exported estimator."""
+        """Return the vocabulary of every exported estimator."""
         return cls({name: getattr(problems, name) for name in sorted(problems.ESTIMATORS)})
 
     def _cell(self, name: str, what: str, numbers: dict[tuple[str, str], int]) -> str:

@@ -51,6 +51,6 @@ points = np.linspace(X.min(), X.max(), 300)[:, None]
 _, ax = plt.subplots()
 ax.plot(X[:, 0], y, "o", color="0.7", markersize=4)
 ax.plot(points, loaded.predict(points), color="C0", label="median")
-ax.set(xlabel="time, ms", ylabel="acceleration, g", title="A machine of one's own is fitted, chosen and saved")
+ax.set(xlabel="time, ms", ylabel="acceleration, g", title="A machine of your own is fitted, chosen and saved")
 ax.legend()
 plt.show()

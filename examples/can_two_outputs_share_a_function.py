@@ -1,7 +1,7 @@
-"""Can two outputs share a function and keep one of their own each?
-================================================================
+"""Can two outputs share a function and keep a separate one each?
+==============================================================
 
-Two sites see the same signal, each with its own drift, in different parts of the range. Every output is a sum of
+Two sites see the same signal, each with a different drift, in different parts of the range. Every output is a sum of
 substrates, by name, and the common one is learned from the rows of both.
 """
 
@@ -44,7 +44,7 @@ for name, values in result.predict(new).items():  # a dict of arrays
     alone = LSSVMRegressor(kernel=RBF(0.7) + RBF(3.0), gamma=10.0).fit(X[site == name], y[site == name])
     curves[name] = values, alone.predict(new)
     error = [np.sqrt(np.mean((f - truth(new, name)) ** 2)) for f in (values, alone.predict(new))]
-    print(f"{name}: off by {error[0]:.2f} over the whole range; fitted to its own rows alone, by {error[1]:.2f}")
+    print(f"{name}: off by {error[0]:.2f} over the whole range; fitted to its rows alone, by {error[1]:.2f}")
 
 # the same as one linear system: the joint kernel of both sites, and a bias each
 ones = (site[:, None] == list(drift)) * 1.0
@@ -63,7 +63,7 @@ print(result.certificate)
 _, ax = plt.subplots()
 ax.plot(X[site == "north"], y[site == "north"], "o", color="0.7", markersize=4, label="rows of north")
 ax.plot(new, curves["north"][0], label="north, with the common function")
-ax.plot(new, curves["north"][1], label="north, from its own rows alone")
+ax.plot(new, curves["north"][1], label="north, from its rows alone")
 ax.plot(new, truth(new, "north"), ":", color="black", label="truth")
 ax.set(xlabel="x", ylabel="signal and drift", ylim=(-3.2, 1.9), title="Yes: each site learns from the other's rows")
 ax.legend(loc="lower right")

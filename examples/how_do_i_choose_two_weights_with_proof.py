@@ -1,7 +1,7 @@
 """How do I choose two weights together with proof that no other pair validates better?
 ====================================================================================
 
-Four inputs are known to matter, four are doubtful: each group has its own weight. ``fuse`` covers all pairs by
+Four inputs are known to matter, four are doubtful: each group has one weight. ``fuse`` covers all pairs by
 triangles, bounds the error on each of them, and cuts where the bound is weakest.
 """
 
@@ -46,7 +46,7 @@ print(f"one weight for all inputs, on the same grid: {shared:.4f}\n")
 print(best.certificate)
 
 # %%
-# The error over all pairs: each triangle has its own bound, and is smaller where the error is near the least.
+# The error over all pairs: each triangle has one bound, and is smaller where the error is near the least.
 ax = best.plot()
 ax.set_title(f"With fuse: no pair is better by more than {best.gap:.0%}")
 plt.show()

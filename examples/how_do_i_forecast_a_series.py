@@ -1,7 +1,7 @@
 """How do I forecast a series?
 ===========================
 
-A regression on its own past: lags and kernel by what is left out, then one step ahead or freely.
+A regression on past values: lags and kernel by leave-one-out, then one step ahead or freely.
 """
 
 import matplotlib.pyplot as plt
@@ -35,6 +35,6 @@ shown = slice(0, 40)
 ax.plot(years[~train][shown], later[shown], ".", color="black", label="observed")
 ax.plot(years[~train][shown], one_step[shown], label="one step ahead")
 ax.plot(years[~train][:22], model.forecast(22), "--", label="free run from 1920")
-ax.set(xlabel="year", ylabel="sunspot number", title="By a regression on its own past, one step at a time or freely")
+ax.set(xlabel="year", ylabel="sunspot number", title="By a regression on past values, one step at a time or freely")
 ax.legend(loc="upper left")
 plt.show()

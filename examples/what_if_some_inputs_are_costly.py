@@ -1,7 +1,7 @@
 """What if some inputs are costly, or less trusted than others?
 ============================================================
 
-Eight inputs, four of which matter: the first four are cheap to measure, the others costly. Each group has its own
+Eight inputs, four of which matter: the first four are cheap to measure, the others costly. Each group has one
 weight on its maximal variations. First they are given, then chosen together by a validation set, with a bound that no
 other pair of weights in the range validates better.
 """
@@ -35,11 +35,11 @@ print()
 print(fused.certificate_)
 
 # %%
-# With their own weight the costly inputs, 5 to 8, nearly vanish.
+# With a separate weight the costly inputs, 5 to 8, nearly vanish.
 _, ax = plt.subplots()
 for k, (name, variation) in enumerate(results.items()):
     ax.bar(np.arange(1, 9) + 0.27 * (k - 1), variation, width=0.25, label=name)
 ax.set(xlabel="input (costly from 5 on)", ylabel="maximal variation (units of y)")
-ax.set_title("Then each group has a weight of its own")
+ax.set_title("Then each group has a separate weight")
 ax.legend()
 plt.show()

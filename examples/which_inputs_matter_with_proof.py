@@ -33,7 +33,7 @@ grid = np.geomspace(0.01, model.path_["values"][-1], 7)
 at = np.interp(grid, model.path_["values"], model.path_["criterion"])
 print("along the path:", ", ".join(f"{rho:.3g}: {error:.3f}" for rho, error in zip(grid, at, strict=True)))
 
-# Structure first, then a classical model: all sets that some rho selects are refitted, each at its own best gamma.
+# Structure first, then a classical model: all sets that some rho selects are refitted, each at its best gamma.
 refitted = FusedMaximalVariationRegressor(RBF(sigma=1.0), relevance=0.1, refit=True).fit(X, y, X_val, y_val)
 print(f"refitted, of {len(refitted.selection_path_['start'])} intervals of rho:", end=" ")
 print(f"{refitted.get_support(indices=True) + 1} at rho = {refitted.rho_:.3g}, gamma = {refitted.gamma_:.3g},", end=" ")

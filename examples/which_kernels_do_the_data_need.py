@@ -2,7 +2,7 @@
 ==========================================
 
 The sum of the norms of several substrates is the penalty of multiple kernel learning: it sets whole functions to zero.
-Here every input has its own kernel, and two of five matter.
+Here every input has one kernel, and two of five matter.
 """
 
 from functools import reduce

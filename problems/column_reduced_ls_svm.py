@@ -65,9 +65,7 @@ DEMONSTRATION = Demonstration(
     ),
 )
 
-_UNBOUNDED = (
-    "its least squares are those of the residual of a system, which do not bound the fitted values of the LS-SVM"
-)
+_UNBOUNDED = "it minimises the squared residual of a system, which does not bound the fitted values of the LS-SVM"
 
 
 def declare(

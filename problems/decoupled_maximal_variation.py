@@ -7,7 +7,7 @@ r"""Maximal variation with one expansion per component: components that vanish e
     \begin{cases} y_i = \sum_l w_l^T \varphi_l(x_i^l) + b + e_i, \\
                   |w_l^T \varphi_l(x_i^l)| \le t_l, \quad i = 1, \dots, N, \; l = 1, \dots, d \end{cases}
 
-Symbols: :math:`w_l = \sum_i a_i^l \varphi_l(x_i^l)` weights of component l, each with its own coefficients, so that
+Symbols: :math:`w_l = \sum_i a_i^l \varphi_l(x_i^l)` weights of component l, each with separate coefficients, so that
 :math:`f^l = \Omega^l a^l`; b bias; e errors; :math:`t_l` maximal variation; :math:`\tau` the ``ridge``;
 :math:`\rho_l` weights, one number ``rho`` for all or one for each. The predictor is
 :math:`f(x) = \sum_l \sum_i a_i^l k^l(x_i^l, x^l) + b`.

@@ -103,7 +103,7 @@ class Case:
         return {**self.build(self.kernel.resolved(X), X, y), **self.parameters}
 
     def arguments_on_data(self) -> dict[str, Any]:
-        """Return the arguments of ``declare`` on its own data set, without ``choice``."""
+        """Return the arguments of ``declare`` on its data set, without ``choice``."""
         return self.arguments(*getattr(datasets, self.dataset)())
 
 

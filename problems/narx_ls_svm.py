@@ -10,7 +10,7 @@ largest of them; K kernel matrix of the windows (:func:`substrate.windows.window
 :mod:`problems.ls_svm_regression`.
 
 The support values are :math:`\alpha_t = \gamma v_t e_t`. The predictor is one step ahead,
-:math:`\hat y_t = \sum_s \alpha_s k(x_s, x_t) + b` with :math:`x_t` the window of time t; a free run puts its own
+:math:`\hat y_t = \sum_s \alpha_s k(x_s, x_t) + b` with :math:`x_t` the window of time t; a free run puts
 predictions into the windows.
 
 Closed form: as in :mod:`problems.ls_svm_regression`, on the windows; [Suykens2002b]_.

@@ -114,7 +114,7 @@ def command_line() -> str:
 
 
 def ground() -> str:
-    """Return the files of substrate that are in no folder, and the folders that have no page of their own."""
+    """Return the files of substrate that are in no folder, and the folders without a page."""
     modules_found = list(pkgutil.iter_modules(substrate.__path__))
     files = table("substrate", (module.name for module in modules_found if not module.ispkg))
     folders = (

@@ -74,13 +74,13 @@ def missing(figure: Any) -> list[str]:
     ]
     lacks = [] if any(titles) else ["a title that states the answer"]
     for number, axes_drawn in enumerate(axes):
-        beside = {
+        labels = {
             "x": [sibling.get_xlabel() for sibling in axes_drawn.get_shared_x_axes().get_siblings(axes_drawn)],
             "y": [sibling.get_ylabel() for sibling in axes_drawn.get_shared_y_axes().get_siblings(axes_drawn)],
         }
         for name, axis in (("x", axes_drawn.xaxis), ("y", axes_drawn.yaxis)):
             words = any(WORD.match(tick.get_text()) for tick in axis.get_ticklabels())
-            if not words and not any(beside[name]):
+            if not words and not any(labels[name]):
                 lacks.append(f"a label on the {name}-axis of its axes {number}")
     return lacks
 

@@ -26,7 +26,7 @@ def offer(app: Sphinx, document: nodes.document) -> None:
 
 
 def write(app: Sphinx, error: Exception | None) -> None:
-    """Write the notebooks beside the pages."""
+    """Write the notebooks next to the pages."""
     if error is None and app.builder.format == "html":
         for name, page in NAMES.items():
             target = Path(app.outdir, f"{name}.ipynb")

@@ -122,7 +122,7 @@ def slower_by_the_tables() -> Shown:
         return max(abs(low / min(slower) - 1.0), abs(high / max(slower) - 1.0))
 
     return Shown(
-        "relative distance of the two ends from those of the tables", distance(4.0, 40.0), distance(3.0, 18.0), 0.05
+        "relative distance of the two ends from the ends in the tables", distance(4.0, 40.0), distance(3.0, 18.0), 0.05
     )
 
 
@@ -187,7 +187,7 @@ def columns_at_random() -> Shown:
     published, deviation = 0.75, 0.03  # as printed
     distances = abs(float(by_rule) - published), abs(float(by_rule - at_random))
     return Shown(
-        "distance of the rule's accuracy from the published one, and from that of random columns",
+        "distance of the rule's accuracy from the published one, and from random columns",
         *distances,
         deviation,
         slip=False,

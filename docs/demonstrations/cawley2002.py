@@ -57,7 +57,7 @@ def dense_diagonal() -> Shown:
 def dense_and_sparse_disagree() -> Shown:
     r"""On the full basis the sparse machine must be the dense one; as printed it is not.
 
-    :equation [Cawley2002]_ (2), (beta): $\tfrac{\ell}{2\gamma} K_{SS}$ in the sparse system beside $K + \ell\gamma^{-1}
+    :equation [Cawley2002]_ (2), (beta): $\tfrac{\ell}{2\gamma} K_{SS}$ in the sparse system, but $K + \ell\gamma^{-1}
         I$ in the dense one
     :holds: the sparse system is right; with $\ell/(2\gamma)$ in the dense one both are the same machine
     """
@@ -162,7 +162,7 @@ def where_the_gain_comes_from() -> Shown:
     :place [Cawley2002]_ section 3, Fig. 1: the improved method, ranking by $\lvert\beta\rvert$ included, against the
         conventional one
     :holds: fifteen vectors drawn at random predict like the dense machine if all errors count; fifteen ranked ones with
-        only their own errors do not
+        only the errors of these rows do not
     """
     X, y = motorcycle()
     kernel, gamma = RBF(10.0), 20.0
@@ -181,5 +181,5 @@ def where_the_gain_comes_from() -> Shown:
     unranked = np.setdiff1d(np.arange(y.size), ranked)
     alone = LSSVMRegressor(kernel, gamma).fit(X[ranked], y[ranked]).predict(X[unranked])
     kept = float(np.mean((y[unranked] - alone) ** 2))
-    measure = "mean square error on rows not fitted, relative to that of all vectors, minus one"
+    measure = "mean square error on rows not fitted, relative to the error with all vectors, minus one"
     return Shown(measure, kept / dense - 1.0, float(np.median(at_random)) / dense - 1.0, 0.1)

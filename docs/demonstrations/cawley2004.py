@@ -109,7 +109,7 @@ def inverse_in_the_appendix() -> Shown:
         float(np.linalg.norm((first + update) @ (Z.T @ y - y[i] * z) - expected) / np.linalg.norm(expected))
         for first in (C, inverse)
     )
-    return Shown("distance of the parameters from those of a refit, relative", printed, holds, 1e-6)
+    return Shown("distance of the parameters from a refit, relative", printed, holds, 1e-6)
 
 
 def motorcycle_gamma() -> Shown:
@@ -151,7 +151,7 @@ def normal_equations() -> Shown:
 
     :place [Cawley2004]_ section 2.6: $e_i/(1 - h_{ii})$ with $\mathbf{H} = \mathbf{Z C}^{-1}\mathbf{Z}^\top$ from the
         normal equations
-    :holds: where $K_{SS}$ is ill conditioned these lose digits; in features the residuals equal those of refits
+    :holds: where $K_{SS}$ is ill conditioned these lose digits; in features the residuals equal the residuals of refits
     """
     X, y = motorcycle()
     kernel, gamma, basis = RBF(10.0), 20.0, np.unique(X)[:93:5, None]

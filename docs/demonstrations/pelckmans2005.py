@@ -77,7 +77,7 @@ def transposed_kernel_values() -> Shown:
 
 
 def tikhonov_as_a_special_case() -> Shown:
-    r"""The inverse of $\gamma$ is correct here: it is no misprint.
+    r"""The inverse of $\gamma$ is correct here: it is not a misprint.
 
     :equation [Pelckmans2005]_ (12): $\gamma^{-1}\alpha = \alpha + c$
     :holds: as printed: the substrate with these constants is the LS-SVM
@@ -97,7 +97,7 @@ def tikhonov_as_a_special_case() -> Shown:
 
 
 def sensitivities() -> Shown:
-    r"""The minus sign is correct: it is no misprint.
+    r"""The minus sign is correct: it is not a misprint.
 
     :equation [Pelckmans2005]_ (15): $\hat\alpha_i = -\partial p^* / \partial c_i$
     :holds: as printed
@@ -148,7 +148,7 @@ def the_half_of_sparsity() -> Shown:
         problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
         return float(np.abs(y - K @ a.value - b.value - errors).max())
 
-    return Shown("largest difference of the errors from those of ours", distance(zeta), distance(2.0 * zeta), 1e-4)
+    return Shown("largest difference of the errors from ours", distance(zeta), distance(2.0 * zeta), 1e-4)
 
 
 def fusion_without_convexity() -> Shown:
@@ -176,7 +176,7 @@ def fusion_without_convexity() -> Shown:
 def ones_of_the_lower_block() -> Shown:
     r"""The lower block has a row for each validation point.
 
-    :equation [Pelckmans2005]_ (22): $1_N$ beside $\Omega^v$
+    :equation [Pelckmans2005]_ (22): $1_N$ next to $\Omega^v$
     :holds: $1_n$
     """
     X, _ = _points(14)

@@ -57,7 +57,7 @@ def the_half_of_structure_detection() -> Shown:
 
     :equation [Pelckmans2005]_ (14), (24): $\lVert e\rVert^2 + \rho\sum_l t_l$ and $\tfrac12\lVert e\rVert^2 +
         \rho\sum_l t_l$ with one $\rho$
-    :holds: $\rho_{(14)} = 2\rho_{(24)}$; ours is that of (24)
+    :holds: $\rho_{(14)} = 2\rho_{(24)}$; ours is as in (24)
     """
     K, y = _components()
     variation = maximal_variation.closed_form(K, y, 0.4)["maximal_variation"]
@@ -79,7 +79,7 @@ def bias_that_is_dropped() -> Shown:
         float(np.abs(maximal_variation.closed_form(K, target, 0.4, bias=bias)["maximal_variation"] - literal).max())
         for bias in (True, False)
     )
-    return Shown("largest difference of a maximal variation from that of (24) as printed", *distances, 1e-4)
+    return Shown("largest difference of a maximal variation from (24) as printed", *distances, 1e-4)
 
 
 def component_matrix_in_27a() -> Shown:

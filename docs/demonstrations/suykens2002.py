@@ -85,7 +85,7 @@ def five_per_cent_of_few() -> Shown:
 def which_rows_leave_first() -> Shown:
     r"""With weights a small support value means an outlier, without weights a row that is fitted well.
 
-    :place [Suykens2002]_ Algorithm 2: small support values are those of the least meaningful points, with weights as
+    :place [Suykens2002]_ Algorithm 2: small support values belong to the least meaningful points, with weights as
         without
     :holds: true without weights, where outliers stay longest; with weights an outlier has the smallest support value of
         all and leaves first, as it should

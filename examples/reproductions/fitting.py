@@ -33,7 +33,7 @@ def decades_below(gamma):
 
 
 def search(model, X, y):
-    """Fit a search for gamma: in its own range, then in shorter ones.
+    """Fit a search for gamma: in its default range, then in shorter ones.
 
     Of few rows with hardly any noise the criterion falls with every decade of gamma, until rounding hides it.
     """

@@ -6,7 +6,7 @@ function, the only reading under which the printed errors are below the variance
 the range of the inputs nor whether the 0.1 of N(0, 0.1) is a deviation or a variance: both are scanned.
 
 Additive function (31): 100 rows of 25 inputs, of which four matter; rho is chosen on 100 validation rows. Refitted,
-every set of inputs that some rho selects has an LS-SVM with its own best gamma, and rho belongs to the smallest set
+every set of inputs that some rho selects has an LS-SVM with its best gamma, and rho belongs to the smallest set
 within one standard error of the best. The seeds begin at 1000: the settings of the refitted machines were tried out on
 others.
 

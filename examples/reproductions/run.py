@@ -47,7 +47,7 @@ def main(arguments=None):
     """Run the studies that are named."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="a study, or a paper for all of its studies")
-    parser.add_argument("--seeds", type=int, help="how many seeds; every study has its own number")
+    parser.add_argument("--seeds", type=int, help="how many seeds; by default the number of each study")
     parser.add_argument("--out", metavar="FOLDER", help="where to write the numbers as JSON")
     options = parser.parse_args(arguments)
     if not options.names:

@@ -115,7 +115,9 @@ def training_rows(estimator: Any, X: Any) -> None:
     """Refuse rows other than the rows of the fit, to which ``support_`` refers."""
     support, count = estimator.support_, X.shape[0]
     if support.size and int(support.max()) >= count:
-        raise DataError(f"the model has row {int(support.max())} in its support, X has {count} rows; pass those of fit")
+        raise DataError(
+            f"the model has row {int(support.max())} in its support, X has {count} rows; pass the rows of fit"
+        )
     vectors = getattr(estimator, "support_vectors_", None)
     if vectors is None:  # a precomputed kernel has rows of a matrix only
         return

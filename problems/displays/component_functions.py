@@ -109,7 +109,7 @@ class ComponentFunctionsDisplay:
             if len(columns) == 1:
                 places = X[:, columns[0]]
                 grid = np.linspace(places.min(), places.max(), _GRID)
-                points = np.tile(X[:1], (_GRID, 1))  # a component uses its own column only
+                points = np.tile(X[:1], (_GRID, 1))  # a component uses one column only
                 points[:, columns[0]] = grid
                 with warnings.catch_warnings():  # a grid has no column names, whatever the fit had
                     warnings.filterwarnings("ignore", "X does not have valid feature names")

@@ -70,7 +70,7 @@ class ResidualsDisplay:
             raise DataError(f"y must have one entry per row of X: expected {outputs.size}, received {targets.size}")
         history, last = estimator.history_, estimator.history_[-1]
         before = history[-2] if len(history) > 1 else last
-        # the ridge is 1/(gamma v) with the last v; another fit has its own
+        # the ridge is 1/(gamma v) with the last v; another fit has other weights
         plain, weighing = (
             estimator.ridge_ * last.weights / step.weights * step.support_values / estimator.scale_
             for step in (history[0], before)

@@ -58,7 +58,7 @@ class ComplementarySlackness:
             return f"complementary slackness holds: {summary} {against}; the machine is trained at this weight"
         return (
             f"complementary slackness fails: {summary} {against}; the machine is not trained at this weight, so its "
-            "validation error is not that of a trained machine"
+            "validation error does not belong to a trained machine"
         )
 
     def row(self) -> Row:

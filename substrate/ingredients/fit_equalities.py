@@ -5,8 +5,8 @@ cvxpy reflects ``y == f + e`` when y is a numpy array and then returns minus alp
 Lagrangian is :math:`J + \lambda^T(y - f - e)`, whose stationarity in e reads :math:`\gamma v e = \lambda`: the paper's
 sign, on every solver.
 
-Those of classification, [Pelckmans2005]_ eq. (4), [Carvalho2006]_ eq. (2), have labels :math:`y_i \in \{-1, +1\}`.
-Because :math:`y_i^2 = 1`, they are the regression equalities of the target y multiplied by :math:`y_i`, so
+For classification, [Pelckmans2005]_ eq. (4), [Carvalho2006]_ eq. (2), the labels are :math:`y_i \in \{-1, +1\}`.
+Because :math:`y_i^2 = 1`, these equalities are the ones of regression on y multiplied by :math:`y_i`, so
 
 .. math:: \alpha^{\text{class}} = y \circ \alpha^{\text{reg}}, \qquad e^{\text{class}} = y \circ e^{\text{reg}},
           \qquad \Omega = y y^T \circ K .
