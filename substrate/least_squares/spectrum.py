@@ -41,7 +41,7 @@ import numpy as np
 
 from substrate.arrays import Array, blocks_beside, namespace_of, on_device_of, strips, to_numpy, zeros_beside
 from substrate.certificates import roundoff
-from substrate.errors import DataError, DeclarationError, SolverError
+from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.coordinates import LeastSquares
@@ -170,20 +170,10 @@ class Spectrum:
         shares: Array = self.root**2 / self.mass
         return shares @ values
 
-    def inverses(self, lambdas: Array) -> Array:
-        """Return 1/(s + lambda), one column per lambda."""
-        shifted = np.asarray(lambdas, dtype=np.float64) - self.lift
-        if not (shifted > 0.0).all():
-            raise SolverError(
-                f"lambda must exceed {self.lift:.3g} where K + lambda I is positive definite, received "
-                f"{float(np.min(lambdas)):.3g}"
-            )
-        inverses: Array = 1.0 / (self.values[:, None] + on_device_of(self.values, shifted))
-        return inverses
-
     def support_values(self, targets: Targets, lambdas: Array) -> Array:
         """Return alpha, of shape (N, number of lambdas, outputs), in the units of y."""
-        g, xp = self.inverses(lambdas), namespace_of(self.basis)
+        xp, shifted = namespace_of(self.basis), on_device_of(self.values, np.asarray(lambdas) - self.lift)
+        g = 1.0 / (self.values[:, None] + shifted)
         columns = xp.reshape(g[:, :, None] * targets.coordinates[:, None, :], (g.shape[0], -1))
         with blas_threads(self.n):
             alpha = self.basis @ columns if self.root is None else self.root[:, None] * (self.basis @ columns)
@@ -196,16 +186,6 @@ class Spectrum:
         bias: Array = targets.unit * targets.mean - xp.tensordot(self.mean_row, support_values, axes=1)
         return bias
 
-    def leverages(self, lambdas: Array) -> Array:
-        """Return B_ii, of shape (N, number of lambdas); 1 - lambda B_ii is the leverage H_ii."""
-        g = self.inverses(lambdas)
-        diagonal: Array = zeros_beside(g, (self.n, g.shape[1]))
-        with blas_threads(self.n):
-            for rows in blocks_beside(g, self.n, self.n):
-                block = self.basis[rows, :]
-                diagonal[rows, :] = (block * block) @ g
-        return diagonal if self.root is None else self.root[:, None] ** 2 * diagonal
-
     def masses(self) -> Array | None:
         """Return the sum of v_i u_ik^2 for every column of the basis, weights of mean one; None without weights: all
         one.
@@ -217,11 +197,6 @@ class Spectrum:
         for rows in blocks_beside(shares, self.n, self.n):
             total += shares[rows] @ self.basis[rows, :] ** 2
         return total
-
-    def leave_one_out(self, targets: Targets, lambdas: Array) -> Array:
-        """Return the residuals alpha_i / B_ii, of shape (N, number of lambdas, outputs), in the units of y."""
-        residuals: Array = self.support_values(targets, lambdas) / self.leverages(lambdas)[:, :, None]
-        return residuals
 
     def decomposition_error(self, lam: Any) -> Any:
         """Return q, the relative error of what is computed at these lambda: the measured error over s_1 + lambda."""

@@ -93,7 +93,8 @@ class Spread(Record):
         spectrum = centred_spectrum(Gram(_joined(K, levels, levels, sizes)))
         lambdas = n * np.array(_PENALTIES) + spectrum.lift
         coordinates = spectrum.targets(targets)
-        errors = spectrum.leave_one_out(coordinates, lambdas)[:, :, 0]
+        g = 1.0 / (spectrum.values[:, None] + lambdas - spectrum.lift)
+        errors = spectrum.support_values(coordinates, lambdas)[:, :, 0] / (np.square(spectrum.basis) @ g)
         place = int(np.argmin(np.square(errors).mean(axis=0)))  # the first, the largest, where some are equal
         best, floor = lambdas[[place]], _LEAST * float(targets.mean())
         spread_of_rows = unit * np.maximum(targets - errors[:, place], floor) ** (1.0 / _POWER)
