@@ -329,7 +329,7 @@ def _output(compiled: list[CompiledSubstrate], terms: Sequence[Term], about: str
 
     def fit_values() -> Array:
         values = [
-            (weights * (base.at_present_value().predict(first.X) if isinstance(base, LinearPart) else _read(base)).T).T
+            (weights * (base.predict(first.X) if isinstance(base, LinearPart) else base.fitted_values()).T).T
             for weights, base in weighed
         ]
         total = np.asarray(np.sum(values, axis=0))
@@ -343,10 +343,6 @@ def _output(compiled: list[CompiledSubstrate], terms: Sequence[Term], about: str
     if first.columns:
         y, about = (None if y is None else y[:, column]), f"{about}, column {column}"
     return _Output(tuple(weighed), column, y, fit_values, about)
-
-
-def _read(compiled: CompiledSubstrate) -> Array:
-    return compiled.fitted_values()
 
 
 # --- the check -------------------------------------------------------------------------------------------------------
@@ -479,33 +475,19 @@ class AnswerCheck:
         if functions is None:
             return _CUT_OFF
         point, z = _feasible_point(program, functions, x, z)
-        ties = [self._tie(form, program, functions, point, z, predicted) for predicted in (False, True)]
+        ways = [_list_outputs(self._compiled, self._outputs, predicted) for predicted in (False, True)]
+        ways = ways if len(self._compiled) > 1 else ways[:1]
+        ties = [[_bind(form, program, functions, point, z, output) for output in outputs] for outputs in ways]
         bounds = next((found for found in ties if found and None not in found), [])
         if not bounds:
-            outputs = _list_outputs(self._compiled, self._outputs, False)
             known, free = (
-                " and ".join(o.about for o, tie in zip(outputs, ties[0], strict=True) if (tie is not None) is wanted)
+                " and ".join(o.about for o, tie in zip(ways[0], ties[0], strict=True) if (tie is not None) is wanted)
                 for wanted in (True, False)
             )
             return _FREE.format(known=known, free=free) if known and free else _NEITHER
         near, lower = _distance(program, functions, point, z)
         found = tuple(each for each in bounds if each is not None)
         return OptimalValue(lower, near, found)
-
-    def _tie(
-        self,
-        form: StandardForm,
-        program: Program,
-        functions: list[_Function],
-        point: FeasiblePoint,
-        z: Array,
-        predicted: bool,
-    ) -> list[_Bound | None]:
-        """Return how squares determine every output; None if they do not."""
-        if predicted and len(self._compiled) < 2:
-            return []
-        outputs = _list_outputs(self._compiled, self._outputs, predicted)
-        return [_bind(form, program, functions, point, z, output) for output in outputs]
 
 
 def _feasible_point(program: Program, functions: list[_Function], x: Array, z: Array) -> tuple[FeasiblePoint, Array]:

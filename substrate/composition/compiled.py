@@ -277,8 +277,6 @@ class CompiledSubstrate:
             return frame.representers[place]
         if holder.points is None and holder.role == "f":
             return frame.training
-        if holder.points is None and holder.role == "component" and frame.components:
-            return np.asarray(frame.components[holder.part])
         rows = self.span.rows(reading_of(holder))
         return frame.map_from(rows - frame.centre if holder.role == "f" else rows)
 
@@ -295,9 +293,9 @@ def _reads_more_than_values(mentioned: tuple[PlaceHolder, ...]) -> bool:
 
 def _choose(span: SubstrateSpan, mentioned: tuple[PlaceHolder, ...]) -> Frame:
     roles = {holder.role for holder in mentioned}
-    count = len(span.substrate.components) if "component" in roles else 0
     if "alpha" in roles:
-        return coefficient_frame(span, count, penalises(roles))
+        return coefficient_frame(span, penalises(roles))
     if penalises(roles):
-        return feature_frame(span, count)
+        return feature_frame(span)
+    count = len(span.substrate.components) if "component" in roles else 0
     return value_frame(span, count, _reads_more_than_values(mentioned))

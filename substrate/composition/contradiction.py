@@ -18,7 +18,7 @@ import numpy as np
 
 from substrate.composition.place_holders import size_at
 
-__all__ = ["Contradiction", "find_contradiction"]
+__all__ = ["find_contradiction"]
 
 #: Share of their units by which constraints must miss each other.
 _MISSED = 1e-6
@@ -28,21 +28,10 @@ _MOST = 60
 _KINDS = ("Equality", "Zero", "Inequality", "NonPos", "NonNeg", "SOC", "PSD")
 
 
-@dataclass(frozen=True, slots=True)
-class Contradiction:
-    """The names of constraints that cannot hold together; none if they can."""
-
-    names: tuple[str, ...]
-
-    def __str__(self) -> str:
-        *others, last = self.names
-        return f"{', '.join(others)} and {last}" if others else last
-
-
 def find_contradiction(
     constraints: Sequence[Any], names: Sequence[str], kept: Sequence[Any], unit: float
-) -> Contradiction | None:
-    """Return a smallest set of constraints that contradict each other; None if none can be identified.
+) -> list[str] | None:
+    """Return the names of a smallest set of constraints that contradict each other; None if none can be identified.
 
     ``kept`` are constraints that belong to the coordinates and always hold; ``unit`` is the size of the targets.
     """
@@ -54,13 +43,13 @@ def find_contradiction(
     ]
     missed = _miss(members, kept)
     if missed is None or missed <= _MISSED:
-        return None if missed is None else Contradiction(())
+        return None if missed is None else []
     for one in list(members):
         fewer = [other for other in members if other is not one]
         missed = _miss(fewer, kept) if fewer else 0.0
         if missed is not None and missed > _MISSED:
             members = fewer
-    return Contradiction(tuple(one.name for one in members))
+    return [one.name for one in members]
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,6 @@ class Frame:
     size: int
     coefficients: Any
     training: Array
-    components: tuple[Array, ...]
     centre: Array
     cutoff: float
     #: A factor F with w'w = ||F z||^2, None where that is the squared length of z, or not asked for.
@@ -86,18 +85,13 @@ class Frame:
         return K if self.coefficients is None else np.asarray(K @ self.coefficients)
 
 
-def _components(span: SubstrateSpan, count: int) -> tuple[Array, ...]:
-    return tuple(span.rows(Reading(part=part)) for part in range(count))
-
-
-def coefficient_frame(span: SubstrateSpan, count: int, with_norm: bool) -> Frame:
-    """Return the coefficients themselves, uncut, with the values of so many components."""
+def coefficient_frame(span: SubstrateSpan, with_norm: bool) -> Frame:
+    """Return the coefficients themselves, uncut."""
     return Frame(
         kind="coefficients",
         size=span.size,
         coefficients=None,
         training=span.rows(Reading()),
-        components=_components(span, count),
         centre=np.zeros(span.size),
         cutoff=0.0,
         norm_factor=span.substrate.gram.coordinates().factor.T if with_norm else None,
@@ -114,7 +108,7 @@ def value_frame(span: SubstrateSpan, count: int, reads_more: bool) -> Frame:
     if not s.kernel.trusted:
         s.gram.coordinates()  # refuses a negative eigenvalue
     centre = K.mean(axis=0) if s.bias and not count else np.zeros(span.size)
-    components = _components(span, count)
+    components = tuple(span.rows(Reading(part=part)) for part in range(count))
     relative, complete = DEFAULT_CUTOFF, False
     if not (count or reads_more or s.basis is not None):
         A, size = stacked_directions((K - centre,), span.balanced, REPRESENTED)
@@ -128,15 +122,14 @@ def value_frame(span: SubstrateSpan, count: int, reads_more: bool) -> Frame:
         size=size,
         coefficients=A,
         training=(K - centre) @ A,
-        components=tuple(component @ A for component in components),
         centre=centre,
         cutoff=relative,
         missing=max(span.rank - size, 0),
     )
 
 
-def feature_frame(span: SubstrateSpan, count: int) -> Frame:
-    """Return coordinates in which the norm of w is Euclidean, on all representers of a span, and so many components.
+def feature_frame(span: SubstrateSpan) -> Frame:
+    """Return coordinates in which the norm of w is Euclidean, on all representers of a span.
 
     The norm determines all directions, so that all are kept that rounding does not hide.
     """
@@ -164,7 +157,6 @@ def feature_frame(span: SubstrateSpan, count: int) -> Frame:
         size=size,
         coefficients=A,
         training=np.ascontiguousarray(values[: s.n]) if s.basis is None else span.rows(Reading()) @ A,
-        components=tuple(component @ A for component in _components(span, count)),
         centre=G[:m].mean(axis=0) / lengths if span.balanced else np.zeros(span.size),
         cutoff=relative,
         representers=values,

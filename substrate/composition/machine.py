@@ -413,21 +413,20 @@ class Machine:
         unit = max(compiled.unit for compiled in self._compiled)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            contradiction = find_contradiction(self._own, self._constraint_names(), structure, unit)
-        if contradiction is None:
+            names = find_contradiction(self._own, self._constraint_names(), structure, unit)
+        if names is None:
             return SolverError(str(error))
-        if not contradiction.names:
+        if not names:
             return SolverError(
                 f"{error.reason}: its constraints can be met, but only just, or not where its objective is finite; "
                 "give them slack, or change the terms that have a domain"
             )
-        if len(contradiction.names) == 1:
-            return SolverError(
-                f"{error.reason}: {contradiction} cannot be met by any f; leave it out, or give it slack"
-            )
+        *others, last = names
+        if not others:
+            return SolverError(f"{error.reason}: {last} cannot be met by any f; leave it out, or give it slack")
         return SolverError(
-            f"{error.reason}: {contradiction} contradict each other, and without any one of them the others can be "
-            "met; leave one out, or give it slack"
+            f"{error.reason}: {', '.join(others)} and {last} contradict each other, and without any one of them the "
+            "others can be met; leave one out, or give it slack"
         )
 
     def _constraint_names(self) -> list[str]:

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from substrate import Machine, Substrate
-from substrate.composition.contradiction import find_contradiction
 from substrate.errors import SolverError
 from substrate.kernels import RBF, Linear
 
@@ -75,26 +74,21 @@ CASES = [bounds, a_cycle, equalities, a_norm, an_own_variable, a_cone]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-@pytest.mark.parametrize("unit", [1.0, 1e3])
-@pytest.mark.some_cases(5)
-def test_the_smallest_contradictory_set_is_named(case, unit):
+def test_the_smallest_contradictory_set_is_named(case):
     s = Substrate(RBF(1.0), X, Y)
     constraints, expected = case(s)
-    machine = Machine(s, minimize=s.squared_norm + cp.sum_squares(s.e), subject_to=constraints)
+    objective = s.squared_norm + cp.sum_squares(s.e)
     with pytest.raises(SolverError, match="that the machine is infeasible") as caught:
-        machine.solve()
-    structure = [each for compiled in machine._compiled for each in (*compiled.constraints, *compiled.definitions())]
-    found = find_contradiction(machine._own, machine._constraint_names(), structure, unit)
-    assert set(found.names) == expected
-    assert all(name in str(caught.value) for name in found.names)
-    others = {name for name in machine._constraint_names() if name not in expected}
+        Machine(s, minimize=objective, subject_to=constraints).solve()
+    assert all(name in str(caught.value) for name in expected)
+    names = [constraint.label or f"constraint {k}" for k, constraint in enumerate(constraints, start=1)]
+    others = {name for name in names if name not in expected}
     assert not any(f"{name} " in str(caught.value) or f"{name}," in str(caught.value) for name in others)
     assert "contradict each other" in str(caught.value)
-    # without any one of them the rest can be met
-    numbers = [machine._constraint_names().index(name) for name in expected]
-    for left_out in numbers:
-        kept = [machine._own[k] for k in numbers if k != left_out]
-        assert find_contradiction(kept, ["rest"] * len(kept), structure, unit).names == ()
+    # without any one of them the others can be met
+    for left_out in expected:
+        kept = [c for name, c in zip(names, constraints, strict=True) if name in expected - {left_out}]
+        Machine(s, minimize=objective, subject_to=kept).solve(certify=False)
 
 
 def test_one_constraint_alone_can_be_impossible():
@@ -103,10 +97,3 @@ def test_one_constraint_alone_can_be_impossible():
     machine = Machine(s, minimize=s.squared_norm + cp.sum_squares(s.e), subject_to=[impossible, s.f() <= 9.0])
     with pytest.raises(SolverError, match="equal rows differ cannot be met by any f"):
         machine.solve()
-
-
-def test_constraints_that_can_be_met_are_no_contradiction():
-    s = Substrate(RBF(1.0), X, Y)
-    machine = Machine(s, minimize=s.squared_norm + cp.sum_squares(s.e), subject_to=[s.f() <= 0.5, s.f()[0] == 0.2])
-    assert machine.solve().certificate.holds
-    assert find_contradiction(machine._own, ["a", "b"], [], 1.0).names == ()
