@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
-from numpy.typing import NDArray
 
 from substrate.arrays import Array, real_points
 from substrate.certificates import NO_BOUND, Certificate, Row
@@ -43,13 +42,11 @@ _ROUNDS, _NEW = 30, 24
 _ENOUGH, BRACKET = 1e-5, 1e-4
 #: Violations at points, in units of the shape's size, below which none are added.
 _SMALL, _SMALLEST, _ROUGH = 1e-5, 1e-8, 1e-4
-#: Share of the largest multiplier below which one is none.
-_INACTIVE = 1e-9
 #: A margin in units of the violation that it makes up for, the least one in units of the shape's size, and how often
 #: one is made larger.
 _MORE, _LEAST, _MARGINS = 1.25, 1e-9, 4
 #: Cells of the proof that a margin is derived from, and where the bracket is wide.
-_CHEAP, _EXPENSIVE = 4000, 60_000
+_CHEAP, _EXPENSIVE = 2000, 60_000
 #: The row of a certificate with the bracket of the optimal value.
 DISTANCE = "distance from the optimum over all functions"
 
@@ -151,10 +148,6 @@ class _Cuts:
             self.points, self.directions = np.vstack([self.points, *new]), np.vstack([self.directions, *directions])
         return len(new)
 
-    def keep(self, which: NDArray[np.intp]) -> None:
-        """Keep some of the points."""
-        self.points, self.directions = self.points[which], self.directions[which]
-
     def constraint(self, margin: float) -> Any:
         """Return the shape at the points, with a margin."""
         c, points, directions, total = self.plan.constraint, self.points, self.directions, 0.0
@@ -233,7 +226,7 @@ class _Loop:
             is_near = -_rank(best)[1] <= accepted and best.certificate.rows[0].passes
             if is_near or inside is solved or self.left <= 0.0:
                 break
-            allowed = _CHEAP if -_rank(best)[1] <= 10.0 * BRACKET else _EXPENSIVE
+            allowed = _CHEAP if -_rank(best)[1] <= BRACKET else _EXPENSIVE
             # what the oracle found and the grids did not
             found = [
                 self.cuts[k].add([proof.point], solved.shapes[k])
@@ -281,17 +274,7 @@ class _Loop:
                 added += self.cuts[k].add(shape.minimisers(below, _NEW), shape)
             if not added or self.left <= 0.0:
                 break
-            self._drop(solved)
         return solved
-
-    def _drop(self, solved: _Solved) -> None:
-        """Leave out points of earlier rounds whose multipliers were zero, where there are many."""
-        for cuts, carried in zip(self.cuts, solved.multipliers, strict=True):
-            old = carried.values.size
-            if old > 4 * _NEW:
-                keep = np.ones(cuts.points.shape[0], dtype=bool)
-                keep[:old] = carried.values > _INACTIVE * max(float(carried.values.max(initial=0.0)), 1e-300)
-                cuts.keep(np.flatnonzero(keep))
 
     def _solve_inside(self, solved: _Solved, proofs: list[LowestValue]) -> tuple[_Solved, list[LowestValue], str]:
         """Return a machine with margins that make up for the violations, proved; the given one if no margins do."""
