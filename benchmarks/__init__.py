@@ -1,4 +1,4 @@
-"""Speed and accuracy beside other packages; ``python -m benchmarks`` measures.
+"""Speed and accuracy against other packages; ``python -m benchmarks`` measures.
 
 One BLAS thread, set here because a BLAS reads it when numpy is first imported: two contenders that share the cores
 of one machine otherwise measure each other.

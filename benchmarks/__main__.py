@@ -28,7 +28,7 @@ INTRODUCTION = """# Benchmark results
 Made by `python -m benchmarks --write`, not edited. Where the target is a least figure (≥), it says how many times as
 fast as the peer ours is; where it is a largest one (≤), what share of the peer's time ours takes, or how many of the
 units that are named. Certificates are on in all of ours. Times are CPU times on one BLAS thread, medians of contenders
-that take turns in one run; quartiles of the ratio are in brackets. Those of a GPU (one NVIDIA H200) are wall times.
+that take turns in one run; quartiles of the ratio are in brackets. Times of a GPU (one NVIDIA H200) are wall times.
 """
 
 

@@ -28,7 +28,7 @@ from substrate.arrays import Array
 __all__ = ["rows"]
 
 SPLITS, MOST_TRAINING, MOST_TESTED = 10, 200, 1000
-#: Most evaluations of a Gaussian process classifier, which on separable classes has no end of its own.
+#: Most evaluations of a Gaussian process classifier, which on separable classes has no natural end.
 EVALUATIONS = 60
 OURS, PROCESS, BOOSTING = "ours", "GaussianProcess", "HistGradientBoosting"
 
@@ -134,7 +134,7 @@ def measure_set(name: str) -> tuple[dict[str, float], dict[str, float]]:
 
 
 def rows() -> Iterator[Row]:
-    """Yield our error and our time beside those of the peers."""
+    """Yield our error and our time, and the error and time of the peers."""
     ratios: dict[str, list[float]] = {PROCESS: [], BOOSTING: []}
     total = dict.fromkeys((OURS, PROCESS, BOOSTING), 0.0)
     for name in (*REGRESSION, *CLASSIFICATION):

@@ -1,4 +1,4 @@
-"""Many rows: all of them on two cores, and fits on a GPU beside the same matrices in plain torch."""
+"""Many rows: all of them on two cores, and fits on a GPU against the same matrices in plain torch."""
 
 import os
 import resource

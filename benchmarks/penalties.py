@@ -83,7 +83,7 @@ def rows() -> Iterator[Row]:
     X_path, y_path = regression_data(1000)
     K = KERNEL(X_path)
     lowest = float(l1_path(K, y_path).values[0])
-    # its own limit, 500 steps, would end it long before this zeta
+    # its default limit, 500 steps, would end it long before this zeta
     options = {"method": "lasso", "alpha_min": lowest / y_path.size, "max_iter": 10 * y_path.size + 1000}
     peer = quietly(lambda: lars_path(K - K.mean(axis=0), y_path - y_path.mean(), **options))
     yield compare("path of zeta, N = 1000", lambda: l1_path(K, y_path), "lars_path to the same zeta", peer, most=1.5)

@@ -127,7 +127,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """Have every case collected, where those of one model are asked for."""
+    """Have every case collected, where the cases of one model are asked for."""
     if config.getoption("model"):
         config.option.markexpr, config.option.every_turn = "", True
 

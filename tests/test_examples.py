@@ -48,7 +48,7 @@ def test_it_is_short_and_asks_a_question(path):
 @over_examples
 def test_it_ends_with_a_picture(path):
     text = path.read_text(encoding="utf-8")
-    assert PICTURE in text, "the picture is a block of its own, which begins with # %% and a sentence"
+    assert PICTURE in text, "the picture is a separate block, which begins with # %% and a sentence"
     assert text.split(PICTURE)[-1].startswith("# ")
     assert ast.unparse(ast.parse(text).body[-1]) == "plt.show()"
     assert "matplotlib.use" not in text, "the reader, or the build of the gallery, chooses where it is shown"
@@ -93,7 +93,7 @@ def test_it_runs_and_its_certificate_holds(path, tmp_path, monkeypatch, capsys, 
     finally:
         plt.close("all")
     assert gallery.find_misprint(capsys.readouterr().out) == ""
-    assert {entry.name for entry in path.parent.iterdir()} <= before, "an example writes nothing beside itself"
+    assert {entry.name for entry in path.parent.iterdir()} <= before, "an example writes nothing next to itself"
 
 
 HOLDS = """some text

@@ -13,7 +13,7 @@ from problems.displays import DISPLAYS
 
 ROOT = Path(__file__).resolve().parent.parent
 
-#: From the ground up. A package's name stands for all its files; a file imports from its own floor and those before it.
+#: From the ground up. A package's name stands for all its files; a file imports from its floor and lower ones.
 FLOORS: tuple[tuple[str, ...], ...] = (
     (
         "substrate.errors",
@@ -176,7 +176,7 @@ def test_the_walk_finds_the_files():
     assert len(FILES) > 40
     assert {"substrate.gram", "problems.ls_svm_regression", "problems.command_line.main"} <= set(FILES)
     assert "substrate.proof" in GRAPH["problems.estimators.shared.base"], "the deferred import is seen"
-    assert {"substrate.composition", "substrate.fusion"} <= GRAPH["substrate"], "and those of a root's __getattr__"
+    assert {"substrate.composition", "substrate.fusion"} <= GRAPH["substrate"], "and the ones of a root's __getattr__"
     assert {"problems.l1_substrate", "problems.estimators.chosen.selection"} <= GRAPH["problems"]
     assert "problems.l1_substrate" in GRAPH["problems.command_line.verify"], "what is looked up is seen"
 

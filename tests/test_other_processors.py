@@ -34,7 +34,7 @@ def answered(environment):
 
 
 def test_what_the_probe_finds_is_what_was_asked_for():
-    """In a process of its own, since OpenBLAS looks once, when it is loaded."""
+    """In a separate process, since OpenBLAS looks once, when it is loaded."""
     found = other_processors.probed(Choice(None).environment())
     assert found
     assert all(threads == 1 for _, _, threads in found)

@@ -1,6 +1,6 @@
 """A certificate that holds is never contradicted: not by a proof, and not by the exact optimum.
 
-Every estimator is walked; the wild fits are those of ``wild_fits``.
+Every estimator is walked; the wild fits come from ``wild_fits``.
 """
 
 import copy
@@ -50,7 +50,7 @@ def check_promises(seeds):
             warnings.simplefilter("error", RuntimeWarning)
             try:
                 model = wild.model.fit(wild.X, wild.y, wild.weights)
-            except SubstrateError:  # refused, with a reason of its own
+            except SubstrateError:  # refused, with a reason
                 continue
             certificate, again = model.certificate_, model.certify(wild.X, wild.y, wild.weights)
             proof = model.prove(wild.X, wild.y, wild.weights)
@@ -214,7 +214,7 @@ def test_a_proof_agrees_with_the_certificate(estimator, choice):
         assert not np.isfinite(proof.accuracy)
         assert proof.reason
     else:
-        # the same inequality without any rounding; by duality, with a dual point of its own. Exact kernel values part
+        # the same inequality without any rounding; by duality, with a separate dual point. Exact kernel values part
         # rows that share a bound as computed, and the root of that is what the proof of maximal variation adds
         by_duality = estimator._page.endswith("maximal_variation")
         expected = max(3.0 * share(model.certificate_), 0.2) if by_duality else 1.001 * share(model.certificate_)

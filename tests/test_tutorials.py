@@ -59,7 +59,7 @@ def test_its_notebook_has_its_programs_and_its_text(page):
     written = "\n".join(cell["source"] for cell in cells if cell["cell_type"] == "markdown")
     assert "## Check it yourself" in written
     assert not re.search(r"\.(md|rst|png)\)|```(python|text)|\{mod\}", written), (
-        "a notebook has no page beside it to lead to"
+        "a notebook has no page next to it to lead to"
     )
     own = re.sub(r"```.*?```|!\[[^]]*\]\([^)]*\)|\]\([^)]*\)|<a [^>]*>|:::.*?\n", "", text, flags=re.DOTALL)
     assert ":::" not in written

@@ -20,7 +20,7 @@ def check_promises(seeds):
             warnings.simplefilter("always")
             try:
                 model = wild.model.fit(wild.X, wild.y, **wild.fit_options)
-            except SubstrateError:  # refused, with a reason of its own
+            except SubstrateError:  # refused, with a reason
                 assert not hasattr(wild.model, "support_values_"), (seed, str(wild))
                 continue
             told = [str(one.message) for one in caught]

@@ -1,7 +1,7 @@
 """Write the pages of the reference from the packages themselves, so that no public name can be missing.
 
 A page lists the public names of a package (its ``__all__``), or the modules in a folder; autosummary then gives each
-its own page. The lists are written before Sphinx looks for files.
+a separate page. The lists are written before Sphinx looks for files.
 """
 
 import argparse
@@ -126,7 +126,7 @@ def ground() -> str:
 def pages() -> dict[str, str]:
     """Return the text of each page, by file name."""
     return {
-        "composition": put_under_heading("Machines of one's own", whole("substrate", public("substrate"))),
+        "composition": put_under_heading("Your own machines", whole("substrate", public("substrate"))),
         "estimators": put_under_heading("Estimators", said_by("problems.estimators") + by_family()),
         "problems": put_under_heading("Problem pages", said_by("problems") + problem_pages()),
         "kernels": put_under_heading("Kernels", whole("substrate.kernels", public("substrate.kernels"))),

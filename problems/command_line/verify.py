@@ -9,7 +9,7 @@ and all that hold agree with the closed form, or with each other where no closed
 shown and counted; that alone is no failure, since versions of solvers and processors differ. A solver that holds and
 disagrees is a failure always: either the problem or the closed form is wrong.
 
-A page with an ``EIGENPROBLEM`` is not convex. Its closed form is checked by its own ``conditions``: residual, and a
+A page with an ``EIGENPROBLEM`` is not convex. Its closed form is checked by its ``conditions``: residual, and a
 count of the eigenvalues that are larger; and against the convex relaxation that the page declares, which one solver
 with a cone of semidefinite matrices has to solve.
 

@@ -121,7 +121,7 @@ def test_bad_rows_are_refused_by_predict(estimator, case):
     X, y = make_data(estimator)
     model = make_estimator(estimator).fit(X, y)
     expected = output(model, X)
-    with pytest.raises(ValueError):  # noqa: PT011  the words are those of fit, or of the wrong width
+    with pytest.raises(ValueError):  # noqa: PT011  the message of fit, or of the wrong width
         model.predict(BAD_X[case][0](X))
     assert_array_equal(output(model, X), expected)
 
@@ -133,7 +133,7 @@ def test_bad_rows_have_no_scores(estimator, case):
     X, y = make_data(estimator)
     model = make_estimator(estimator).fit(X, y)
     expected = model.transform(X)
-    with pytest.raises(ValueError):  # noqa: PT011  the words are those of fit, or of the wrong width
+    with pytest.raises(ValueError):  # noqa: PT011  the message of fit, or of the wrong width
         model.transform(BAD_X[case][0](X))
     assert_array_equal(model.transform(X), expected)
 

@@ -90,7 +90,7 @@ def test_degenerate_rows_work(estimator, choice, case):
     rows = spoil(X)
     parameters = {"kernel": kernel} if estimator in KERNELED else {}
     model = seeded(estimator, **(parameters | choice))
-    if "linear_columns" in choice and np.ptp(rows[:, 0]) == 0.0:  # a constant beside the bias has no effect of its own
+    if "linear_columns" in choice and np.ptp(rows[:, 0]) == 0.0:  # a constant next to the bias has no effect
         with pytest.raises(DataError, match="column"):
             model.fit(rows, y)
         return

@@ -57,7 +57,7 @@ print(before, inside, counts(), sep="; ")
 
 
 def test_limits_on_threads_are_given_back_whoever_finishes_first():
-    # in a process of its own, which may be left in a bad state
+    # in a separate process, which may be left in a bad state
     done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
     before, inside, after = (json.loads(counts) for counts in done.stdout.split(";"))

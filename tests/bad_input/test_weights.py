@@ -56,7 +56,7 @@ def test_rows_of_no_weight_leave_no_trace(estimator):
 
 @over_weighted
 def test_a_common_weight_is_a_factor_of_gamma(estimator):
-    if estimator not in WITH_GAMMA or "refit" in parameters_of(estimator):  # gamma is then that of the refit
+    if estimator not in WITH_GAMMA or "refit" in parameters_of(estimator):  # gamma is then chosen by the refit
         pytest.skip("no weight of errors that is called gamma")
     X, y = make_data(estimator)
     weighted = make_estimator(estimator, gamma=1.0).fit(X, y, sample_weight=np.full(len(y), 4.0))

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "interactive" / "drag.html"
 SCRIPT = PAGE.with_name("dragged_points.js")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-#: Reads cases, and writes machines, their certificates, and those of spoiled machines.
+#: Reads cases, and writes machines, their certificates, and the certificates of spoiled machines.
 PROGRAM = """
 const { solve, certify, predict } = require(process.argv[1]);
 const cases = JSON.parse(require("fs").readFileSync(0, "utf8"));

@@ -1,4 +1,4 @@
-"""The page for users of LS-SVMlab has a row for every function of it, and names what there is."""
+"""The page for users of LS-SVMlab has a row for every function of it, and its names exist."""
 
 import re
 from importlib import import_module

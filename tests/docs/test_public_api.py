@@ -1,4 +1,4 @@
-"""The public interface does not change by accident: names, parameters, defaults and options are those of the page."""
+"""The public interface does not change by accident: names, parameters, defaults and options are as on the page."""
 
 import difflib
 

@@ -30,7 +30,7 @@ def parameters_of(estimator):
 
 
 def way_in_words(value):
-    """Return the name of a choice of parameters in that of a test; anything else keeps its own."""
+    """Return the part of a test's name for a choice of parameters; anything else is unchanged."""
     if not isinstance(value, dict):
         return None
     if value == {"solver": "cvxpy"}:
@@ -57,7 +57,7 @@ CLASSIFIERS = [estimator for estimator in ESTIMATORS if is_classifier(estimator(
 MULTI_OUTPUT = [e for e in REGRESSORS if e().__sklearn_tags__().target_tags.multi_output]
 #: Components and clusters, whose estimators have scores in the place of predictions.
 COMPONENTS = [getattr(problems, name) for name in problems.SPECTRAL]
-#: Those of two views, the second of which takes the place of the target.
+#: Models of two views, the second of which takes the place of the target.
 SECOND_VIEW = [e for e in COMPONENTS if e().__sklearn_tags__().target_tags.multi_output]
 #: Every estimator that learns from rows in any order.
 FROM_ROWS = [*ESTIMATORS, *COMPONENTS]
@@ -149,7 +149,7 @@ def first_rows(parameters, rows):
 
 
 def on_matrix(parameters, K):
-    """Return the arguments of a declaration on another matrix: points that are their own mirror images."""
+    """Return the arguments of a declaration on another matrix: points that are symmetric."""
     return parameters | ({"K_mirrored": K} if "K_mirrored" in parameters else {})
 
 

@@ -24,7 +24,7 @@ def _criterion(which, kernel, X, y, gamma, splits):
         return float(np.mean(errors))
     inverse, alpha, _ = _machine(kernel, X, y, gamma)
     n = len(y)
-    if which == "evidence":  # the determinant of the bordered matrix is -n times that of the contrasts
+    if which == "evidence":  # the determinant of the bordered matrix is -n times the determinant of the contrasts
         minus = 1 / inverse.det()
         quadratic = sum(coefficient * ball(float(value)) for coefficient, value in zip(alpha, y, strict=True))
         return float(quadratic / (n - 1) * ((-minus / n).log() / (n - 1)).exp())

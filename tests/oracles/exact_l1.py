@@ -13,7 +13,7 @@ _BITS = 600
 def exact_l1_error(K, y, zeta, rows, targets):
     """Return the mean squared validation error at zeta, for kernel values as given.
 
-    None where the active set is not that of the optimum.
+    None where the active set is not optimal.
     """
     a = solve_l1(K, y, zeta).coefficients
     (support,) = np.nonzero(a)
@@ -31,9 +31,9 @@ def exact_l1_error(K, y, zeta, rows, targets):
 
 
 def exact_l1_distance(kernel, X, y, zeta, a, fitted):
-    """Return the root mean square distance of fitted values from those of the exact optimum, kernel values included.
+    """Return the root mean square distance of fitted values from the exact optimum, kernel values included.
 
-    ``a`` has the support and the signs to try. None where these are not those of the optimum.
+    ``a`` has the support and the signs to try. None where these are not optimal.
     """
     with precision(_BITS):
         points = [balls(row) for row in X]
@@ -51,7 +51,7 @@ def exact_l1_distance(kernel, X, y, zeta, a, fitted):
 
 
 def _optimum(K, y, zeta, a):
-    """Return coefficients of the support, bias and errors of the optimum; None where the support is not its own."""
+    """Return coefficients of the support, bias and errors of the optimum; None where the support is not optimal."""
     (support,) = np.nonzero(a)
     n, k = len(y), support.size
     arb, weight = flint().arb, ball(float(zeta))

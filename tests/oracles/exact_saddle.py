@@ -1,4 +1,4 @@
-"""The fitted values of the exact LS-SVM: the saddle system solved in ball arithmetic, kernels by formulas of its own.
+"""The fitted values of the exact LS-SVM: the saddle system solved in ball arithmetic, kernels by separate formulas.
 
 Nothing of the package is used but the parameters of its kernels. The system is solved with more and more bits until the
 balls are far narrower than any double.
@@ -16,7 +16,7 @@ def exact_distance(kernel, X, y, gamma, v, fitted, linear=None):
     """Return the weighted root mean square distance of ``fitted`` from the exact fitted values, rounded once at the
     end.
 
-    ``linear`` are further columns that are not penalised, beside the ones.
+    ``linear`` are further columns that are not penalised, next to the ones.
     """
     for bits in (256, 512, 1024, 2048, 4096):
         before, flint.ctx.prec = flint.ctx.prec, bits

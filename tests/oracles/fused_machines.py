@@ -1,7 +1,7 @@
 """Random machines of ten kinds with a weight to choose, in wild units, and the validation error at any weight.
 
 Every machine is drawn in tame units and declared in wild ones: targets are multiplied and shifted, points shifted, and
-rows repeated. The validation error is that of the tame machine, which another solver finds accurately, in the wild
+rows repeated. The tame machine has the same validation error, which another solver finds accurately, in the wild
 unit.
 """
 

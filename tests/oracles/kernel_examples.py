@@ -1,4 +1,4 @@
-"""One or more instances of every kernel class, each beside its naive formula."""
+"""One or more instances of every kernel class, each with its naive formula."""
 
 import inspect
 import itertools

@@ -34,7 +34,7 @@ def algorithm_1(K, y, gamma):
 
 
 def prune(K, Y, gamma, v, share=0.05, fewest=2, count=None, reweight=False):
-    """Return every machine on the way down, by a fit of its own: rows, alpha and b."""
+    """Return every machine on the way down, by a separate fit: rows, alpha and b."""
     rows, path = np.arange(len(Y)), []
     while True:
         block = K[np.ix_(rows, rows)]

@@ -12,7 +12,7 @@ from substrate import files
 def rewrite(path, change, digest=True):
     """Let ``change(header, arrays)`` edit what a file says, and write it again with every sum and size right.
 
-    ``digest=False`` keeps that of the old contents, as who edits by hand does.
+    ``digest=False`` keeps the digest of the old contents, as who edits by hand does.
     """
     with zipfile.ZipFile(path) as stored:
         header = json.loads(stored.read("header.json"))

@@ -11,8 +11,8 @@ have a third of their cases in the ordinary run of a version. They are one of fo
 cases and took half of the time.
 
 Cases are drawn by a hash of their names and of the sources of ``substrate``. The draw is the same in every process, for
-one file and for all of them; a new page or estimator, which are files of ``problems``, leaves that of the others as it
-was; and every version of the numerical code draws anew, so that in time every case is seen.
+one file and for all of them; a new page or estimator, which are files of ``problems``, leaves the draw of the others
+unchanged; and every version of the numerical code draws anew, so that in time every case is seen.
 """
 
 import hashlib

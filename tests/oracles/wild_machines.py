@@ -32,7 +32,7 @@ class WildMachine:
 
 
 def wild_machine(seed):
-    """Return the estimators in turn, each with data of its own."""
+    """Return the estimators in turn, each with separate data."""
     rng = np.random.default_rng(seed)
     estimator = ESTIMATORS[seed % len(ESTIMATORS)]
     n, d = int(rng.integers(6, 15)), int(rng.integers(1, 4))

@@ -61,7 +61,7 @@ def instance(kind, seed):
 
 @dataclass(frozen=True)
 class Comparison:
-    """A fit beside the exact optimum: its distance, what the tolerance allows, and what is stated of it."""
+    """A fit against the exact optimum: its distance, what the tolerance allows, and what is stated of it."""
 
     error: float
     allowed: float

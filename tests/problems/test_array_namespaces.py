@@ -287,7 +287,7 @@ def test_a_width_that_tells_no_rows_apart_is_warned_of(home, sigma, word):
 
 @everywhere
 def test_a_matrix_without_a_factor_is_refused(home):
-    """The warning is that of the matrix; the solution is not a number, and is not used."""
+    """The matrix warns; the solution is not a number, and is not used."""
     send, K = sender(home), -np.eye(90)
     with pytest.warns(IndefiniteKernelWarning), pytest.raises(SolverError, match="not positive definite"):
         LSSVMRegressor("precomputed", 2.0).fit(send(K), send(y))

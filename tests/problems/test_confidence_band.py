@@ -1,4 +1,4 @@
-"""Confidence bands of LS-SVMs: the smoother is that of refits, bands cover, and what cannot be is refused."""
+"""Confidence bands of LS-SVMs: the smoother agrees with refits, bands cover, and what cannot be is refused."""
 
 import numpy as np
 import pytest

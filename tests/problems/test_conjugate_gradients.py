@@ -84,7 +84,7 @@ def test_outputs_of_any_unit_and_offset_and_constant_ones():
 
 
 def test_a_bias_far_beyond_the_spread_of_the_target_is_allowed_for():
-    """The residual of the machine is that of y less b, and b = -88 where y is within 3 of nought."""
+    """The residual of the machine equals the residual of y less b, and b = -88 where y is within 3 of nought."""
     x = np.random.default_rng(0).normal(size=(80, 1))
     y = x[:, 0] + 0.1 * np.random.default_rng(1).normal(size=80)
     kernel = Linear() + RBF(0.5)

@@ -32,7 +32,7 @@ def instances() -> list[BaseEstimator]:
     """Every estimator as it comes, with a precomputed kernel, with another kernel, and by its declared problem."""
     made: list[BaseEstimator] = []
     for estimator in exported_estimators():
-        # whole paths of many components take their time; those of linear ones do not
+        # whole paths of many components take their time; paths of linear ones do not
         made.append(estimator(kernel=Linear()) if estimator._additive else estimator())
         parameters = estimator().get_params(deep=False)
         # those that only choose a parameter of another, or its kernel, are tried as they come and on a matrix
@@ -66,7 +66,7 @@ CHECKS = parametrize_with_checks(instances(), expected_failed_checks=expected_to
 
 @cache
 def name_of(estimator_or_check):
-    """Return scikit-learn's name of a case; that of an estimator is printed once, not for each of its checks."""
+    """Return scikit-learn's name of a case; the name of an estimator is printed once, not for each of its checks."""
     return CHECKS.kwargs["ids"](estimator_or_check)
 
 

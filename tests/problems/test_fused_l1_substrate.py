@@ -1,4 +1,4 @@
-"""The fusion of the sparse substrate: SCIP's global optimum is that of ``fuse``; the penalised form at one zeta."""
+"""The fusion of the sparse substrate: SCIP's global optimum agrees with ``fuse``; the penalised form at one zeta."""
 
 import cvxpy as cp
 import numpy as np

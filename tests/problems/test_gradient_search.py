@@ -1,4 +1,4 @@
-"""The search by slopes: its derivatives are those of the criterion at the best gamma, and it improves on its start."""
+"""The search by slopes: its derivatives belong to the criterion at the best gamma, and it improves on its start."""
 
 import numpy as np
 import pytest
@@ -86,7 +86,7 @@ def test_slopes_of_several_machines_and_of_weighted_rows(criterion, targets):
 @pytest.mark.parametrize("criterion", ["loo", "blocks", "gcv", "evidence", "folds"])
 def test_slopes_of_everything(criterion, targets, weighted, gammas):
     if (criterion, targets) == ("evidence", "one against one"):
-        pytest.skip("refused by the estimator: machines with rows of their own have no joint evidence")
+        pytest.skip("refused by the estimator: machines with separate rows have no joint evidence")
     for kernel in KERNELS.values():
         assert_slopes_are_differences(kernel, task_of(criterion, targets, weighted, gammas))
 

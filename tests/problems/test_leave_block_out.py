@@ -1,4 +1,4 @@
-"""The page of refits without blocks of rows, and that of a nonlinear autoregression."""
+"""The page of refits without blocks of rows, and the page of a nonlinear autoregression."""
 
 import numpy as np
 import pytest

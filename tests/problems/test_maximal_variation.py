@@ -244,7 +244,7 @@ def test_27_holds_as_corrected_and_not_as_printed(kernel):
 
 
 def test_the_rho_of_14_is_twice_that_of_24():
-    """:equation [Pelckmans2005]_ (14): its rho is twice that of (24)."""
+    """:equation [Pelckmans2005]_ (14): its rho is twice the rho of (24)."""
     K, y = case(RBF(0.5))
     ours = maximal_variation.closed_form(K, y, 0.4)
     assert_same(ours, written_down(K, y, 0.8, True, half=1.0)[1], 1e-5, np.abs(y).max())

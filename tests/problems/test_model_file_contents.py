@@ -1,4 +1,4 @@
-"""A model file holds what the lists name and nothing else: no address, no path, and no certificate but its own."""
+"""A model file holds what the lists name and nothing else: no address, no path, and no other certificate."""
 
 import socket
 import warnings

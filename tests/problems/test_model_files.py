@@ -61,7 +61,7 @@ def make_data(estimator, n=20, columns=3, seed=0):
 
 
 def made(estimator, kernel="rbf", **parameters):
-    """An estimator with those of the parameters that it has, making the same random choices every time."""
+    """An estimator with the parameters that it has, making the same random choices every time."""
     own = estimator().get_params(deep=False)
     chosen = {"random_state": 0} | parameters
     return estimator(kernel, **{key: value for key, value in chosen.items() if key in own})

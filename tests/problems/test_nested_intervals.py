@@ -129,7 +129,7 @@ def test_outputs_have_an_axis_of_their_own():
 
 
 def test_the_guarantee_counts_the_choice():
-    """The level is that of the theorem, and nothing that was chosen breaks it.
+    """The level is as in the theorem, and nothing that was chosen breaks it.
 
     :place [Barber2021]_ theorem 4: the coverage of CV+
     """

@@ -32,7 +32,7 @@ def solved(module, case):
 
 
 def distance(module, declared, arguments, case):
-    """Root mean square, with the weights of the fit, of the errors less those of the closed form."""
+    """Root mean square, with the weights of the fit, of the errors less the errors of the closed form."""
     known = inspect.signature(module.closed_form).parameters
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""Partially linear LS-SVMs: coefficients that are not penalised beside a kernel, against the dense bordered system."""
+"""Partially linear LS-SVMs: coefficients without a penalty, next to a kernel, against the dense bordered system."""
 
 import inspect
 import warnings
@@ -153,7 +153,7 @@ def wild_outputs(seed):
 
 @pytest.mark.parametrize("part", first(1, range(8)))
 def test_every_output_has_its_own_bound_and_a_warning_says_that_one_fails(part):
-    """Bounds, spreads and verdicts are those of every output; what does not hold warns once; twice the same fit."""
+    """Bounds, spreads and verdicts are stated for every output; what does not hold warns once; twice the same fit."""
     for seed in range(20 * part, 20 * (part + 1)):
         model, X, Y, weights = wild_outputs(seed)
         with warnings.catch_warnings(record=True) as caught:
@@ -204,7 +204,7 @@ def test_conjugate_gradients_that_never_step_leave_a_machine_that_does_not_hold(
 
 
 def test_equal_rows_are_left_out_together_for_probabilities():
-    """The scores of the calibration are those of refits without a row and all that equal it."""
+    """The scores of the calibration agree with refits without a row and all equal rows."""
     X, Y, _ = data(3, 30)
     labels = Y[:, 0] > np.median(Y[:, 0])
     X, labels = np.concatenate([X, X[:9]]), np.concatenate([labels, labels[:9]])
@@ -275,7 +275,7 @@ def test_coefficients_errors_and_left_out_rows_equal_the_dense_system(weights):
 
 
 def test_standard_errors_are_those_of_repeated_samples():
-    """Of a linear effect beside a smooth one, over samples of the process that the machine assumes."""
+    """Of a linear effect next to a smooth one, over samples of the process that the machine assumes."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 2))
     K, gamma, sigma = RBF(1.0)(X[:, 1:]), 3.0, 0.5

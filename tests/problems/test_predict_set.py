@@ -18,7 +18,7 @@ def rows_of(n, n_classes, seed):
 
 
 def test_sets_are_those_of_explicit_refits():
-    """Margins of rows in machines without them, against those of a new row with each label.
+    """Margins of rows in machines without them, against the margins of a new row with each label.
 
     :place [Vovk2005]_ conformal predictor: the labels of a set
     """

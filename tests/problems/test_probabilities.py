@@ -1,4 +1,4 @@
-"""Probabilities of every classifier: from rows that a machine has not seen, and beside its decisions."""
+"""Probabilities of every classifier: from rows that a machine has not seen, and in agreement with its decisions."""
 
 import pickle
 

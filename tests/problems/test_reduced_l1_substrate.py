@@ -61,7 +61,7 @@ def test_what_is_no_basis_is_refused():
 
 
 def moved(fitted, size):
-    """The same machine with coefficients that are not those of the optimum."""
+    """The same machine with coefficients that are not optimal."""
     other = copy.deepcopy(fitted)
     other.support_values_ = fitted.support_values_ * (1.0 + size)
     return other

@@ -1,4 +1,4 @@
-"""Gamma of robust machines by folds: every fold is a fit with weights of its own, and outliers do not choose gamma."""
+"""Gamma of robust machines by folds: every fold is a fit with separate weights, and outliers do not choose gamma."""
 
 import numpy as np
 import pytest

@@ -16,7 +16,7 @@ READERS = [estimator for estimator in ESTIMATORS if "basis" in parameters_of(est
 
 
 def as_it_comes(estimator):
-    """The estimator with its defaults; only the rows it holds out need a seed, which is a parameter of its own."""
+    """The estimator with its defaults; only the rows it holds out need a seed, which is a separate parameter."""
     seed = {"random_state": 0} if "random_state" in parameters_of(estimator) else {}
     return estimator(kernel=quick_kernel(estimator), **seed)
 

@@ -107,18 +107,18 @@ def test_scikit_learn_splits_in_time_and_grids():
     assert cross_val_score(NARXRegressor(FIXED, lags=2), Y[:, None], Y, cv=TimeSeriesSplit(2)).shape == (2,)
 
 
-#: Checks of scikit-learn that are not those of a series, and why.
+#: Checks of scikit-learn that do not apply to a series, and why.
 OTHER_CHECKS = {
     "check_methods_sample_order_invariance": "rows are in the order of time",
     "check_methods_subset_invariance": "a forecast depends on the rows before it",
-    "check_regressors_train": "rows to predict follow those of the fit",
+    "check_regressors_train": "rows to predict follow the rows of the fit",
     "check_fit1d": "one input may be a vector",
     "check_fit2d_predict1d": "one input may be a vector",
     "check_fit2d_1sample": "a series of one row is refused for its windows",
     "check_supervised_y_2d": "a series is a vector",
-    "check_complex_data": "the message is that of this package",
+    "check_complex_data": "the message is this package's",
     "check_dtype_object": "objects are refused, as in every declaration of this package",
-    "check_estimators_empty_data_messages": "the message is that of this package",
+    "check_estimators_empty_data_messages": "the message is this package's",
 }
 
 

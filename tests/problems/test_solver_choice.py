@@ -64,7 +64,7 @@ def test_a_row_that_fails_leaves_the_fit_to_a_factorisation(iterating, monkeypat
     calls = []
 
     def strict(outputs):
-        calls.append(1)  # those of the iteration come first
+        calls.append(1)  # the calls of the iteration come first
         worst = right(outputs)
         return worst if len(calls) > 1 else tuple(replace(row, tolerance=1e-300, value=1.0) for row in worst)
 

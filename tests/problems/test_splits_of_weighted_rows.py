@@ -1,4 +1,4 @@
-"""Splits name the rows that were given to fit: beside rows of weight zero they are those of the other rows alone."""
+"""Splits name the rows that were given to fit: with rows of weight zero they are the splits of the other rows alone."""
 
 import numpy as np
 import pytest

@@ -54,7 +54,7 @@ def codes_of(model, y):
 def check_spreads(model, X, y, weights):
     v = weights_of_machine(model, X, y, weights)
     codes = codes_of(model, y)
-    if type(model).__name__ == "ALSSVMClassifier":  # every machine is that of its own rows
+    if type(model).__name__ == "ALSSVMClassifier":  # every machine has separate rows
         kept = np.zeros_like(codes)
         kept[model.support_] = np.reshape(model.support_values_, (model.support_.size, -1)) != 0.0
         codes = codes * kept
@@ -159,7 +159,7 @@ def test_every_output_is_within_its_own_bound(part, tmp_path):
             assert report.accuracy == max(report.accuracies)
             assert all(f"accuracy, output {k}" in str(report) for k in range(1, Y.shape[1] + 1))
             np.testing.assert_allclose(report.spreads, [exact_spread(y, v) for y in Y.T], rtol=1e-6, atol=1e-300)
-            # the verdict is that of all outputs, each against its own spread
+            # the verdict is about all outputs, each against its spread
             allowed = [
                 max(1e-6 * spread, y.size * np.finfo(float).eps * np.abs(y).max())
                 for spread, y in zip(report.spreads, Y.T, strict=True)
@@ -196,7 +196,7 @@ def test_every_machine_of_several_classes_has_a_bound(estimator):
 
 
 def test_a_machine_without_a_bound_leaves_none_for_all():
-    """Pairs of classes have kernel matrices of their own, and one that is not semi-definite has no bound."""
+    """Pairs of classes have separate kernel matrices, and one that is not semi-definite has no bound."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(12, 2))
     K = RBF(1.0)(X)

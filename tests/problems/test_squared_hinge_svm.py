@@ -36,7 +36,7 @@ def test_page_and_estimator_agree(weighted):
 
 @pytest.mark.parametrize("gamma", [0.1, 10.0])
 def test_the_ls_svm_is_the_kernel_fisher_discriminant(gamma):
-    """:place [Cawley2004]_ section 4: the kernel Fisher discriminant, whose direction is that of the LS-SVM"""
+    """:place [Cawley2004]_ section 4: the kernel Fisher discriminant, whose direction agrees with the LS-SVM"""
     model = LSSVMClassifier(Linear(), gamma).fit(X, LABELS)
     w = X.T @ (Y - model.decision_function(X))  # in proportion to sum alpha y x
     means = [X[side == Y].mean(axis=0) for side in (1.0, -1.0)]

@@ -128,7 +128,7 @@ def test_zeros_of_linear_components_are_those_of_the_lasso(expansion):
 
 @pytest.mark.parametrize("seed", range(2))
 def test_zeros_of_quadratic_components_are_those_of_a_conic_solver(seed):
-    """Written down in the features x and x^2 of every input: the constants sum to nought beside a bias."""
+    """Written down in the features x and x^2 of every input: with a bias the constants sum to nought."""
     X, y = additive_function(40, 7, random_state=seed)
     kernel = Polynomial(degree=2)
     largest = rho_max(shared_coordinates(matrices(kernel, X)), y)
@@ -408,7 +408,7 @@ def test_a_refitted_classifier_without_components_is_the_balance_of_its_labels()
     assert_allclose(model.decision_function(X), share)
 
 
-# ---- machines of one's own -----------------------------------------------------------------------
+# ---- your own machines -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kernel", [RBF(1.0), Linear()], ids=repr)

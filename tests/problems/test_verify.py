@@ -298,7 +298,7 @@ def lazy(monkeypatch):
 
 @pytest.fixture
 def only_stated(monkeypatch):
-    """No solvers but those of the stated order."""
+    """No solvers but the ones in the stated order."""
     monkeypatch.setattr(problems.command_line.verify, "further_solvers", tuple)
 
 

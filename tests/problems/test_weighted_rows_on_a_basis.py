@@ -55,7 +55,7 @@ SEARCHES = {
 
 
 def over(names, *ordinary):
-    """Some of the models in the ordinary run, the others in that of the slow tests."""
+    """Some of the models in the ordinary run, the others in the slow run."""
     marked = [name if name in ordinary else pytest.param(name, marks=pytest.mark.slow) for name in names]
     return pytest.mark.parametrize("name", marked)
 

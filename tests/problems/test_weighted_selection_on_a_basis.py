@@ -24,7 +24,7 @@ def refitted(gamma, cv, points):
     model = LSSVMRegressor(RBF(1.0), gamma, basis=points)
     if cv == "gcv":
         model.fit(rows, targets, sample_weight=v)
-        # leverages are averaged by weight: those of a row are what it predicts of its own unit
+        # leverages are averaged by weight: the leverage of a row is what it predicts of a unit of its target
         unit = np.eye(KEPT.size)
         own = [model.fit(rows, one, sample_weight=v).predict(rows)[i] for i, one in enumerate(unit)]
         model.fit(rows, targets, sample_weight=v)

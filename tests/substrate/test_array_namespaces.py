@@ -134,7 +134,7 @@ def test_what_cannot_fit_is_refused():
 
 
 def test_values_of_a_device_stay_on_it():
-    """numpy cannot read an array on a device of its own, and need not."""
+    """numpy cannot read an array on another device, and need not."""
     strict = pytest.importorskip("array_api_strict")
     device = strict.Device("device1")
     array = strict.asarray([1.0, 2.0], device=device)

@@ -1,4 +1,4 @@
-"""Code books: every class has its own code, every machine tells something, and no two say the same."""
+"""Code books: every class has a different code, every machine tells something, and no two say the same."""
 
 import itertools
 import math

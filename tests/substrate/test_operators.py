@@ -30,7 +30,7 @@ def accurate_tiles(points):
     return tiles
 
 
-#: Each makes an operator, its matrix on the host, and an array beside which its vectors are.
+#: Each makes an operator, its matrix on the host, and an array on the device of its vectors.
 MEMBERS = {
     "Gram": lambda: (Gram.of(KERNEL, X), K, K),
     "Gram of a matrix": lambda: (Gram.from_matrix(K), K, K),

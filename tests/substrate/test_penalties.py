@@ -19,7 +19,7 @@ def bound_of(kernel, X, y, zeta, a, fitted):
 
 @pytest.mark.parametrize("seed", range(24))
 def test_certificate_and_proof_bound_the_exact_distance(seed):
-    """At the optimum or beside it, in wild units."""
+    """At the optimum or near it, in wild units."""
     pytest.importorskip("flint")
     from substrate.proof.penalties import prove_l1
 
@@ -34,7 +34,7 @@ def test_certificate_and_proof_bound_the_exact_distance(seed):
     fitted = kernel.expansion_values(X, a, best.bias, X)
     true = exact_l1_distance(kernel, X, y, zeta, best.coefficients, fitted)
     if true is None:
-        pytest.skip("the support of the solver is not that of the optimum")
+        pytest.skip("the support of the solver is not optimal")
     assert bound_of(kernel, X, y, zeta, a, fitted) >= true * (1.0 - 1e-12)
     proof = prove_l1(kernel, X, X, y, OneNorm(zeta), a, fitted, np.ones(n), TOLERANCE)
     assert proof.accuracy >= true * (1.0 - 1e-12)

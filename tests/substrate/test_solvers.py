@@ -348,7 +348,7 @@ INTERRUPTED = {
 
 @pytest.mark.parametrize("solver", INTERRUPTED)
 def test_a_solver_that_reports_an_interrupt_as_a_failure_raises_it(solver, monkeypatch, need):
-    """What SCS and OSQP return when their own handler took the signal; cvxpy says they failed."""
+    """What SCS and OSQP return when their handler took the signal; cvxpy says they failed."""
     need(solver)
     interface, answer = INTERRUPTED[solver]
     monkeypatch.setattr(interface, "solve_via_data", lambda *_, **__: answer)
@@ -402,7 +402,7 @@ def test_a_problem_with_cones_goes_to_the_solvers_that_have_them():
 
 
 def test_ecos_has_the_squares_in_a_cone_and_the_multipliers_of_the_program(need):
-    """With equalities, inequalities, second-order and exponential cones, beside a singular quadratic form."""
+    """With equalities, inequalities, second-order and exponential cones, with a singular quadratic form."""
     need("ECOS")
     rng = np.random.default_rng(0)
     B, values = rng.normal(size=(6, 4)), {}

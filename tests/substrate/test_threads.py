@@ -10,7 +10,7 @@ from substrate.threads import SERIAL_BELOW, _controller, blas_threads, one_blas_
 
 
 def _threads():
-    """Those of numpy, scipy and solvers; torch, where a test before has loaded it, counts threads for each thread."""
+    """Threads of numpy, scipy and solvers; torch, where a test before has loaded it, counts threads for each thread."""
     libraries = [library for library in _controller().info() if library["user_api"] == "blas"]
     return [library["num_threads"] for library in libraries if "torch" not in library["filepath"]]
 

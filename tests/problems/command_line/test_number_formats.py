@@ -255,7 +255,7 @@ TABLES = [
 
 @pytest.mark.parametrize("way", first(3, ["commas and point", "points and comma", "percent", *TABLES]))
 def test_predictions_of_tables_in_other_ways_are_right_or_refused(tmp_path, capsys, way):
-    """The reading of the fit is that of the model; no table is read in another way without a word."""
+    """A model reads numbers as its fit did; no table is read in another way without a word."""
     u, y = rows()
     delimiter = "," if WAYS[way][0] == "." else ";"
     table = write_table(tmp_path / "t.csv", delimiter, u=[written(x, 2, *WAYS[way]) for x in u], y=y)

@@ -1,4 +1,4 @@
-"""Intervals as a band or as bars: the numbers are those of predict_interval, and infinite ends are drawn."""
+"""Intervals as a band or as bars: the numbers come from predict_interval, and infinite ends are drawn."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What an export has beside the machine: codings, calibrations, intervals, scales, names; and what it refuses."""
+"""What an export has besides the machine: codings, calibrations, intervals, scales, names; and what it refuses."""
 
 import json
 

@@ -124,7 +124,7 @@ def test_a_file_holds_both_views(tmp_path, method):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_classes_are_separated_as_by_the_linear_discriminant():
-    """:place [Mika1999b]_ Fisher criterion: the variance of class means against that of all scores, regularised"""
+    """:place [Mika1999b]_ Fisher criterion: the variance of class means over the one of all scores, regularised"""
     X, y = load_iris(return_X_y=True)
     kernel = KernelFisherDiscriminant(Linear(), nu=1e4).fit(X, y)
     linear = LinearDiscriminantAnalysis().fit(X, y)

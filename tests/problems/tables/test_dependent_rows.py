@@ -15,7 +15,7 @@ RBF = {"kernel": "rbf", "sigma": 1.0}
 
 
 def rows(seed=0):
-    """Groups with an error of their own each, and days in no order."""
+    """Groups with a common error each, and days in no order."""
     rng = np.random.default_rng(seed)
     group = np.repeat(np.arange(N_GROUPS), SIZE)
     x = rng.normal(size=group.size)

@@ -1,4 +1,4 @@
-"""A declared problem: convex or refused, solved by name, read by name, certified by its own rows."""
+"""A declared problem: convex or refused, solved by name, read by name, certified by its rows."""
 
 import cvxpy as cp
 import numpy as np

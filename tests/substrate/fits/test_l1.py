@@ -118,7 +118,7 @@ def test_zeta_max_is_where_the_first_atoms_enter(made):
 def test_at_zeta_max_no_rounding_turns_a_zero_into_a_small_number(sigma):
     """Another BLAS, another unit: kernel values that differ in the last place, and zeta_max of the ones for the others.
 
-    The wider the kernel, the nearer its columns are to constants, the smaller correlations beside their rounding.
+    The wider the kernel, the nearer its columns are to constants, the smaller correlations relative to their rounding.
     """
     rng = np.random.default_rng(0)
     X, y = motorcycle()

@@ -113,7 +113,7 @@ def test_no_gap_of_a_variation_path_is_below_the_exact_one(seed, scale):
 @pytest.mark.parametrize("offset", [0.0, 1e6])
 @pytest.mark.parametrize("constant", [0.0, 1e4])
 def test_no_gap_of_a_norm_path_is_below_the_exact_one(width, offset, constant):
-    """In fractions, with support values that are large beside what they add up to, and a kernel of large values."""
+    """In fractions, with support values that are large compared with their sum, and a kernel of large values."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(8, 1))
     Phi, y = np.exp(-((X - X.T) ** 2) / width**2) + constant, rng.normal(size=8) + offset

@@ -1,4 +1,4 @@
-"""The optimum read off paths: that of a dense grid, folds added up, and nothing claimed where nothing is known."""
+"""The optimum read off paths: as on a dense grid, folds added up, and nothing claimed where nothing is known."""
 
 import numpy as np
 import pytest

@@ -137,7 +137,7 @@ def test_two_rows_that_nearly_coincide_are_proved_by_intervals():
 def test_a_machine_that_is_solved_less_exactly_than_its_vertex_has_the_gap_that_is_stated(
     worse, is_proved, monkeypatch
 ):
-    """The error that is reported is that of the machine, and the certificate compares it with the bound."""
+    """The reported error is the error of the machine, and the certificate compares it with the bound."""
     total = ValidationSet.total
     machine, rho, held, _, _ = random_fusion(122)
     whole = fuse(machine, over=rho, validation=held)

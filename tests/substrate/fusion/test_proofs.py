@@ -8,7 +8,7 @@ from fused_forms import BOX, rows, tube, two_weights, width
 from substrate import check_proof, fuse
 from substrate.errors import CertificateError
 
-#: Machines of each bound: the universal one, that of parameters in constraints, and chords.
+#: Machines of each bound: the universal one, the one for parameters in constraints, and chords.
 CASES = {
     "universal": (tube, "C", {"C": BOX}),
     "constraints": (width, "eps", {"eps": (0.05, 0.4)}),

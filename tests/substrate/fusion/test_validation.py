@@ -1,4 +1,4 @@
-"""What ``fuse`` validates is what ``predict`` returns: outputs each against its own target, on rows or on folds."""
+"""What ``fuse`` validates is what ``predict`` returns: each output against its target, on rows or on folds."""
 
 import cvxpy as cp
 import numpy as np

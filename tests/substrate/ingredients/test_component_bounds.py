@@ -53,7 +53,7 @@ def test_products_are_those_of_the_paper():
 
 
 def test_each_row_sees_what_it_is_for():
-    """:equation [Pelckmans2005]_ (27b)-(27f): each row fails where its own condition is broken."""
+    """:equation [Pelckmans2005]_ (27b)-(27f): each row fails where its condition is broken."""
     _, values, t, minus, plus = solved()
     more = plus.copy()
     more[0, 0] += 0.01

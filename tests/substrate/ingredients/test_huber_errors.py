@@ -63,7 +63,7 @@ def test_the_dual_has_the_value_of_the_primal():
     assert labels == ["alpha >= -gamma v delta", "alpha <= gamma v delta"]
     free = cp.Problem(cp.Maximize(Y @ shares - conjugate.term))
     free.solve(solver="CLARABEL")
-    assert np.abs(shares.value / V).max() > 2.0 * DELTA, "without its bound the dual is that of squares"
+    assert np.abs(shares.value / V).max() > 2.0 * DELTA, "without its bound the dual is the dual of squares"
 
 
 def test_each_row_sees_what_it_is_for():

@@ -1,4 +1,4 @@
-"""The kernel of categories beside 0-1 columns, its median width, its slopes, and a machine of mixed columns."""
+"""The kernel of categories next to 0-1 columns, its median width, its slopes, and a machine of mixed columns."""
 
 import numpy as np
 

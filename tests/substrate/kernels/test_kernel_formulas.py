@@ -1,4 +1,4 @@
-"""The formula of every kernel: its values are those of the kernel, or it is refused with what to take instead."""
+"""The formula of every kernel: its values agree with the kernel, or it is refused with what to take instead."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The bound on rounding holds: against balls, at random rows, at rows of the points, beside them, and in corners."""
+"""The bound on rounding holds: against balls, at random rows, at rows of the points, next to them, and in corners."""
 
 import numpy as np
 import pytest
@@ -11,11 +11,11 @@ from substrate.kernels.rounding_bound import DOUBLE, SINGLE, bound_rounding
 
 
 def rows_that_try(Z, rng):
-    """Rows of a box: anywhere, in corners, at the points, and one number beside them."""
+    """Rows of a box: anywhere, in corners, at the points, and one number next to them."""
     low, high = Z.min(axis=0), Z.max(axis=0)
     corners = np.where(rng.random((4, Z.shape[1])) < 0.5, low, high)
-    beside = np.clip(np.nextafter(Z, np.inf), low, high)
-    return np.vstack([rng.uniform(low, high, size=(6, Z.shape[1])), corners, Z[:4], beside[:4]])
+    neighbours = np.clip(np.nextafter(Z, np.inf), low, high)
+    return np.vstack([rng.uniform(low, high, size=(6, Z.shape[1])), corners, Z[:4], neighbours[:4]])
 
 
 def exact_values(kernel, Z, alpha, X):

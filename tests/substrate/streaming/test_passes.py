@@ -1,6 +1,6 @@
 """Threads and Dask, in this process and on a cluster, give the bits of one thread, also when a worker is killed.
 
-A device sums in an order of its own: to rounding.
+A device sums in another order: to rounding.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Ranks of order statistics are those of the written decimal."""
+"""Ranks of order statistics follow the written decimal."""
 
 import math
 
