@@ -20,7 +20,19 @@ from typing import Any
 
 from benchmarks.measure import Row
 
-TOPICS = ("fits", "selection", "penalties", "machines", "fused", "shapes", "imports", "large", "accuracy")
+TOPICS = (
+    "fits",
+    "selection",
+    "penalties",
+    "libsvm",
+    "machines",
+    "fused",
+    "shapes",
+    "imports",
+    "tables",
+    "large",
+    "accuracy",
+)
 FOLDER = Path(__file__).parent
 HEADINGS = ("work", "against", "figure", "target", "met")
 INTRODUCTION = """# Benchmark results

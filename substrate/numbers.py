@@ -423,10 +423,15 @@ class Double(Enclosed):
         return Double(middle, radius)
 
     def exp(self) -> "Double":
-        r"""Return exponentials, :math:`|e^{m \pm r} - e^m| \le e^m (e^r - 1)`, right to two units of the last place."""
+        r"""Return exponentials, :math:`|e^{m \pm r} - e^m| \le e^m (e^r - 1)`, right to two units of the last place.
+
+        Up to r = 1 :math:`e^r - 1 \le r + r^2`.
+        """
         middle, radius = np.exp(self.middle), at_most(1.0) * np.asarray(self.radius)
-        near = middle * np.expm1(np.minimum(radius, 1.0))
-        away = np.where(radius < 1.0, near, np.exp(self.middle + radius))
+        small = np.minimum(radius, 1.0)
+        away = middle * (small * (1.0 + small))
+        if not (radius <= 1.0).all():
+            away = np.where(radius <= 1.0, away, np.exp(self.middle + radius))
         return Double(middle, at_most(1.0) * (away + 4.0 * UNIT * middle) + _TINY)
 
     def add_up(self) -> "Double":

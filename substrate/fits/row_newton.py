@@ -48,6 +48,8 @@ _SHARE_OF_SIZE = 1e-6
 #: Rows from which the interior-point iteration is for a matrix of fewer columns, the share of the largest diagonal
 #: entry at which its factor ends, and the relative gap and the first weight behind it then.
 _MANY, _COARSE, _CENTRAL_COARSE, _NEAR_COARSE = 300, 1e-3, 1e-3, 1e-2
+#: Share of the pivots of every other row beyond which no half of the columns is expected to be enough.
+_MOST_OF_HALF = 0.8
 #: Roundings of the values up to which a step leaves them where they are.
 _STILL = 4.0
 #: Share of the sizes of its terms at which the slope of a subproblem counts as zero.
@@ -124,8 +126,11 @@ class GramRows:
 
     def pivot(self) -> "FeatureRows | None":
         """Return features of a nearby matrix, fewer than half of the rows; None if that takes more."""
-        n = self.K.shape[0]
-        packed, pivots, rank, _ = dpstrf(self.K, tol=_COARSE * float(self.K.diagonal().max()), lower=1)
+        n, least = self.K.shape[0], _COARSE * float(self.K.diagonal().max())
+        half = self.K[::2, ::2]
+        if dpstrf(half, tol=least, lower=1)[2] > _MOST_OF_HALF * half.shape[0]:
+            return None
+        packed, pivots, rank, _ = dpstrf(self.K, tol=least, lower=1)
         if not 0 < rank <= n // 2:
             return None
         L = np.empty((n, rank))
