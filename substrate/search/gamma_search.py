@@ -43,8 +43,6 @@ GAP = 1e-4
 #: Length of the first intervals in t; shorter ones need more evaluations in all, longer ones are halved at once.
 _LENGTH = 6.25
 _MOST_INTERVALS = 2000
-#: An interval shorter than this is not halved for the sake of the decomposition's error, which hardly varies on it.
-_SHORT = 0.25
 #: Factor of the end of a default range where the gap is not proved.
 _STEP = 10.0**0.25
 #: Distance in log lambda of the points at which the widest range is looked at: half a decade.
