@@ -31,9 +31,9 @@ FILES = ("cawley2002", "carvalho2006", "pelckmans2005", "pelckmans2005_structure
 
 _HEAD = """# Errata of the source papers
 
-Errors found by implementing every equation, each with a demonstration that computes the printed statement and the one
-that holds: `python docs/errata.py` runs all of them and shows both numbers, `python docs/errata.py 18` the one of that
-number. A test runs them too. This page is made by `python docs/errata.py --write` from `docs/demonstrations/`.
+Errors found by implementing every equation, each with a demonstration that computes the printed and the correct
+statement: `python docs/errata.py` runs all of them and shows both numbers, `python docs/errata.py 18` runs erratum 18.
+A test runs them too. This page is made by `python docs/errata.py --write` from `docs/demonstrations/`.
 Our objective is $\\tfrac12 w^\\top w + \\tfrac{\\gamma}{2}\\sum_i e_i^2$; [conventions](conventions.md)
 lists the objectives of the papers.
 """
@@ -41,8 +41,8 @@ lists the objectives of the papers.
 
 _DEMONSTRATIONS = """# Demonstrations of the errata
 
-The functions that show the [errata](errata.md), as they stand in `docs/demonstrations/`: each returns one measure of
-the printed statement and of the one that holds. Made by `python docs/errata.py --write`.
+The functions that show the [errata](errata.md), from `docs/demonstrations/`: each returns one measure of the
+printed and of the correct statement. Made by `python docs/errata.py --write`.
 """
 
 

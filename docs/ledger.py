@@ -32,7 +32,7 @@ called (beta).
 
 _TESTS = """# Tests of equations
 
-The tests that the [equation ledger](ledger.md) names, as they stand in the repository. Made by
+The source of the tests that the [equation ledger](ledger.md) names. Made by
 `python docs/ledger.py --write`.
 """
 

@@ -37,8 +37,8 @@ OURS = ("problems", "substrate")
 
 _HEAD = """# Public interface
 
-Every public name with its parameters and defaults, and the options of the command: what [versions](stability.md) are
-about. Made by `python docs/public_api.py --write`; a test compares this page with the packages.
+Every public name with its parameters and defaults, and the options of the command; [versions](stability.md) says how
+they may change. Made by `python docs/public_api.py --write`; a test compares this page with the packages.
 """
 
 

@@ -21,22 +21,19 @@ PAGE = ROOT / "docs" / "vocabulary.md"
 
 _HEAD = """# Vocabulary
 
-One word for one thing, in every estimator. Every estimator has `fit`, `predict`, `score` and `save`;
-`certify(X, y=None, sample_weight=None)` checks the model as it is now against its training data, and `prove` does so
-in ball arithmetic. `leave_one_out(X=None, y=None)` needs the rows where the model does not keep them, and then their
-`sample_weight` too, if the fit had one; so does `left_out_importance`, which permutes one input after the other.
-`relevance_` has a number for every input, by the widths of the kernel, computed when it is asked for. A machine
-that chooses a weight has `gamma_`, `zeta_` or `rho_`, `criterion_`, `criterion_lower_bound_` and `path_` after `fit`;
-`cv` states how candidates are evaluated: `"loo"`,
-`"gcv"`, `"evidence"`, `"training"` (pruning), a number of folds, a splitter or an iterable of splits, None for
-validation rows. `predict_interval(X, coverage)` returns intervals of a regressor, and `interval_guarantee` their
-conditions;
-`predict_proba` and `predict_set(X, coverage)` return probabilities and sets of labels
-of a classifier, and `set_guarantee` their conditions; `calibrate(X, y)` bases both on rows that were not used in the
-fit.
+Methods, parameters and attributes have the same name in every estimator. Every estimator has `fit`, `predict`, `score`
+and `save`; `certify(X, y=None, sample_weight=None)` checks the present model against its training data, and `prove`
+does so in ball arithmetic. `leave_one_out(X=None, y=None)` and `left_out_importance`, which permutes one input after
+the other, need the rows where the model does not keep them, and then the `sample_weight` of the fit too. `relevance_`
+has a number for every input, from the widths of the kernel. A machine that chooses a weight has `gamma_`, `zeta_` or
+`rho_`, `criterion_`, `criterion_lower_bound_` and `path_` after `fit`; `cv` states how candidates are evaluated:
+`"loo"`, `"gcv"`, `"evidence"`, `"training"` (pruning), a number of folds, a splitter or an iterable of splits, None for
+validation rows. `predict_interval(X, coverage)` of a regressor returns intervals, and `interval_guarantee` their
+conditions; `predict_proba` and `predict_set(X, coverage)` of a classifier return probabilities and sets of labels, and
+`set_guarantee` their conditions; `calibrate(X, y)` bases both on rows that were not used in the fit.
 
 Made by `python docs/vocabulary.py --write` from the classes; a test compares this page with the classes. A number
-refers to the reason, below, why there is none.
+refers to the reason below for a method that is missing.
 """
 
 #: What is asked of every estimator: the heading of a column, and whether a class has it.
