@@ -72,10 +72,7 @@ def variation_rows(
     lower, upper = slackness_products(values, t, xi_minus, xi_plus)
     # a target of zeros costs nothing; the scale is then a millionth of a unit
     largest, trifle = float(np.max(rho)), 1e-6 * unit
-    if isinstance(rho, np.ndarray):
-        size = cost + penalty(rho, np.abs(t)) + largest * trifle
-    else:
-        size = cost + rho * (float(np.abs(t).sum()) + trifle)
+    size = cost + penalty(rho, np.abs(t)) + largest * trifle
     return (
         Row(
             name="(27b) sums of multipliers",

@@ -89,6 +89,8 @@ def test_declared_and_fast_path_agree(page, kernel):
     declared.parameters["rho"].value = np.full(4, 0.7)
     again = declared.solve().certificate(against=page.closed_form(K, y, 0.7, **more))
     assert again.holds, str(again)
+    for row in page.declare(K, y, 0.7, **more).solve().certificate().rows:
+        assert_allclose(again[row.name].scale, row.scale, rtol=1e-6, err_msg="one number is as many equal ones")
 
 
 def test_a_wrong_weight_fails_the_certificate():
