@@ -19,26 +19,26 @@ if getattr(substrate, "DISTRIBUTION", None) != "lssvm-substrate":
 
 #: The estimators, each with its module: one line registers one; a model file may name no others.
 ESTIMATORS = {
-    "ALSSVMClassifier": "problems.estimators.pruned.column_reduced",
-    "AdaPinvClassifier": "problems.estimators.pruned.column_reduced",
+    "ALSSVMClassifier": "problems.estimators.column_reduced",
+    "AdaPinvClassifier": "problems.estimators.column_reduced",
     "FusedL1SubstrateClassifier": "problems.estimators.chosen.fused_l1",
     "FusedL1SubstrateRegressor": "problems.estimators.chosen.fused_l1",
     "FusedMaximalVariationClassifier": "problems.estimators.chosen.fused_variation",
     "FusedMaximalVariationRegressor": "problems.estimators.chosen.fused_variation",
-    "IPLSSVMClassifier": "problems.estimators.pruned.column_reduced",
+    "IPLSSVMClassifier": "problems.estimators.column_reduced",
     "KernelClassifier": "problems.estimators.kernel_machine",
     "KernelRegressor": "problems.estimators.kernel_machine",
     "L1SubstrateClassifier": "problems.estimators.penalised.l1",
     "L1SubstrateRegressor": "problems.estimators.penalised.l1",
-    "LS2SVMClassifier": "problems.estimators.pruned.column_reduced",
+    "LS2SVMClassifier": "problems.estimators.column_reduced",
     "LSSVMClassifier": "problems.estimators.full.ls_svm",
     "LSSVMClassifierCV": "problems.estimators.chosen.selection",
     "LSSVMRegressor": "problems.estimators.full.ls_svm",
     "LSSVMRegressorCV": "problems.estimators.chosen.selection",
     "MaximalVariationClassifier": "problems.estimators.penalised.structure",
     "MaximalVariationRegressor": "problems.estimators.penalised.structure",
-    "PrunedLSSVMClassifier": "problems.estimators.pruned.ls_svm",
-    "PrunedLSSVMRegressor": "problems.estimators.pruned.ls_svm",
+    "PrunedLSSVMClassifier": "problems.estimators.pruned",
+    "PrunedLSSVMRegressor": "problems.estimators.pruned",
     "StackedLSSVMClassifier": "problems.estimators.chosen.stacked",
     "StackedLSSVMRegressor": "problems.estimators.chosen.stacked",
 }
@@ -46,8 +46,8 @@ ESTIMATORS = {
 #: since functions are not saved, a regressor on windows of a series, or machines of tables as they come; and how
 #: windows and robust weights are made. None of them has a parameter ``kernel``.
 COMPOSED = {
-    "MachineClassifier": "problems.estimators.composed.machine",
-    "MachineRegressor": "problems.estimators.composed.machine",
+    "MachineClassifier": "problems.estimators.machine",
+    "MachineRegressor": "problems.estimators.machine",
     "NARXRegressor": "problems.estimators.narx",
     "Robust": "problems.estimators.shared.encoding",
     "TabularClassifier": "problems.tables.estimators",

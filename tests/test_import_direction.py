@@ -58,7 +58,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("problems.estimators.shared",),
     ("problems.estimators.full", "problems.estimators.reduced"),
     ("problems.estimators.kernel_machine",),
-    ("problems.estimators.pruned", "problems.estimators.composed"),
+    ("problems.estimators.pruned", "problems.estimators.column_reduced", "problems.estimators.machine"),
     ("problems.estimators.penalised",),
     ("problems.estimators.chosen",),
     ("problems.estimators.components", "problems.estimators.two_views"),

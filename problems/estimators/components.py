@@ -7,16 +7,14 @@ r"""Kernel principal components and kernel spectral clustering: eigenproblems of
 :mod:`problems.kernel_spectral_clustering` for the problems and :mod:`substrate.spectral` for what is proved.
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from problems.estimators.shared.absent import Absent
-from problems.estimators.shared.base import KernelEstimator, Uses
+from problems.estimators.shared.base import Absent, KernelEstimator, Uses, WeightedRows
 from problems.estimators.shared.checked_again import StoredFit
 from problems.estimators.shared.model import Model
 from substrate.arrays import (
@@ -59,14 +57,6 @@ __all__ = [
 _LEAST_WEIGHT = 1e-100
 
 
-class PointRows(NamedTuple):
-    """The rows of positive weight, their weights (None: all one), and their numbers among the rows given."""
-
-    X: Any
-    weights: Any
-    numbers: Any
-
-
 class ComponentsModel(Model):
     """The scores of components: columns of one kernel expansion, each with its bias."""
 
@@ -86,15 +76,17 @@ class ComponentsModel(Model):
                 raise DataError(f"{name} has the shape {received}, where {shape} belongs to the other attributes")
 
 
-def check_points(estimator: Any, X: Any, sample_weight: Any = None, *, reset: bool = True) -> PointRows:
-    """Return rows and weights, with scikit-learn's checks and a few more; rows of weight zero are left out."""
+def check_points(estimator: Any, X: Any, sample_weight: Any = None, *, reset: bool = True) -> WeightedRows:
+    """Return rows and weights (None: all one), with scikit-learn's checks and a few more; rows of weight zero are left
+    out.
+    """
     if is_device_array(X):
         estimator._refuse_device()
     refuse_disguised(X, "X")
     rules: dict[str, Any] = {"accept_sparse": "csr", "dtype": np.float64, "order": "C", "ensure_min_samples": 2}
     X = validate_data(estimator, X, reset=reset, **rules)
     if sample_weight is None:
-        return PointRows(X, None, np.arange(X.shape[0]))
+        return WeightedRows(X, None, None, np.arange(X.shape[0]), X.shape[0])
     refuse_disguised(sample_weight, "sample_weight")
     weights = np.asarray(_check_sample_weight(sample_weight, np.empty((X.shape[0], 0)), dtype=np.float64))
     if (weights < 0.0).any():
@@ -106,7 +98,7 @@ def check_points(estimator: Any, X: Any, sample_weight: Any = None, *, reset: bo
             f"{kept.weights.max():g}; multiply all weights by one number, and give rows that should not count a weight "
             "of zero"
         )
-    return PointRows(kept.X, kept.weights, kept.numbers)
+    return kept
 
 
 @dataclass(eq=False, repr=False)
@@ -149,7 +141,7 @@ class KernelComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
         self.certificate_ = certificate.extended(*further)
         warn_unless_holds(self.certificate_)
 
-    def _check_again_points(self, X: Any, sample_weight: Any = None) -> PointRows:
+    def _check_again_points(self, X: Any, sample_weight: Any = None) -> WeightedRows:
         """Return the rows of the fit, given again."""
         check_is_fitted(self)
         rows, n = check_points(self, X, sample_weight, reset=False), int(self.support_values_.shape[0])
@@ -210,7 +202,6 @@ class LSSVMKernelPCA(KernelComponents):
 
     _: KW_ONLY
     basis: Any = None
-    _readers: ClassVar[Mapping[str, Callable[[Any], Any]]] = {**KernelEstimator._readers, "basis": Basis.of}
     _page: ClassVar[str] = "kernel_pca"
     _title: ClassVar[str] = "Kernel PCA"
     _typical: ClassVar[Uses] = ({"n_components": 3}, {"basis": 8})

@@ -10,7 +10,6 @@ proved by the same code.
 """
 
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple, Self
@@ -18,9 +17,8 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from problems.estimators.reduced.fit import CONDITIONAL, FitData, prepare
-from problems.estimators.reduced.weighed import Weighed
-from problems.estimators.shared.base import KernelEstimator
+from problems.estimators.reduced.fit import CONDITIONAL, FitData, Weighed, prepare
+from problems.estimators.shared.base import Fitted, WeightedRows
 from problems.estimators.shared.checked_again import Added, Facts, StoredFit, definite_gram
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.left_out import LeavesOut, RowsLeftOut, leave_one_out
@@ -270,7 +268,7 @@ class RowLossModel(LeavesOut):
         model = self.estimator
         gamma, loss = positive(model.gamma, "gamma"), _loss_of(model)
         model._check_coding()
-        rows = _Rows.of(model, model._check_data(X, y, sample_weight, numeric=not model._labels))
+        rows = model._read_rows(X, y, sample_weight)
         coded = model._encode(rows.y)
         Y = coded.codes(rows.y)
         expansion, chosen = self.expand(model._resolved_kernel(rows.X), rows, Y)
@@ -297,7 +295,7 @@ class RowLossModel(LeavesOut):
         model.certificate_ = Certificate(model._title, worst_rows(certificate_rows), (*known.items(), *facts))
         warn_unless_holds(model.certificate_)
 
-    def expand(self, kernel: Kernel, rows: "_Rows", Y: Array) -> tuple[Any, Facts]:
+    def expand(self, kernel: Kernel, rows: WeightedRows, Y: Array) -> tuple[Any, Facts]:
         """Return the functions of a fit to rows and targets, and facts about how they were chosen."""
         return RowExpansion(kernel, rows.X, definite_gram(kernel, rows.X)), ()
 
@@ -313,7 +311,9 @@ class RowLossModel(LeavesOut):
             fits.append(_Fit(losses, border, space, point, *solution, float(bias[0]), slopes))
         return fits
 
-    def keep_machines(self, rows: "_Rows", expansion: Any, a: Array, fits: list[_Fit], coded: Any, Y: Array) -> None:
+    def keep_machines(
+        self, rows: WeightedRows, expansion: Any, a: Array, fits: list[_Fit], coded: Any, Y: Array
+    ) -> None:
         """Keep what predicts: the rows that have a coefficient."""
         model, kernel, used = self.estimator, expansion.kernel, _used_rows(a)
         points = rows.X if kernel.pairwise else rows.X[used]
@@ -339,15 +339,12 @@ class RowLossModel(LeavesOut):
     def recall_data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Array, Array]:
         """Return the functions on rows of positive weight, targets, weights, and the coefficients of all machines."""
         model = self.estimator
-        rows = _Rows.of(model, model._check_again(X, y, sample_weight, numeric=not model._labels))
-        if not model.kernel_.pairwise and rows.X.shape[1] != model.n_features_in_:
-            raise DataError(f"X has {rows.X.shape[1]} features, this model was fitted to {model.n_features_in_}")
-        Y = model._codes_again(rows.y) if model._labels else rows.y[:, None]
-        stored = model._coefficients()
+        rows = model._read_rows(X, y, sample_weight, again=True)
+        Y, stored = model._codes_again(rows.y), model._coefficients()
         expansion, a = self.recall_expansion(rows, stored[:, None] if stored.ndim == 1 else stored)
         return expansion, Y, rows.weights, a
 
-    def recall_expansion(self, rows: "_Rows", stored: Array) -> tuple[Any, Array]:
+    def recall_expansion(self, rows: WeightedRows, stored: Array) -> tuple[Any, Array]:
         """Return the functions on the rows, and the coefficients of all machines."""
         kernel, a = self.estimator.kernel_, np.zeros((rows.numbers.size, stored.shape[1]))
         a[rows.places(self.estimator.support_)] = stored
@@ -421,7 +418,7 @@ class BasisLossModel(RowLossModel):
 
     conditional = f"{CONDITIONAL}, loss and weights"
 
-    def expand(self, kernel: Kernel, rows: "_Rows", Y: Array) -> tuple[Any, Facts]:
+    def expand(self, kernel: Kernel, rows: WeightedRows, Y: Array) -> tuple[Any, Facts]:
         """Choose the basis."""
         model = self.estimator
         choice = Basis.of(model.basis)
@@ -434,12 +431,14 @@ class BasisLossModel(RowLossModel):
         numbers = np.arange(basis.size) if basis.rows is None else weighed.given_numbers(basis.rows)
         return BasisExpansion(kernel, rows.X, vectors, transform, numbers), prepared.facts
 
-    def keep_machines(self, rows: "_Rows", expansion: Any, a: Array, fits: list[_Fit], coded: Any, Y: Array) -> None:
+    def keep_machines(
+        self, rows: WeightedRows, expansion: Any, a: Array, fits: list[_Fit], coded: Any, Y: Array
+    ) -> None:
         """Keep the basis."""
         self.keep_expansion(expansion.vectors, expansion.numbers, expansion.kernel, a, fits, rows.X)
         self.estimator._keep_classes(coded)
 
-    def recall_expansion(self, rows: "_Rows", stored: Array) -> tuple[Any, Array]:
+    def recall_expansion(self, rows: WeightedRows, stored: Array) -> tuple[Any, Array]:
         """Return the functions on the basis, and the coefficients."""
         model, kernel = self.estimator, self.estimator.kernel_
         vectors = rows.places(model.support_) if kernel.pairwise else model.support_vectors_
@@ -449,31 +448,6 @@ class BasisLossModel(RowLossModel):
         """Return the slopes of the machines solved again: a model keeps none."""
         loss = self.estimator.loss_
         return np.column_stack([fit.g for fit in self.fit_machines(expansion, Y, weights, loss)])
-
-
-class _Rows(NamedTuple):
-    """The rows of positive weight, their targets or labels, weights and numbers, and how many rows were given."""
-
-    X: Any
-    y: Any
-    weights: Array
-    numbers: Any
-    n_given: int
-
-    @classmethod
-    def of(cls, model: Any, checked: tuple[Any, Any, Array]) -> "_Rows":
-        """Return the rows of positive weight among the rows that were checked."""
-        X, y, weights, numbers = model._weighted(*checked)
-        return cls(X, y, weights, numbers, int(checked[0].shape[0]))
-
-    def places(self, support: Any) -> Any:
-        """Return the places of a model's rows among these; refuse other rows."""
-        places = np.searchsorted(self.numbers, support)
-        if places.size and (places.max() >= self.numbers.size or not np.array_equal(self.numbers[places], support)):
-            raise DataError(
-                f"the model was fitted to other rows than these {self.numbers.size}; pass the X and y of the fit"
-            )
-        return places
 
 
 def _used_rows(a: Array) -> NDArray[np.intp]:
@@ -487,8 +461,14 @@ def _model_of(estimator: Any) -> type[Model]:
     return RowLossModel if estimator.basis is None else BasisLossModel
 
 
-#: Parameters that are frozen values.
-_READERS: Mapping[str, Callable[[Any], Any]] = {**KernelEstimator._readers, "basis": Basis.of}
+def _fit(self: Fitted, X: Any, y: Any, sample_weight: Any = None) -> Fitted:
+    """Fit to rows X and targets y, or labels of any kind; a row of weight 2 counts as two rows, one of weight 0 not at
+    all.
+    """
+    estimator: Any = self
+    estimator._begin_fit()
+    estimator._model.fit(X, y, sample_weight)
+    return self
 
 
 def _loss_of(model: Any) -> Loss:
@@ -555,7 +535,6 @@ class KernelRegressor(Regressor):
     True
     """
 
-    _readers = _READERS
     _page, _title, _location = "huber_ls_svm", "Kernel regression", None
     _typical = ({"loss": Huber(0.5)}, {"linear_columns": (0,)}, {"loss": loss_values.Pinball(0.8)}, {"basis": 5})
     gamma: float = 1.0
@@ -565,15 +544,8 @@ class KernelRegressor(Regressor):
     basis: Any = None
 
     leave_one_out = leave_one_out
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to rows X and targets y; a row of weight 2 counts as two rows, one of weight 0 not at all."""
-        self._begin_fit()
-        self._model.fit(X, y, sample_weight)
-        return self
-
-    def _machine(self) -> type[Model]:
-        return _model_of(self)
+    fit = _fit
+    _machine = _model_of
 
 
 @dataclass(eq=False, repr=False)
@@ -619,7 +591,6 @@ class KernelClassifier(Classifier):
     (True, True)
     """
 
-    _readers = _READERS
     _page, _title = "squared_hinge_svm", "Kernel classification"
     _typical = ({"gamma": 10.0}, {"loss": loss_values.Logistic()}, {"linear_columns": (0,)}, {"basis": 5})
     gamma: float = 1.0
@@ -632,16 +603,5 @@ class KernelClassifier(Classifier):
     class_weight: Any = None
 
     leave_one_out = leave_one_out
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to rows X and labels y of any kind; a row of weight 2 counts as two rows, one of weight 0 not at all."""
-        self._begin_fit()
-        self._model.fit(X, y, sample_weight)
-        return self
-
-    def _machine(self) -> type[Model]:
-        return _model_of(self)
-
-    @property
-    def _regressed(self) -> bool:  # type: ignore[override]
-        return self.basis is not None
+    fit = _fit
+    _machine = _model_of

@@ -9,7 +9,6 @@ r"""Kernel CCA, kernel PLS and the kernel Fisher discriminant: directions of two
 and :mod:`substrate.spectral` for the method and what is proved.
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -21,7 +20,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, column_or_1d
 
 from problems.estimators.components import KernelComponents, check_points
-from problems.estimators.shared.base import KernelEstimator, Uses
+from problems.estimators.shared.base import Uses
 from substrate.arrays import Array, is_sparse, non_negative, refuse_disguised, whole_number
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
@@ -71,7 +70,6 @@ class TwoViews(KernelComponents):
     nu: float | None = None
     cv: int = 5
     random_state: Any = 0
-    _readers: ClassVar[Mapping[str, Callable[[Any], Any]]] = {**KernelEstimator._readers, "kernel_y": as_kernel}
     _takes_matrix: ClassVar[bool] = False
     _takes_weights: ClassVar[bool] = False
 

@@ -28,8 +28,7 @@ from problems.estimators.chosen.splits import splits_of
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.saddle_machine import Chosen
 from problems.estimators.full.shaped import has_closed_forms
-from problems.estimators.shared.absent import Absent
-from problems.estimators.shared.base import Uses
+from problems.estimators.shared.base import Absent, Uses
 from problems.estimators.shared.checks import warn_if_unscaled
 from substrate.arrays import Array, is_sparse, on_device_of
 from substrate.errors import DataError, DeclarationError

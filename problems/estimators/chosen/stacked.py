@@ -29,7 +29,6 @@ from problems.estimators.full.intervals import LSSVMIntervals, predict_left_out_
 from problems.estimators.full.ls_svm import LSSVMRegressor
 from problems.estimators.shared.checked_again import Added, Facts, StoredFit, StoredMachine, certify_stored
 from problems.estimators.shared.classifier import Classifier
-from problems.estimators.shared.coded import Numbers
 from problems.estimators.shared.model import Model
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array
@@ -76,8 +75,8 @@ class StackedModel(Model):
         model = self.estimator
         labels = bool(model._labels)
         X, y, weights = model._check_again(X, y, sample_weight, numeric=not labels, multi_output=not labels)
-        X, y, weights, _ = model._weighted(X, y, weights)
-        Y = model._codes_again(y) if labels else Numbers().codes(y)
+        X, y, weights, *_ = model._weighted(X, y, weights)
+        Y = model._codes_again(y)
         return self.store(X, Y, weights, left_out_errors(model.estimators_))
 
     def store(self, X: Any, Y: Array, weights: Array, errors: Array) -> StoredFit:
@@ -242,7 +241,7 @@ class StackChoice:
             raise DeclarationError("a stack computes kernels of the inputs; kernel='precomputed' has one matrix only")
         model._check_coding()
         X, y, weights = model._check_data(X, y, sample_weight, numeric=not pooled, multi_output=not pooled)
-        X, y, weights, rows = model._weighted(X, y, weights)
+        X, y, weights, rows, _ = model._weighted(X, y, weights)
         coded = model._encode(y)
         Y = coded.codes(y)
         members, lost = self._fit_members(X, y, Y[:, 0] if Y.shape[1] == 1 else Y, weights)

@@ -6,9 +6,8 @@ subject to :math:`y_i = f(x_i) + e_i` or :math:`y_i f(x_i) = 1 - e_i`; see :mod:
 :mod:`problems.ls_svm_classification`, and :mod:`substrate.least_squares.saddle_system` for the fast path.
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 from sklearn.base import MultiOutputMixin
 from sklearn.utils import Tags
@@ -23,7 +22,7 @@ from problems.estimators.full.intervals import (
 from problems.estimators.full.required_gamma import gamma_for
 from problems.estimators.full.saddle_fit import Way, gammas_of
 from problems.estimators.full.saddle_machine import EFFECTIVE_PARAMETERS, LSSVMModel
-from problems.estimators.shared.base import KernelEstimator, Uses
+from problems.estimators.shared.base import Fitted, Uses
 from problems.estimators.shared.calibration_scores import CalibrationScores, equal_rows
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import numbers_of_codes, scores_of
@@ -40,12 +39,8 @@ from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import positive, to_numpy, whole_number
 from substrate.errors import SolverError
 from substrate.kernels import RBF, Componentwise, as_kernel
-from substrate.reduced import Basis
 
 __all__ = ["LSSVMClassifier", "LSSVMRegressor"]
-
-#: Parameters that are frozen values.
-_READERS: Mapping[str, Callable[[Any], Any]] = {**KernelEstimator._readers, "basis": Basis.of}
 
 
 def machine_of(estimator: Any) -> type[Model]:
@@ -55,6 +50,24 @@ def machine_of(estimator: Any) -> type[Model]:
     from problems.estimators.reduced.ls_svm import BasisModel  # not needed by fits to all rows
 
     return BasisModel
+
+
+def _fit(self: Fitted, X: Any, y: Any = None, sample_weight: Any = None) -> Fitted:
+    """Fit to rows X and targets y, or labels of any kind; a row of weight 2 counts as two rows, one of weight 0 not at
+    all.
+
+    With a basis, rows may be blocks ``(X, y)`` that can be iterated again, or Dask collections; the choice of the basis
+    ignores the weights, except that rows of weight zero are absent, and on a given basis a row of weight 2 counts as
+    two rows. The rule ``"pruned"``, which is based on fits, weighs their errors.
+
+    :place [Suykens2002]_ Algorithm 1: the weighted LS-SVM
+    """
+    estimator: Any = self
+    estimator._begin_fit()
+    estimator._model.refuse_combinations()
+    whole_number(estimator.max_iter, "max_iter", 1)
+    estimator._model.fit(X, y, sample_weight)
+    return self
 
 
 @dataclass(eq=False, repr=False)
@@ -197,7 +210,6 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
         {"kernel": Componentwise(RBF(1.5)), "monotone": {0: 1}},
     )
     _page, _title = "ls_svm_regression", "LS-SVM regression"
-    _readers = _READERS
     _on_devices = True
     gamma: Any = 1.0
     _: KW_ONLY
@@ -224,20 +236,8 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
     influence_of_rows = influence_of_rows
     predict_interval = predict_left_out_interval
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit to rows X and targets y; a row of weight 2 counts as two rows, one of weight 0 not at all.
-
-        With a basis, rows may be blocks ``(X, y)`` that can be iterated again, or Dask collections; the choice of the
-        basis ignores the weights, except that rows of weight zero are absent, and on a given basis a row of weight 2
-        counts as two rows. The rule ``"pruned"``, which is based on fits, weighs their errors.
-
-        :place [Suykens2002]_ Algorithm 1: the weighted LS-SVM
-        """
-        self._begin_fit()
-        self._model.refuse_combinations()
-        whole_number(self.max_iter, "max_iter", 1)
-        self._model.fit(X, y, sample_weight)
-        return self
+    fit = _fit
+    _machine = machine_of
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predict f(x) = sum_i alpha_i k(x_i, x) + b, in constant memory; with ``return_std`` also a Gaussian error
@@ -249,13 +249,6 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
 
     def _gammas(self, n_outputs: int) -> tuple[float, ...]:
         return gammas_of(self.gamma, n_outputs)
-
-    def _machine(self) -> type[Model]:
-        return machine_of(self)
-
-    @property
-    def _rows_have_targets(self) -> bool:  # type: ignore[override]
-        return self.basis is not None
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -320,7 +313,6 @@ class LSSVMClassifier(Classifier):
         {"basis": "feature_vectors", "linear_columns": (0,)},
     )
     _page, _title = "ls_svm_classification", "LS-SVM classification (as regression on the labels)"
-    _readers = _READERS
     _on_devices = True
     gamma: float = 1.0
     _: KW_ONLY
@@ -341,27 +333,11 @@ class LSSVMClassifier(Classifier):
     component_functions = available_if(has_components)(component_functions)
     get_support = available_if(has_components)(get_support)
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit to rows X and labels y of any kind; a row of weight 2 counts as two rows, one of weight 0 not at all."""
-        self._begin_fit()
-        self._model.refuse_combinations()
-        whole_number(self.max_iter, "max_iter", 1)
-        self._model.fit(X, y, sample_weight)
-        return self
+    fit = _fit
+    _machine = machine_of
 
     def _gammas(self, n_machines: int) -> tuple[float, ...]:
         return (positive(self.gamma, "gamma"),) * n_machines
-
-    def _machine(self) -> type[Model]:
-        return machine_of(self)
-
-    @property
-    def _rows_have_targets(self) -> bool:  # type: ignore[override]
-        return self.basis is not None
-
-    @property
-    def _regressed(self) -> bool:  # type: ignore[override]
-        return self.basis is not None
 
     def _keeps_rows(self) -> bool:
         """Return whether rows are to be kept: for a basis, a matrix, and for folds if the kernel is not definite."""

@@ -88,7 +88,7 @@ def gamma_for(
     machine = clone(self)
     tolerance = machine._tolerance()
     X, y, weights = machine._check_data(X, y, sample_weight, numeric=True, multi_output=True)
-    X, y, weights, _ = machine._weighted(X, to_numpy(y), to_numpy(weights))
+    X, y, weights, *_ = machine._weighted(X, to_numpy(y), to_numpy(weights))
     kernel = machine._resolved_kernel(X)
     gram = Gram.of(kernel, X)
     p = 0.0 if kernel.pairwise else kernel.rounding(X)

@@ -131,7 +131,7 @@ class LSSVMModel(LeavesOut):
         X, y, weights = model._check_data(X, y, sample_weight, numeric=not labels, multi_output=not labels)
         data, constants = (X, y), self.read_constants(int(X.shape[0]))
         # vectors are on the host until they are kept
-        X, y, weights, rows = model._weighted(X, to_numpy(y), to_numpy(weights))
+        X, y, weights, rows, _ = model._weighted(X, to_numpy(y), to_numpy(weights))
         coded = model._encode(y)
         Y = coded.codes(y)
         if choose is None:
@@ -163,8 +163,8 @@ class LSSVMModel(LeavesOut):
         """
         model, labels = self.estimator, bool(self.estimator._labels)
         checked = model._check_again(X, y, sample_weight, numeric=not labels, multi_output=not labels)
-        X, y, weights, _ = model._weighted(*checked)
-        Y = model._codes_again(y) if labels else y[:, None] if y.ndim == 1 else y
+        X, y, weights, *_ = model._weighted(*checked)
+        Y = model._codes_again(y)
         for name in ("weights_", "constants_"):
             if hasattr(model, name) and getattr(model, name).size != Y.shape[0]:
                 raise DataError(f"the model has {name} of {getattr(model, name).size} rows, these are {Y.shape[0]}")

@@ -13,13 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from problems.estimators.penalised.rows import (
-    WithBasis,
-    basis_facts,
-    choose_basis,
-    read_rows,
-    weights_of_rows,
-)
+from problems.estimators.reduced.fit import choose_basis
 from problems.estimators.shared.base import Fitted, WeightedRows
 from problems.estimators.shared.checked_again import Added, Facts, StoredFit, definite_gram
 from problems.estimators.shared.classifier import Classifier
@@ -160,12 +154,12 @@ class L1Machine:
 class L1Model(Model):
     """The L1 substrates: fits, and their answers checked again."""
 
-    def fit(self, given: WeightedRows, n_given: int) -> None:
+    def fit(self, given: WeightedRows) -> None:
         """Fit to checked rows, and set the fitted attributes."""
         model = self.estimator
         coded, kernel = model._encode(given.y), model._resolved_kernel(given.X)
         Y, zeta, ridge = coded.codes(given.y), self.zeta(), self.ridge_of_w()
-        basis = None if model.basis is None else choose_basis(model, "kmeans++", kernel, given, Y, n_given)
+        basis = None if model.basis is None else choose_basis(model, "kmeans++", kernel, given, Y)
         points = given.X if basis is None else basis.points
         columns = L1Columns.of(kernel, given.X, None if basis is None else basis.rows if points is None else points)
         own = (given.weights, zeta, ridge, model._tolerance())
@@ -189,8 +183,8 @@ class L1Model(Model):
             ("zeta", f"{zeta:g}"),
             *((("ridge", f"{ridge:g}/2 w'w is part of the objective"),) if ridge > 0.0 else ()),
             *dict.fromkeys(fact for _, stated in checked for fact in stated),
-            *(() if basis is None else basis_facts(basis)),
-            *weights_of_rows(given),
+            *(() if basis is None else (("basis", basis.description),)),
+            *given.facts(),
         )
         model.certificate_ = Certificate(model._title, worst_rows([rows for rows, _ in checked]), facts)
         warn_unless_holds(model.certificate_)
@@ -202,9 +196,9 @@ class L1Model(Model):
     def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
         """Return all machines on the data of the fit."""
         model = self.estimator
-        given, _ = read_rows(model, X, y, sample_weight, again=True)
-        Y = model._codes_again(given.y) if model._labels else given.y[:, None]
-        facts = (("kernel", repr(model.kernel_)), ("zeta", f"{self.zeta():g}"), *weights_of_rows(given))
+        given = model._read_rows(X, y, sample_weight, again=True)
+        Y = model._codes_again(given.y)
+        facts = (("kernel", repr(model.kernel_)), ("zeta", f"{self.zeta():g}"), *given.facts())
         return StoredFit(self.recall_machines(given, Y), lambda: ((), facts))
 
     def recall_machines(self, given: WeightedRows, Y: Array) -> Iterator[Any]:
@@ -266,7 +260,7 @@ def _fit(self: Fitted, X: Any, y: Any = None, sample_weight: Any = None) -> Fitt
     estimator._model.zeta()
     estimator._model.ridge_of_w()
     estimator._check_coding()
-    estimator._model.fit(*read_rows(estimator, X, y, sample_weight))
+    estimator._model.fit(estimator._read_rows(X, y, sample_weight))
     return self
 
 
@@ -276,7 +270,7 @@ def _candidates(self: Any) -> Any:
 
 
 @dataclass(eq=False, repr=False)
-class L1SubstrateRegressor(WithBasis, Regressor):
+class L1SubstrateRegressor(Regressor):
     """The sparse LS-SVM substrate ([Pelckmans2005]_ eq. (16)): most support values are exactly zero.
 
     With a ``ridge``, which is not in the paper, it goes over into the LS-SVM.
@@ -331,6 +325,7 @@ class L1SubstrateRegressor(WithBasis, Regressor):
     _title = "L1 substrate, regression"
     zeta: float = 1.0
     _: KW_ONLY
+    basis: Any = None
     ridge: float = 0.0
 
     fit = _fit
@@ -342,7 +337,7 @@ class L1SubstrateRegressor(WithBasis, Regressor):
 
 
 @dataclass(eq=False, repr=False)
-class L1SubstrateClassifier(WithBasis, Classifier):
+class L1SubstrateClassifier(Classifier):
     """The sparse LS-SVM substrate for classes ([Pelckmans2005]_ eq. (16) with errors 1 - y f).
 
     Parameters
@@ -373,16 +368,13 @@ class L1SubstrateClassifier(WithBasis, Classifier):
     _title = "L1 substrate, classification"
     zeta: float = 1.0
     _: KW_ONLY
+    basis: Any = None
     coding: str = "one_vs_rest"
     calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
     ridge: float = 0.0
 
     fit = _fit
     basis_ = property(_candidates)
-
-    @property
-    def _regressed(self) -> bool:  # type: ignore[override]
-        return self.basis is not None
 
     def _fold_machine(self, X: Any) -> Any:
         """Return the machine on the same basis vectors, unless they are columns of a matrix, or all rows."""

@@ -14,14 +14,8 @@ from sklearn.feature_selection import SelectorMixin
 
 from problems.estimators.full.ls_svm import LSSVMRegressor
 from problems.estimators.penalised.group_weights import GroupWeights
-from problems.estimators.penalised.rows import (
-    WithBasis,
-    basis_facts,
-    choose_basis,
-    read_rows,
-    weights_of_rows,
-)
 from problems.estimators.penalised.variation_fit import FittedVariation, Variation
+from problems.estimators.reduced.fit import choose_basis
 from problems.estimators.shared.additive import AdditiveModel
 from problems.estimators.shared.base import Fitted, WeightedRows
 from problems.estimators.shared.checked_again import StoredFit, recall_saddle
@@ -71,12 +65,12 @@ class MaximalVariationModel(AdditiveModel):
         """Return the weight of every group of inputs, where there are some."""
         return GroupWeights.of(self.estimator.rho, self.estimator.groups).facts()
 
-    def fit(self, choices: Variation, given: WeightedRows, n_given: int) -> None:
+    def fit(self, choices: Variation, given: WeightedRows) -> None:
         """Fit to checked rows, and set the fitted attributes, refitting on the relevant components if requested."""
         model, X = self.estimator, given.X
         coded = model._encode(given.y)
         Y, kernel = coded.codes(given.y), cast(Any, model._resolved_kernel(X))
-        basis = None if model.basis is None else choose_basis(model, "feature_vectors", kernel, given, Y, n_given)
+        basis = None if model.basis is None else choose_basis(model, "feature_vectors", kernel, given, Y)
         points = None if basis is None else basis.points
         Gram.of(kernel, X if points is None else points)  # refuses what does not fit memory, warns of widths
         how: Any = {"weights": given.weights, "points": points}
@@ -85,8 +79,8 @@ class MaximalVariationModel(AdditiveModel):
         one, bias = Y.shape[1] == 1, np.array([fit.b for fit in fits])
         rows = worst_rows([rows for rows, _ in checked])
         stated = dict.fromkeys(fact for _, facts in checked for fact in facts)
-        facts = (("kernel", repr(kernel)), *self.group_facts(), *stated, *weights_of_rows(given))
-        facts += () if basis is None else basis_facts(basis)
+        facts = (("kernel", repr(kernel)), *self.group_facts(), *stated, *given.facts())
+        facts += () if basis is None else (("basis", basis.description),)
         variation = np.array([fit.maximal_variation for fit in fits])
         model.maximal_variation_ = variation[0] if one else variation
         vectors = X if points is None else points
@@ -163,14 +157,14 @@ class MaximalVariationModel(AdditiveModel):
     def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
         """Return all machines on the data of the fit."""
         model = self.estimator
-        given, _ = read_rows(model, X, y, sample_weight, again=True)
-        Y = model._codes_again(given.y) if model._labels else given.y[:, None]
+        given = model._read_rows(X, y, sample_weight, again=True)
+        Y = model._codes_again(given.y)
         X, weights = given.X, given.weights
         if model.refit:
             if len(components_of(model.kernel_, X.shape[1])) != model.component_support_.sum():
                 raise DataError("component_support_ and the components of kernel_ do not belong together")
             return recall_saddle(model, X, Y, weights, (float(model.gamma),) * Y.shape[1])
-        facts = (("kernel", repr(model.kernel_)), *self.group_facts(), *weights_of_rows(given))
+        facts = (("kernel", repr(model.kernel_)), *self.group_facts(), *given.facts())
         return StoredFit(self.recall_machines(X, Y, weights), lambda: ((), facts))
 
     def recall_machines(self, X: Any, Y: Array, weights: Array) -> Iterator[FittedVariation]:
@@ -197,7 +191,7 @@ def _fit(self: Fitted, X: Any, y: Any = None, sample_weight: Any = None) -> Fitt
     estimator._begin_fit()
     choices = estimator._model.choices()
     estimator._check_coding()
-    estimator._model.fit(choices, *read_rows(estimator, X, y, sample_weight))
+    estimator._model.fit(choices, estimator._read_rows(X, y, sample_weight))
     return self
 
 
@@ -209,7 +203,7 @@ def _basis(self: Any) -> Any:
 
 
 @dataclass(eq=False, repr=False)
-class MaximalVariationRegressor(WithBasis, SelectorMixin, Regressor):
+class MaximalVariationRegressor(SelectorMixin, Regressor):
     """Structure detection for regression ([Pelckmans2005]_ eq. (13)-(14), (30)).
 
     Parameters
@@ -283,6 +277,7 @@ class MaximalVariationRegressor(WithBasis, SelectorMixin, Regressor):
     _page = "maximal_variation"
     rho: Any = 1.0
     _: KW_ONLY
+    basis: Any = None
     relevance: float = 0.05
     expansion: str = "shared"
     ridge: float = 0.0
@@ -303,7 +298,7 @@ class MaximalVariationRegressor(WithBasis, SelectorMixin, Regressor):
 
 
 @dataclass(eq=False, repr=False)
-class MaximalVariationClassifier(WithBasis, SelectorMixin, Classifier):
+class MaximalVariationClassifier(SelectorMixin, Classifier):
     """Structure detection for classification ([Pelckmans2005]_ eq. (13)-(14) with errors 1 - y f).
 
     Parameters
@@ -335,6 +330,7 @@ class MaximalVariationClassifier(WithBasis, SelectorMixin, Classifier):
     _page = "maximal_variation"
     rho: Any = 1.0
     _: KW_ONLY
+    basis: Any = None
     coding: str = "one_vs_rest"
     calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
     relevance: float = 0.05
@@ -347,7 +343,3 @@ class MaximalVariationClassifier(WithBasis, SelectorMixin, Classifier):
 
     fit = _fit
     basis_ = property(_basis)
-
-    @property
-    def _regressed(self) -> bool:  # type: ignore[override]
-        return self.basis is not None

@@ -26,8 +26,17 @@ import numpy as np
 
 from problems.estimators.full.robust import WeightedFit, check_history, reweigh_rows
 from problems.estimators.full.shaped import has_shape
-from problems.estimators.reduced.fit import CONDITIONAL, FitData, PreparedRows, ReducedFit, fit_at, prepare
-from problems.estimators.reduced.weighed import ALIKE, Weighed, weight_facts
+from problems.estimators.reduced.fit import (
+    ALIKE,
+    CONDITIONAL,
+    FitData,
+    PreparedRows,
+    ReducedFit,
+    Weighed,
+    fit_at,
+    prepare,
+    weight_facts,
+)
 from problems.estimators.shared.checked_again import Added, StoredFit
 from problems.estimators.shared.checks import check_home, warn_if_unscaled, warn_of_scales
 from problems.estimators.shared.encoding import read_robust
@@ -195,9 +204,8 @@ class BasisModel(LeavesOut):
         X, y, weights = model._check_data(X, y, sample_weight, numeric=not model._labels)
         if sample_weight is None and getattr(model, "class_weight", None) is None:
             return X, y, ALIKE
-        n_given = int(X.shape[0])
-        X, y, weights, kept = model._weighted(X, y, weights)
-        return X, y, Weighed.of(weights, kept, n_given, mean_one=mean_one)
+        X, y, *weighed = model._weighted(X, y, weights)
+        return X, y, Weighed.of(*weighed, mean_one=mean_one)
 
     def weigh(self, rows: Source, sample_weight: Any, mean_one: bool = False) -> Weighed:
         """Return the weights of rows that are read in passes; weights of classes need labels in memory."""

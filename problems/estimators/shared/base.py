@@ -5,7 +5,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -40,12 +40,13 @@ from substrate.certificates import ACCURATE, Certificate, accuracy_of_outputs
 from substrate.errors import DataError
 from substrate.kernels import Categorical, Kernel, Scaled, as_kernel
 from substrate.kernels.widths import spreads_of
-from substrate.streaming.rows import streams
+from substrate.reduced import Basis
+from substrate.streaming.rows import source_of, streams
 
 if TYPE_CHECKING:
     from substrate.proof import Proof
 
-__all__ = ["Fitted", "KernelEstimator", "Uses", "WeightedRows"]
+__all__ = ["Absent", "Fitted", "KernelEstimator", "Uses", "WeightedRows"]
 
 #: The names of the parameters of every class that was asked for them.
 _PARAMETERS: dict[type, list[str]] = {}
@@ -56,12 +57,41 @@ Uses = tuple[Mapping[str, Any], ...]
 
 
 class WeightedRows(NamedTuple):
-    """The rows of positive weight with their targets and weights, and their numbers among the rows given."""
+    """The rows of positive weight with their targets and weights, and their numbers among the ``n_given`` rows."""
 
     X: Any
     y: Any
-    weights: Array
+    weights: Any
     numbers: Any
+    n_given: int
+
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """Return the weights of the rows, for the record of a certificate; nothing where all are one."""
+        low, high = float(self.weights.min()), float(self.weights.max())
+        return () if low == high == 1.0 else (("sample_weight", f"{low:.3g} to {high:.3g}; residuals are weighted"),)
+
+    def places(self, support: Any) -> Any:
+        """Return the places of a model's rows among these; refuse other rows."""
+        places = np.searchsorted(self.numbers, support)
+        if places.size and (places.max() >= self.numbers.size or not np.array_equal(self.numbers[places], support)):
+            raise DataError(
+                f"the model was fitted to other rows than these {self.numbers.size}; pass the X and y of the fit"
+            )
+        return places
+
+
+class Absent:
+    """A parameter of the base that this class does not have: reading it raises, and ``hasattr`` is False.
+
+    Tools look for parameters by ``hasattr`` and then call ``set_params``, which would refuse a mere attribute.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> NoReturn:
+        name = type(instance).__name__ if owner is None else owner.__name__
+        raise AttributeError(f"{name} has no parameter {getattr(self, '_name', '')!r}")
 
 
 @dataclass(eq=False, repr=False)
@@ -79,8 +109,13 @@ class KernelEstimator(BaseEstimator):
     kernel: Any = "rbf"
     _: KW_ONLY
     tol: float = ACCURATE
-    #: Parameters that are frozen values, each with the function that makes one from any accepted argument.
-    _readers: ClassVar[Mapping[str, Callable[[Any], Any]]] = {"kernel": as_kernel}
+    #: Parameters that are frozen values, where an estimator has them, each with the function that makes one from any
+    #: accepted argument.
+    _readers: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
+        "kernel": as_kernel,
+        "kernel_y": as_kernel,
+        "basis": Basis.of,
+    }
     #: The kind of its model, unless its parameters choose another.
     _model_type: ClassVar[type[Model]]
     #: Parameters other than its defaults with which it is typically used: the shared checks also fit it with each.
@@ -106,8 +141,6 @@ class KernelEstimator(BaseEstimator):
     _on_devices: ClassVar[bool] = False
     #: Whether :meth:`fit` takes ``sample_weight``.
     _takes_weights: ClassVar[bool] = True
-    #: Whether rows may be read in passes and bring their own targets: blocks ``(X, y)``.
-    _rows_have_targets: ClassVar[bool] = False
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; ``kernel__sigma=2.0`` replaces the kernel by one with that width.
@@ -115,9 +148,10 @@ class KernelEstimator(BaseEstimator):
         Kernels and bases are frozen values. scikit-learn would call ``set_params`` on a value and drop the new one that
         it returns, so nested parameters of values are set here.
         """
-        nested = {key: value for key, value in params.items() if "__" in key and key.split("__")[0] in self._readers}
+        readers = {name: read for name, read in self._readers.items() if name in self._get_param_names()}
+        nested = {key: value for key, value in params.items() if "__" in key and key.split("__")[0] in readers}
         super().set_params(**{key: value for key, value in params.items() if key not in nested})
-        for name, read in self._readers.items():
+        for name, read in readers.items():
             inner = {key.removeprefix(f"{name}__"): nested[key] for key in nested if key.startswith(f"{name}__")}
             value_given = getattr(self, name) if inner else None
             if hasattr(value_given, "set_params"):  # a kernel object of scikit-learn, which is mutable
@@ -147,6 +181,11 @@ class KernelEstimator(BaseEstimator):
     def _machine(self) -> type[Model]:
         """Return the kind of the model, by the parameters."""
         return self._model_type
+
+    @property
+    def _rows_have_targets(self) -> bool:
+        """Return whether rows may be read in passes and bring their own targets: blocks ``(X, y)``."""
+        return getattr(self, "basis", None) is not None
 
     @property
     def _model(self) -> Any:
@@ -273,9 +312,28 @@ class KernelEstimator(BaseEstimator):
         """Return the accuracy required of this model's answer, as a share of the spread of y."""
         return positive(self.tol, "tol")
 
+    def _read_rows(self, X: Any, y: Any, sample_weight: Any, again: bool = False) -> WeightedRows:
+        """Return the rows of positive weight in memory, checked.
+
+        Blocks of rows and Dask collections are read once. ``again`` is for the rows of a fit, which are checked without
+        changing the model.
+        """
+        if self._rows_have_targets and streams(X, y):
+            X, y = _read_blocks(X, y)
+        check = self._check_again if again else self._check_data
+        X, y, weights = check(X, y, sample_weight, numeric=not self._labels)
+        rows = self._weighted(X, y, weights)
+        if again and getattr(self, "n_rows_", rows.numbers.size) != rows.numbers.size:
+            suffix = "" if rows.numbers.size == X.shape[0] else " of positive weight"
+            raise DataError(f"the model was fitted to {self.n_rows_} rows, these are {rows.numbers.size}{suffix}")
+        return rows
+
     def _check_again(self, X: Any, y: Any, sample_weight: Any, **rules: Any) -> tuple[Any, Any, Array]:
         """Return the data of the fit, given again, checked without changing this model."""
-        return self._make_checker()._check_data(X, y, sample_weight, **rules)
+        X, y, weights = self._make_checker()._check_data(X, y, sample_weight, **rules)
+        if not self.kernel_.pairwise and X.shape[1] != self.n_features_in_:
+            raise DataError(f"X has {X.shape[1]} features, this model was fitted to {self.n_features_in_}")
+        return X, y, weights
 
     def _make_checker(self, **parameters: Any) -> Self:
         """Return an estimator without a fit, which checks rows."""
@@ -374,9 +432,9 @@ class KernelEstimator(BaseEstimator):
                     "rescale the weights"
                 )
         if rows.size == weights.shape[0]:
-            return WeightedRows(X=X, y=y, weights=weights, numbers=rows)
+            return WeightedRows(X, y, weights, rows, rows.size)
         kept = take_points(X, rows, self.__sklearn_tags__().input_tags.pairwise)
-        return WeightedRows(X=kept, y=take_rows(y, rows), weights=take_rows(weights, rows), numbers=rows)
+        return WeightedRows(kept, take_rows(y, rows), take_rows(weights, rows), rows, int(weights.shape[0]))
 
     def _refuse_device(self) -> None:
         """Refuse arrays of other libraries than numpy, with advice."""
@@ -444,6 +502,20 @@ class KernelEstimator(BaseEstimator):
         if self.kernel_.pairwise:
             return self.kernel_.expansion_values(None, self._coefficients(), self._model.unpenalised(X), X)
         return self._evaluate(X)
+
+
+def _read_blocks(X: Any, y: Any) -> tuple[Any, Any]:
+    """Return the rows and targets of blocks or of a Dask collection, with the names of the columns."""
+    source = source_of(X, y)
+    blocks = list(source.blocks())
+    rows: Any = np.concatenate([block.X for block in blocks])
+    if any(block.Y is None for block in blocks):
+        raise DataError(f"{source.name} has no targets; give blocks (X, y), or y beside X")
+    if source.feature_names is not None:
+        from pandas import DataFrame  # the names of columns come from a data frame
+
+        rows = DataFrame(rows, columns=list(source.feature_names))
+    return rows, np.concatenate([block.Y for block in blocks])
 
 
 def _own_rows(X: Any, rows: Any) -> Any:

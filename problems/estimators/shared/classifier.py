@@ -63,8 +63,6 @@ class Classifier(ClassifierMixin, KernelEstimator):
     coding: str
     calibration: Literal["sigmoid", "isotonic"] | None
     _labels = True
-    #: Whether the machines are regressions on the codes: there are then no codes of the support.
-    _regressed: ClassVar[bool] = False
     #: How decision values of training rows are found that the machine has not seen, in words.
     _left_out: ClassVar[str] = f"rows left out in {N_FOLDS} folds"
 
@@ -179,6 +177,11 @@ class Classifier(ClassifierMixin, KernelEstimator):
         rows = None if kept.rows is None else tuple(to_numpy(array) for array in kept.rows)
         copied._kept_calibration = _Calibration(rows, kept.scores)
         return copied
+
+    @property
+    def _regressed(self) -> bool:
+        """Return whether the machines are regressions on the codes: there are then no codes of the support."""
+        return self._rows_have_targets
 
     @property
     def _kept(self) -> _Calibration:

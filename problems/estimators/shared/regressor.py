@@ -87,6 +87,10 @@ class Regressor(RegressorMixin, KernelEstimator):
         """Return the coding of the targets: numbers, unchanged."""
         return Numbers()
 
+    def _codes_again(self, y: Any) -> Any:
+        """Return the targets of the fit, given again, one column per output."""
+        return Numbers().codes(y)
+
     def _keep_classes(self, classes: Any, codes: Any = None) -> None:
         """Do nothing: there are no classes."""
 

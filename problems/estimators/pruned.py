@@ -79,7 +79,7 @@ class _Pruning:
         The index weighs rows by their robust weights in the machine on the ``whole`` of them, None for this one: an
         outlier then counts as little there as in the fit.
         """
-        X, y, weights, _ = self.rows
+        X, y, weights, *_ = self.rows
         machine = self.model._machine_with(self.model._plain_type, kernel=kernel, gamma=gamma)
         machine.fit(take_points(X, kept, kernel.pairwise), y[kept], weights[kept])
         judged, truth = (X, y) if self.X_val is None else (self.X_val, self.y_val)

@@ -1,1 +1,0 @@
-"""Estimators around a user-defined machine."""

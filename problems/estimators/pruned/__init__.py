@@ -1,1 +1,0 @@
-"""Machines with fewer support vectors than rows: pruned, and with fewer columns."""
