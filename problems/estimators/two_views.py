@@ -36,7 +36,7 @@ from substrate.spectral import (
     view_of,
 )
 
-__all__ = ["KernelCCA", "KernelFisherDiscriminant", "TwoViews"]
+__all__ = ["KernelCCA", "KernelFisherDiscriminant"]
 
 #: Weights of the variances that are tried, in units of one over the trace of a centred kernel matrix: from hardly more
 #: than covariance to hardly regularised correlation.
@@ -44,8 +44,8 @@ _NUS = np.geomspace(1e-2, 1e5, 8)
 
 
 @dataclass(eq=False, repr=False)
-class TwoViews(KernelComponents):
-    """A base of the estimators of two views: scores of both, as kernel expansions.
+class KernelCCA(KernelComponents):
+    """Kernel canonical correlation analysis, or kernel partial least squares, of two views [Suykens2002b]_.
 
     Parameters
     ----------
@@ -56,13 +56,44 @@ class TwoViews(KernelComponents):
     tol : float, default=1e-6
         Distance of the singular values from exact ones, as a share of the largest, up to which the certificate holds.
     kernel_y : Kernel, str or callable, default="rbf"
-        The kernel of Y.
+        The kernel of Y, the second view.
     nu : float or None, default=None
-        The weight of the variances; None chooses it.
+        Weight of the variances of both scores against the norms of the directions: the larger, the less is regularised.
+        None: the one of eight with the largest correlation of rows left out, averaged over pairs and folds. Kernel PLS
+        has none.
     cv : int, default=5
-        Number of folds in which rows are left out to choose.
+        Number of folds in which rows are left out, if ``nu`` is None.
     random_state : int, RandomState or None, default=0
         Which rows make a fold.
+    method : {"cca", "pls"}, default="cca"
+        Pairs of the largest correlation, regularised, or of the largest covariance: then ``n_components`` regularises.
+
+    Attributes
+    ----------
+    singular_values_ : array of shape (n_components,)
+        1/gamma of every pair; of kernel PLS the covariances of the scores, times the number of rows.
+    correlations_ : array of shape (n_components,)
+        Correlations of the training scores, which regularisation keeps from being one.
+    nus_ : array of shape (2,)
+        The weights of the variances.
+    criterion_, candidate_nus_, candidate_criteria_ : float, arrays
+        The largest left-out correlation, and all of them, where nu was chosen.
+    support_values_, bias_, y_support_values_, y_bias_ : arrays
+        The expansions of both views.
+    certificate_ : Certificate
+        What is proved of the singular values, and the conditions of optimality.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from problems import KernelCCA
+    >>> t = np.random.default_rng(0).uniform(-1.0, 1.0, 60)
+    >>> X, Y = np.column_stack([t, t**2]), np.cos(3.0 * t)
+    >>> model = KernelCCA("rbf", 1).fit(X, Y)
+    >>> bool(model.correlations_[0] > 0.9), model.certificate_.holds
+    (True, True)
+    >>> KernelCCA("rbf", 1, method="pls").fit(X, Y).certificate_.holds
+    True
     """
 
     _: KW_ONLY
@@ -70,6 +101,10 @@ class TwoViews(KernelComponents):
     nu: float | None = None
     cv: int = 5
     random_state: Any = 0
+    method: Literal["cca", "pls"] = "cca"
+    _page: ClassVar[str] = "kernel_cca"
+    _title: ClassVar[str] = "Kernel CCA"
+    _typical: ClassVar[Uses] = ({"nu": 1.0}, {"method": "pls"})
     _takes_matrix: ClassVar[bool] = False
     _takes_weights: ClassVar[bool] = False
 
@@ -185,6 +220,9 @@ class TwoViews(KernelComponents):
         if self.nu is not None:
             non_negative(self.nu, "nu", "as a weight of variances")
         whole_number(self.cv, "cv", 2)
+        check_choice(self.method, ("cca", "pls"), "method")
+        if self.method == "pls" and self.nu is not None:
+            raise DeclarationError(f"kernel PLS has no weight of the variances, received nu={self.nu!r}; leave nu out")
 
     def _directions(self, second_columns: int) -> int:
         """Return the number of pairs, for a second view with this number of columns."""
@@ -196,6 +234,8 @@ class TwoViews(KernelComponents):
 
     def _choose(self, first: View, second: View, count: int) -> tuple[float, float]:
         """Return the weights of the variances: given, or with the largest correlation of rows left out."""
+        if self.method == "pls":
+            return 0.0, 0.0
         if self.nu is not None:
             return self._weigh(self.nu, first, second)
         criteria = self._left_out_correlations(first, second, count)
@@ -241,76 +281,7 @@ def _second_view(y: Any, n: int | None = None) -> Array:
 
 
 @dataclass(eq=False, repr=False)
-class KernelCCA(TwoViews):
-    """Kernel canonical correlation analysis, or kernel partial least squares, of two views [Suykens2002b]_.
-
-    Parameters
-    ----------
-    kernel : Kernel, str or callable, default="rbf"
-        The kernel of X.
-    n_components : int, default=2
-        Number of pairs of directions.
-    tol : float, default=1e-6
-        Distance of the singular values from exact ones, as a share of the largest, up to which the certificate holds.
-    kernel_y : Kernel, str or callable, default="rbf"
-        The kernel of Y, the second view.
-    nu : float or None, default=None
-        Weight of the variances of both scores against the norms of the directions: the larger, the less is regularised.
-        None: the one of eight with the largest correlation of rows left out, averaged over pairs and folds. Kernel PLS
-        has none.
-    cv : int, default=5
-        Number of folds in which rows are left out, if ``nu`` is None.
-    random_state : int, RandomState or None, default=0
-        Which rows make a fold.
-    method : {"cca", "pls"}, default="cca"
-        Pairs of the largest correlation, regularised, or of the largest covariance: then ``n_components`` regularises.
-
-    Attributes
-    ----------
-    singular_values_ : array of shape (n_components,)
-        1/gamma of every pair; of kernel PLS the covariances of the scores, times the number of rows.
-    correlations_ : array of shape (n_components,)
-        Correlations of the training scores, which regularisation keeps from being one.
-    nus_ : array of shape (2,)
-        The weights of the variances.
-    criterion_, candidate_nus_, candidate_criteria_ : float, arrays
-        The largest left-out correlation, and all of them, where nu was chosen.
-    support_values_, bias_, y_support_values_, y_bias_ : arrays
-        The expansions of both views.
-    certificate_ : Certificate
-        What is proved of the singular values, and the conditions of optimality.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from problems import KernelCCA
-    >>> t = np.random.default_rng(0).uniform(-1.0, 1.0, 60)
-    >>> X, Y = np.column_stack([t, t**2]), np.cos(3.0 * t)
-    >>> model = KernelCCA("rbf", 1).fit(X, Y)
-    >>> bool(model.correlations_[0] > 0.9), model.certificate_.holds
-    (True, True)
-    >>> KernelCCA("rbf", 1, method="pls").fit(X, Y).certificate_.holds
-    True
-    """
-
-    _: KW_ONLY
-    method: Literal["cca", "pls"] = "cca"
-    _page: ClassVar[str] = "kernel_cca"
-    _title: ClassVar[str] = "Kernel CCA"
-    _typical: ClassVar[Uses] = ({"nu": 1.0}, {"method": "pls"})
-
-    def _check_choices(self) -> None:
-        super()._check_choices()
-        check_choice(self.method, ("cca", "pls"), "method")
-        if self.method == "pls" and self.nu is not None:
-            raise DeclarationError(f"kernel PLS has no weight of the variances, received nu={self.nu!r}; leave nu out")
-
-    def _choose(self, first: View, second: View, count: int) -> tuple[float, float]:
-        return (0.0, 0.0) if self.method == "pls" else super()._choose(first, second, count)
-
-
-@dataclass(eq=False, repr=False)
-class KernelFisherDiscriminant(ClassifierMixin, TwoViews):
+class KernelFisherDiscriminant(ClassifierMixin, KernelCCA):
     """The kernel Fisher discriminant of two or more classes, regularised by a weight that left-out rows choose.
 
     Rows are classified by the nearest class mean of the scores, in units of their deviation within classes
@@ -358,6 +329,7 @@ class KernelFisherDiscriminant(ClassifierMixin, TwoViews):
 
     n_components: Any = None
     kernel_y: Any = field(default="linear", init=False)
+    method: Any = field(default="cca", init=False)
     _page: ClassVar[str] = "kernel_fisher_discriminant"
     _title: ClassVar[str] = "Kernel Fisher discriminant"
     _typical: ClassVar[Uses] = ({"nu": 1.0},)

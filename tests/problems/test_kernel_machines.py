@@ -234,7 +234,11 @@ def test_a_quantile_leaves_its_share_of_rows_below():
         (KernelRegressor(loss="huber"), Y, "loss must be a value of substrate.losses"),
         (KernelRegressor(loss=Hinge()), Y, "loss of labels; use KernelClassifier"),
         (KernelClassifier(loss=Pinball(0.5)), LABELS, "loss of numbers; use KernelRegressor"),
-        (KernelRegressor(linear_columns=[5]), Y, "linear_columns holds 5"),
+        (
+            KernelRegressor(linear_columns=[5]),
+            Y,
+            "linear_columns: columns are integers .*, received 5",
+        ),
         (KernelRegressor("precomputed", linear_columns=[0]), Y, "precomputed"),
     ],
     ids=lambda value: "" if isinstance(value, np.ndarray) else str(value)[:40],

@@ -118,7 +118,7 @@ def test_names_of_columns_and_the_warning_outside_the_box():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.predict(outside)
-    with pytest.raises(DeclarationError, match="no column 'size'"):
+    with pytest.raises(DeclarationError, match="names the column 'size'"):
         clone(model).set_params(monotone={"size": 1}).fit(frame, y)
 
 

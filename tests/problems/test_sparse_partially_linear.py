@@ -153,7 +153,7 @@ def test_columns_that_depend_on_each_other_are_refused_by_name(as_blocks):
 
 def test_what_else_is_refused():
     X, y, _ = instance(7)
-    with pytest.raises(DataError, match="numbered from 0 to 3"):
+    with pytest.raises(DeclarationError, match="integers from 0 to 3 or names, received"):
         fitted(X, y, linear_columns=[4])
     with pytest.raises(DeclarationError, match="precomputed"):
         LSSVMRegressor("precomputed", linear_columns=[0], basis="feature_vectors").fit(np.eye(N), y)

@@ -35,8 +35,7 @@ from problems.estimators.chosen.structure_refit import (
 )
 from problems.estimators.penalised.group_weights import GroupWeights
 from problems.estimators.penalised.structure import MaximalVariationClassifier, MaximalVariationRegressor
-from problems.estimators.penalised.variation_fit import Variation
-from problems.estimators.shared.additive import AdditiveModel, kernel_matrices
+from problems.estimators.penalised.variation_fit import AdditiveModel, Variation, kernel_matrices
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.components import component_functions, get_support
 from problems.estimators.shared.regressor import Regressor

@@ -13,7 +13,7 @@ best of its range with a lower bound, so that a removal is proved where it is be
 
 import warnings
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,14 +64,6 @@ class InputRanking(Record):
     certificate: Certificate
 
 
-class _Fitted(NamedTuple):
-    """The machine on some inputs: criterion, lower bound and gamma."""
-
-    criterion: float
-    bound: float
-    gamma: float
-
-
 def rank_inputs(self: Any, X: Any, y: Any, sample_weight: Any = None, *, criterion: str = "evidence") -> InputRanking:
     """Rank the inputs by backward selection; the model itself does not change.
 
@@ -103,54 +95,35 @@ def rank_inputs(self: Any, X: Any, y: Any, sample_weight: Any = None, *, criteri
     checked, targets, _ = machine._check_data(X, y, sample_weight, numeric=not machine._labels)
     if np.ndim(targets) != 1:
         raise DataError(f"rank_inputs ranks the inputs of one target, received {np.shape(targets)[1]}; rank each")
-    machine = clone(machine)
-    count, inexact = int(checked.shape[1]), []
+    count, inexact = int(checked.shape[1]), 0
 
-    def fit(inputs: list[int]) -> _Fitted:
+    def fit(inputs: list[int]) -> Array:
+        """Return the criterion, its lower bound and the gamma of the machine on some inputs."""
+        nonlocal inexact
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # counted on the certificate
             fitted = clone(machine).fit(checked[:, inputs], targets, sample_weight=sample_weight)
-        if not fitted.certificate_.holds:
-            inexact.append(tuple(inputs))
-        return _Fitted(float(fitted.criterion_), float(fitted.criterion_lower_bound_), float(fitted.gamma_))
+        inexact += not fitted.certificate_.holds
+        return np.array([fitted.criterion_, fitted.criterion_lower_bound_, fitted.gamma_], dtype=np.float64)
 
-    inputs = list(range(count))
-    steps, removed, proved = [fit(inputs)], [], [True]
+    inputs, removed = list(range(count)), list[int]()
+    steps, proved = [fit(inputs)], [True]
     while len(inputs) > 1:
-        tried = [fit(inputs[:k] + inputs[k + 1 :]) for k in range(len(inputs))]
-        least = _last_smallest(np.array([one.criterion for one in tried]))
-        proved.append(all(tried[least].criterion <= one.bound for k, one in enumerate(tried) if k != least))
+        tried = np.array([fit([k for k in inputs if k != number]) for number in inputs])
+        least = _last_smallest(tried[:, 0])
+        proved.append(bool((tried[least, 0] <= np.delete(tried[:, 1], least)).all()))
         steps.append(tried[least])
-        removed.append(least)
-        inputs = inputs[:least] + inputs[least + 1 :]
-    return _conclude(self, count, steps, removed, proved, criterion, inexact)
-
-
-def _conclude(
-    model: Any,
-    count: int,
-    steps: list[_Fitted],
-    removed: list[int],
-    proved: list[bool],
-    criterion: str,
-    inexact: list[tuple[int, ...]],
-) -> InputRanking:
-    inputs, order = list(range(count)), []
-    for place in removed:
-        order.append(inputs.pop(place))
-    order = [*inputs, *reversed(order)]
-    values, bounds, gammas = (
-        np.array([getattr(one, name) for one in reversed(steps)]) for name in ("criterion", "bound", "gamma")
-    )
+        removed.append(inputs.pop(least))
+    order = np.array([*inputs, *reversed(removed)], dtype=np.intp)
+    values, bounds, gammas = np.array(steps[::-1]).T
     best = _last_smallest(values[::-1])  # of equal ones the fewest inputs
-    selected = np.sort(np.array(order[: count - best], dtype=np.intp))
     positive = values > 0.0
     gap = float(np.max(np.where(positive, (values - bounds) / np.where(positive, values, 1.0), 0.0)))
     rows = (
-        Row(name="gap", value=gap, scale=1.0, tolerance=float(model.gap), formula="(F - bound) / F, the largest"),
+        Row(name="gap", value=gap, scale=1.0, tolerance=float(self.gap), formula="(F - bound) / F, the largest"),
         Row(
             name="machines whose certificate fails",
-            value=float(len(inexact)),
+            value=float(inexact),
             scale=1.0,
             tolerance=0.5,
             formula="number of sets of inputs",
@@ -164,11 +137,11 @@ def _conclude(
     certificate = Certificate("Inputs by backward selection", rows, facts)
     warn_unless_holds(certificate, "print the certificate of the ranking")
     return InputRanking(
-        order=np.array(order, dtype=np.intp),
+        order=order,
         criterion=values,
         criterion_lower_bound=bounds,
         gamma=gammas,
-        selected=selected,
+        selected=np.sort(order[: count - best]),
         is_proved=np.array(proved[::-1]),
         certificate=certificate,
     )

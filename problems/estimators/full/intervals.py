@@ -37,7 +37,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.shaped import has_closed_forms, refuse_closed_form
 from problems.estimators.shared.guarantees import UNEQUAL, Guarantee
-from problems.estimators.shared.intervals import Intervals
+from problems.estimators.shared.regressor import Intervals
 from substrate.arrays import (
     Array,
     is_device_array,

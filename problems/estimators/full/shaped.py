@@ -11,17 +11,17 @@ other. A stored machine has its own bracket, from which ``certify`` and ``prove`
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from problems.estimators.full.saddle_fit import center_and_unit, ridges_of
 from problems.estimators.shared.checked_again import Added, StoredFit
+from problems.estimators.shared.checks import column_number
 from substrate.arrays import Array, is_device_array, is_sparse, to_numpy
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
-from substrate.kernels.derivatives import checked_column
 
 if TYPE_CHECKING:
     from substrate.kernels.nodes import Node
@@ -33,14 +33,11 @@ __all__ = [
     "fit_with_shape",
     "has_closed_forms",
     "has_shape",
-    "in_units",
     "read_shapes",
     "recall_shaped",
     "refuse_closed_form",
-    "refuse_machine",
 ]
 
-_Estimator = TypeVar("_Estimator")
 #: Facts of the composed machine that the certificate of the estimator repeats.
 _FACTS = ("solver", "points of the shapes", "no machine that holds everywhere")
 
@@ -75,15 +72,7 @@ def read_shapes(model: Any, n_features: int) -> Any:
     """Return the shapes by column number, checked."""
     from substrate.composition.shaped_least_squares import ShapeParameters
 
-    names = [str(name) for name in getattr(model, "feature_names_in_", ())]
-
-    def number(column: Any) -> int:
-        if isinstance(column, str):
-            if column not in names:
-                known = f"its names are {', '.join(map(repr, names))}" if names else "it has no names"
-                raise DeclarationError(f"X has no column {column!r}: {known}")
-            return names.index(column)
-        return checked_column(column, n_features)
+    names = getattr(model, "feature_names_in_", ())
 
     def signs(given: Any, name: str) -> dict[int, int]:
         if given is None:
@@ -93,7 +82,7 @@ def read_shapes(model: Any, n_features: int) -> Any:
         wrong = [sign for sign in given.values() if isinstance(sign, bool) or sign not in (1, -1)]
         if wrong:
             raise DeclarationError(f"{name} has 1 (rising, convex) or -1 (falling, concave), received {wrong[0]!r}")
-        return {number(column): int(sign) for column, sign in given.items()}
+        return {column_number(column, name, n_features, names): int(sign) for column, sign in given.items()}
 
     convex, jointly = model.convex, False
     if isinstance(convex, str):
@@ -107,7 +96,7 @@ def read_shapes(model: Any, n_features: int) -> Any:
         convex=signs(convex, "convex"),
         jointly=jointly,
         bounds=_ends(model.bounds),
-        names=tuple(names),
+        names=tuple(map(str, names)),
     )
 
 
@@ -127,7 +116,7 @@ def _ends(bounds: Any) -> tuple[float | None, float | None]:
 
 
 def fit_with_shape(
-    model: _Estimator,
+    model: Any,
     X: Any,
     Y: Array,
     rows: Any,
@@ -135,57 +124,43 @@ def fit_with_shape(
     gammas: tuple[float, ...],
     kernel: Kernel,
     search: Added = ((), ()),
-) -> _Estimator:
+) -> None:
     """Fit the machine with its shape, and keep its expansion and its certificate.
 
     ``search`` are the rows and facts of the choice of gamma, where it was chosen.
     """
     from substrate.composition.shaped_least_squares import fit_shaped
 
-    estimator: Any = model
-    refuse_machine(estimator, X, Y, kernel)
-    X = X.toarray() if is_sparse(X) else np.asarray(X)
-    y, gamma, v = np.ascontiguousarray(Y[:, 0]), gammas[0], np.asarray(weights)
-    shapes = read_shapes(estimator, X.shape[1])
-    box = np.column_stack([X.min(axis=0), X.max(axis=0)])
-    center, unit = center_and_unit(y)
-    scaled = replace(shapes, bounds=in_units(shapes.bounds, center, unit))
-    result, further = fit_shaped(kernel, X, (y - center) / unit, gamma, v, scaled, box)
-    a, b = unit * result.expansions[0].coefficients, unit * float(result.expansions[0].b) + center
-    further = replace(further, coefficients=unit * further.coefficients, multipliers=unit * further.multipliers)
-    estimator.shape_points_, estimator.shape_orders_ = further.points, further.orders
-    estimator.shape_coefficients_, estimator.shape_multipliers_ = further.coefficients, further.multipliers
-    estimator.shape_box_ = box
-    estimator.kernel_, estimator.support_vectors_, estimator.support_ = kernel, X.copy(), rows
-    estimator.bias_, estimator.support_values_ = b, a
-    stored = _stored(estimator, X, y, gamma, v, shapes)
-    facts = tuple(fact for fact in result.certificate.record if fact[0] in _FACTS)
-    facts += (("box of the shapes", " x ".join(f"[{low:g}, {high:g}]" for low, high in box)),)
-    certificate = Certificate(estimator._title, (*stored.certify()[0], *search[0]), (*facts, *search[1]))
-    del estimator.support_values_  # set last, when nothing can fail any more
-    estimator.solver_, estimator.ridge_, estimator.n_iter_ = "cvxpy", ridges_of(gammas, weights), 1
-    estimator.certificate_ = certificate
-    warn_unless_holds(certificate, dict(facts).get("no machine that holds everywhere", ""))
-    estimator._keep_expansion(X, rows, kernel, a, b)
-    return model
-
-
-def refuse_machine(model: Any, X: Any, Y: Array, kernel: Kernel) -> None:
-    """Refuse data and kernels that a machine with a shape does not support."""
     if Y.shape[1] > 1:
-        raise DataError(f"a shape is of one output, received {Y.shape[1]}; fit one estimator for each")
+        raise DataError(f"a shape is of one output, received {Y.shape[1]}; fit one model for each")
     if is_device_array(X):
         raise DataError("a machine with a shape works on numpy arrays; take X and y to numpy first")
     if kernel.pairwise:
         raise DeclarationError("a precomputed matrix says nothing between its points; pass X and the kernel itself")
-
-
-def in_units(
-    bounds: tuple[float | None, float | None], center: float, unit: float
-) -> tuple[float | None, float | None]:
-    """Return bounds in these units."""
-    lower, upper = (None if end is None else (end - center) / unit for end in bounds)
-    return lower, upper
+    X = X.toarray() if is_sparse(X) else np.asarray(X)
+    y, gamma, v = np.ascontiguousarray(Y[:, 0]), gammas[0], np.asarray(weights)
+    shapes = read_shapes(model, X.shape[1])
+    box = np.column_stack([X.min(axis=0), X.max(axis=0)])
+    center, unit = center_and_unit(y)
+    lower, upper = (None if end is None else (end - center) / unit for end in shapes.bounds)
+    scaled = replace(shapes, bounds=(lower, upper))
+    result, further = fit_shaped(kernel, X, (y - center) / unit, gamma, v, scaled, box)
+    a, b = unit * result.expansions[0].coefficients, unit * float(result.expansions[0].b) + center
+    further = replace(further, coefficients=unit * further.coefficients, multipliers=unit * further.multipliers)
+    model.shape_points_, model.shape_orders_ = further.points, further.orders
+    model.shape_coefficients_, model.shape_multipliers_ = further.coefficients, further.multipliers
+    model.shape_box_ = box
+    model.kernel_, model.support_vectors_, model.support_ = kernel, X.copy(), rows
+    model.bias_, model.support_values_ = b, a
+    stored = _stored(model, X, y, gamma, v, shapes)
+    facts = tuple(fact for fact in result.certificate.record if fact[0] in _FACTS)
+    facts += (("box of the shapes", " x ".join(f"[{low:g}, {high:g}]" for low, high in box)),)
+    certificate = Certificate(model._title, (*stored.certify()[0], *search[0]), (*facts, *search[1]))
+    del model.support_values_  # set last, when nothing can fail any more
+    model.solver_, model.ridge_, model.n_iter_ = "cvxpy", ridges_of(gammas, weights), 1
+    model.certificate_ = certificate
+    warn_unless_holds(certificate, dict(facts).get("no machine that holds everywhere", ""))
+    model._keep_expansion(X, rows, kernel, a, b)
 
 
 def _further(model: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from problems.estimators.shared.checks import column_number, list_some
 from substrate.arrays import positive
 from substrate.errors import DeclarationError
 from substrate.ingredients.component_weights import Weights
@@ -58,7 +59,8 @@ class GroupWeights:
         where: dict[int, Any] = {}
         by_group: dict[Any, tuple[int, ...]] = {}
         for group, names_of_group in self.groups:
-            numbers = tuple(_column(column, group, n_features, names) for column in names_of_group)
+            named = f"groups: group {group!r}"
+            numbers = tuple(column_number(column, named, n_features, names) for column in names_of_group)
             for number in numbers:
                 if number in where:
                     twice = "twice" if where[number] == group else f"and in group {where[number]!r}"
@@ -68,7 +70,7 @@ class GroupWeights:
         missing = [number for number in range(n_features) if number not in where]
         if self.groups and missing:
             raise DeclarationError(
-                f"groups must hold every column once: {_list_some(missing)} of {n_features} in no group; add a group "
+                f"groups must hold every column once: {list_some(missing)} of {n_features} in no group; add a group "
                 "for the others"
             )
         return by_group
@@ -124,29 +126,3 @@ def _name_groups(groups: Any) -> tuple[tuple[Any, tuple[Any, ...]], ...]:
             raise DeclarationError(f"groups: group {name!r} is empty; leave it out, or name its columns")
         named.append((name, tuple(columns)))
     return tuple(named)
-
-
-def _column(column: Any, group: Any, n_features: int, names: Any) -> int:
-    """Return the number of a column that is given by number or by name."""
-    if isinstance(column, str):
-        column_names = [] if names is None else [str(name) for name in names]
-        if column not in column_names:
-            had = (
-                f"the columns are {_list_some(column_names)}" if column_names else "X has no column names; give numbers"
-            )
-            raise DeclarationError(f"groups: group {group!r} names the column {column!r}; {had}")
-        return column_names.index(column)
-    if (
-        isinstance(column, (bool, np.bool_))
-        or not isinstance(column, (int, np.integer))
-        or not 0 <= column < n_features
-    ):
-        raise DeclarationError(
-            f"groups: columns of group {group!r} are integers from 0 to {n_features - 1} or names, received {column!r}"
-        )
-    return int(column)
-
-
-def _list_some(things: Sequence[Any], most: int = 10) -> str:
-    shown = ", ".join(map(str, things[:most]))
-    return f"{shown}, ..." if len(things) > most else shown

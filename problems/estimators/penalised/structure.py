@@ -14,9 +14,8 @@ from sklearn.feature_selection import SelectorMixin
 
 from problems.estimators.full.ls_svm import LSSVMRegressor
 from problems.estimators.penalised.group_weights import GroupWeights
-from problems.estimators.penalised.variation_fit import FittedVariation, Variation
+from problems.estimators.penalised.variation_fit import AdditiveModel, FittedVariation, Variation
 from problems.estimators.reduced.fit import choose_basis
-from problems.estimators.shared.additive import AdditiveModel
 from problems.estimators.shared.base import Fitted, WeightedRows
 from problems.estimators.shared.checked_again import StoredFit, recall_saddle
 from problems.estimators.shared.classifier import Classifier

@@ -2,7 +2,7 @@
 file."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,7 +21,7 @@ from substrate.arrays import (
     to_numpy,
     where_it_lives,
 )
-from substrate.errors import DataError, ScaleWarning, user_level
+from substrate.errors import DataError, DeclarationError, ScaleWarning, user_level
 from substrate.kernels import Kernel
 from substrate.streaming.rows import streams
 
@@ -29,8 +29,10 @@ __all__ = [
     "check_home",
     "check_state",
     "checked_on_device",
+    "column_number",
     "explain_missing",
     "labels_on_device",
+    "list_some",
     "refuse_streams",
     "warn_if_unscaled",
     "warn_of_scales",
@@ -46,6 +48,27 @@ def refuse_streams(estimator: Any, X: Any, y: Any = None) -> None:
             "first (X.compute() of a Dask collection, numpy.concatenate of blocks), or fit "
             f"LSSVM{kind}(basis=...), which reads them in passes"
         )
+
+
+def column_number(column: Any, where: str, n_features: int, names: Any = None) -> int:
+    """Return the number of a column that is given ``where`` by number or by name."""
+    if isinstance(column, str):
+        known = [] if names is None else [str(name) for name in names]
+        if column not in known:
+            said = f"the columns are {list_some(known)}" if known else "X has no column names; give numbers"
+            raise DeclarationError(f"{where} names the column {column!r}; {said}")
+        return known.index(column)
+    if isinstance(column, bool) or not isinstance(column, (int, np.integer)) or not 0 <= column < n_features:
+        raise DeclarationError(
+            f"{where}: columns are integers from 0 to {n_features - 1} or names, received {column!r}"
+        )
+    return int(column)
+
+
+def list_some(things: Sequence[Any], most: int = 10) -> str:
+    """Return the first things in words."""
+    shown = ", ".join(map(str, things[:most]))
+    return f"{shown}, ..." if len(things) > most else shown
 
 
 #: Work that is queued while rows are checked; it returns the function that refuses entries which are not finite.

@@ -10,7 +10,6 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.checked_again import StoredFit
-from problems.estimators.shared.checks import check_state
+from problems.estimators.shared.checks import check_state, column_number
 from problems.estimators.shared.components import components_of
 from substrate.arrays import Array, namespace_of, non_negative, on_device_of, row_blocks, to_numpy
 from substrate.errors import DataError, DeclarationError
@@ -72,26 +71,10 @@ class Model:
             return [int(column) for column in model.linear_columns_]
         columns = getattr(model, "linear_columns", ())
         n = int(getattr(model, "n_features_in_", 0))
-        if isinstance(columns, (str, Integral)) or not hasattr(columns, "__iter__"):
+        if isinstance(columns, str) or not hasattr(columns, "__iter__"):
             raise DeclarationError(f"linear_columns must be a list of columns, by number or name; received {columns!r}")
-        names = [str(name) for name in getattr(model, "feature_names_in_", ())]
-        numbers: list[int] = []
-        for column in columns:
-            if isinstance(column, str):
-                if column not in names:
-                    columns_in_words = (
-                        f"the columns are {', '.join(names)}" if names else "X has no column names; give numbers"
-                    )
-                    raise DataError(f"linear_columns names {column!r}, which X does not have; {columns_in_words}")
-                numbers.append(names.index(column))
-            elif isinstance(column, Integral) and not isinstance(column, bool):
-                if not 0 <= int(column) < n:
-                    raise DataError(
-                        f"linear_columns holds {int(column)}, and X has {n} columns, numbered from 0 to {n - 1}"
-                    )
-                numbers.append(int(column))
-            else:
-                raise DeclarationError(f"linear_columns must hold numbers or names of columns, received {column!r}")
+        names = getattr(model, "feature_names_in_", None)
+        numbers = [column_number(column, "linear_columns", n, names) for column in columns]
         if len(set(numbers)) < len(numbers):
             raise DeclarationError(f"linear_columns names a column twice: {list(columns)!r}")
         if len(numbers) == n:
