@@ -49,7 +49,7 @@ COMPOSED = {
     "MachineClassifier": "problems.estimators.machine",
     "MachineRegressor": "problems.estimators.machine",
     "NARXRegressor": "problems.estimators.narx",
-    "Robust": "problems.estimators.shared.encoding",
+    "Robust": "problems.estimators.full.robust",
     "TabularClassifier": "problems.tables.estimators",
     "TabularRegressor": "problems.tables.estimators",
     "windowize": "substrate.windows",

@@ -18,25 +18,62 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
+from problems.estimators.full.robust import read_robust
 from problems.estimators.full.saddle_machine import LSSVMModel
 from problems.estimators.shared.base import KernelEstimator, WeightedRows
 from problems.estimators.shared.checked_again import StoredFit, definite_gram
 from problems.estimators.shared.classifier import Classifier
-from problems.estimators.shared.encoding import PruningStep, read_robust, row_sizes
 from problems.estimators.shared.left_out import leave_one_out, left_out_importance
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, non_negative, positive, take_points, whole_number
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
 from substrate.kernels import Kernel
+from substrate.values import Record
 
 __all__ = ["PrunedLSSVMClassifier", "PrunedLSSVMRegressor"]
 
 #: Factors of gamma and of the widths tried around the present ones, and the number of moves of the centre.
 _GAMMAS, _WIDTHS, _MOVES = (0.25, 1.0, 4.0), (2.0 / 3.0, 1.0, 1.5), 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PruningStep(Record):
+    """One machine of a pruning path.
+
+    ``rows`` are the training rows left, with their support values (in the sign of regression, one column per machine
+    where there are several); ``score`` is the performance index of this machine, the smaller the better; ``gamma`` and
+    ``kernel`` were used in its fit; ``retuned`` states that they were chosen again at this step.
+    """
+
+    rows: NDArray[np.intp]
+    support_values: Array
+    score: float
+    gamma: float
+    kernel: Kernel
+    retuned: bool
+
+    @property
+    def size(self) -> int:
+        """Return the number of rows left."""
+        return int(self.rows.size)
+
+    @property
+    def spectrum(self) -> Array:
+        """Return the sorted support value spectrum: sizes of the support values, largest first."""
+        sizes = np.abs(self.support_values) if self.support_values.ndim == 1 else row_sizes(self.support_values)
+        return np.asarray(np.sort(sizes)[::-1])
+
+
+def row_sizes(support_values: Array) -> Array:
+    """Return |alpha_i|, or the Euclidean norm over the machines where there are several."""
+    if support_values.shape[1] == 1:
+        return np.abs(support_values[:, 0])
+    return np.asarray(np.linalg.norm(support_values, axis=1))
 
 
 class _Step(NamedTuple):

@@ -23,8 +23,7 @@ import numpy as np
 from problems.estimators.chosen.families import at_all_widths, is_families, list_unresolved
 from problems.estimators.chosen.judgement import Candidates, EvaluatedKernel, Task, evaluate
 from problems.estimators.chosen.kernel_search import search_kernels
-from problems.estimators.chosen.rules import criterion_of
-from problems.estimators.chosen.splits import splits_of
+from problems.estimators.chosen.rules import criterion_of, splits_of
 from problems.estimators.reduced.fit import CONDITIONAL, FitData, PreparedRows, fit_at, prepare
 from problems.estimators.shared.coded import numbers_of_codes
 from substrate.arrays import take_rows, to_numpy

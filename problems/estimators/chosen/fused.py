@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
-from problems.estimators.chosen.splits import judged_by, refuse_device, splits_of, take_points, trainable_splits
+from problems.estimators.chosen.rules import judged_by, refuse_device, splits_of, take_points, trainable_splits
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.calibration_scores import CalibrationScores
 from problems.estimators.shared.checked_again import StoredFit

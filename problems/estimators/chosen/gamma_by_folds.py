@@ -17,8 +17,7 @@ import numpy as np
 from sklearn.base import clone
 
 from problems.estimators.chosen.judgement import Candidates, EvaluatedKernel
-from problems.estimators.chosen.rules import criterion_of
-from problems.estimators.chosen.splits import splits_of, take_points
+from problems.estimators.chosen.rules import criterion_of, splits_of, take_points
 from problems.estimators.full.ls_svm import LSSVMRegressor
 from problems.estimators.full.saddle_machine import Chosen
 from problems.estimators.full.shaped import has_shape

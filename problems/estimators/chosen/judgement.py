@@ -6,26 +6,52 @@ their mean where that changes nothing else; the rounding of kernel values of row
 
 With weights v of the rows, everything is computed with weights of mean one, :math:`v / \bar v`, and
 :math:`\gamma \bar v`, for which a criterion is a plain mean; gamma then refers to the given weights.
+
+**The simplest of several kernels.** The smallest criterion of several families belongs to the family that suits these
+rows, errors included: on a few hundred rows of a smooth function a rough kernel is ahead by chance now and then, with
+many more degrees of freedom. With the left-out errors :math:`e_i` of the best kernel and :math:`e_i(k)` of another one,
+and shares v of the rows that sum to one,
+
+.. math:: d_i = e_i^2(k) - e_i^2, \qquad \bar d = \textstyle\sum_i v_i d_i, \qquad
+          \mathrm{se}^2 = \tfrac{N}{N - 1} \sum_i v_i^2 (d_i - \bar d)^2 ,
+
+the kernel of fewest effective parameters :math:`\operatorname{tr} H` among those with :math:`\bar d \le \mathrm{se}` is
+taken ([Breiman1984]_ section 3.4.3: the simplest tree within one standard error). Errors are paired by rows, so that
+rows which all kernels miss do not make the standard error large. In the same way a search by slopes decides whether one
+width for each input predicts better than a shared one (:mod:`~problems.estimators.chosen.kernel_search`), of classes by
+the number of wrong rows: squares also fall where outputs come nearer to codes that were on their right side before, on
+tables with hardly a wrong row by many standard errors.
+
+**Gamma by a known noise,** ``cv="noise"``, is Morozov's discrepancy principle,
+
+.. math:: \frac{\sum_i v_i e_i(\gamma)^2}{\sum_i v_i} = \varsigma^2
+
+Nothing is left out and nothing is compared: the errors of training have the size that the noise explains. The equation
+has one root on the spectrum (:mod:`substrate.search.secular_equation`), between two gammas that are proved to enclose
+it. A kernel is not chosen by it, since the norms of w, which Morozov's problem compares, have units of the kernel.
 """
 
 import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from substrate.arrays import Array, is_device_array, is_sparse, to_numpy
-from substrate.certificates import Row
+from problems.estimators.chosen.families import family_name
+from problems.estimators.full.ls_svm import LSSVMRegressor
+from problems.estimators.full.required_gamma import gamma_for
+from substrate.arrays import Array, is_device_array, is_sparse, positive, to_numpy
+from substrate.certificates import Accuracy, Row
 from substrate.errors import DegenerateKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import Kernel, Linear, Scaled
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.criteria import OF_SPECTRUM, Criterion, CriterionSum, LeaveOneOut, ValidationCriterion
-from substrate.least_squares.leave_one_out import Split
+from substrate.least_squares.leave_one_out import Split, leave_one_out_residuals, projected_diagonal
 from substrate.least_squares.left_out_blocks import LeftOutBlocks
-from substrate.least_squares.saddle_system import target_unit
+from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system, target_unit
 from substrate.least_squares.spectrum import centred_spectrum
 from substrate.search.gamma_result import GammaSearch
 from substrate.search.gamma_search import search_gamma
@@ -33,13 +59,27 @@ from substrate.threads import blas_threads
 
 __all__ = [
     "Candidates",
+    "End",
     "EvaluatedKernel",
+    "LeftOutLosses",
     "Task",
     "centred_points",
     "criterion_of_task",
     "evaluate",
+    "judge_by_noise",
+    "prefer_simplest",
     "validation_criterion",
 ]
+
+
+#: Largest criterion of a kernel that is compared, as a multiple of the best one; beyond it kernels differ clearly.
+_COMPARED = 1.5
+#: Most effective parameters of a simpler kernel, as a share of the best kernel's.
+_FEWER = 0.95
+#: Most relative error of a decomposition at the gamma of a simpler kernel: beyond it rounding hides the machine.
+_KNOWN = 1e-7
+#: Rows below which a standard error says little.
+_FEWEST = 10
 
 
 def centred_points(kernel: Kernel, X: Any) -> Any:
@@ -249,3 +289,130 @@ class Candidates(NamedTuple):
             "gamma_range": [[float(end) for end in candidate.search.gamma_range] for candidate in judged],
             "n_intervals": np.array([candidate.search.intervals for candidate in judged]),
         }
+
+
+class End(NamedTuple):
+    """A kernel with its gamma, and the logarithm of the criterion there."""
+
+    kernel: Kernel
+    gamma: float
+    value: float = np.inf
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutLosses:
+    """The losses of a machine at rows left out, the shares of these rows, and its effective number of parameters."""
+
+    losses: Array
+    shares: Array
+    freedom: float
+
+    @classmethod
+    def of(cls, end: End, task: Task) -> Self:
+        """Leave every row out of the machine: squared errors, of several outputs the mean in units of their variances,
+        and of classes, which share a gamma, whether the row is decoded to a wrong one.
+        """
+        weights = task.row_weights
+        ridge = ridge_of(end.gamma, task.unit * weights)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DegenerateKernelWarning)  # of the chosen machine alone
+            gram = Gram.of(end.kernel, centred_points(end.kernel, task.X))
+        Y, diagonal = task.unit_targets(), projected_diagonal(gram, ridge)
+        residuals = leave_one_out_residuals(solve_saddle_system(gram, Y, ridge).support_values, diagonal)
+        losses = np.square(residuals).mean(axis=1)
+        if task.pooled:
+            book, numbers = np.unique(Y, axis=0, return_inverse=True)
+            # all codes have the same length: the nearest one has the largest product
+            losses = (((Y - residuals) @ book.T).argmax(axis=1) != numbers.ravel()).astype(np.float64)
+        return cls(losses, weights / weights.sum(), float(ridge.size - ridge @ diagonal))
+
+    def gain_over(self, other: "LeftOutLosses") -> tuple[float, float]:
+        """Return by how much the mean of these losses is smaller than the mean of others, and its standard error."""
+        n, gains = self.losses.size, other.losses - self.losses
+        mean = float(self.shares @ gains)
+        return mean, float(np.sqrt(n / (n - 1.0) * np.sum(np.square(self.shares * (gains - mean)))))
+
+
+def prefer_simplest(judged: Sequence[EvaluatedKernel], task: Task) -> tuple[EvaluatedKernel, tuple[str, str] | None]:
+    """Return the simplest of the judged kernels within a standard error of the best one, and a fact about it.
+
+    For one output by the squares of left-out rows; otherwise the best one is returned.
+    """
+    best = min(judged, key=lambda candidate: candidate.score)
+    n = int(task.Y.shape[0])
+    usual = task.criterion == "loo" and task.Y.shape[1] == 1 and not task.pooled and task.border.plain
+    if not usual or is_device_array(task.X) or n < _FEWEST or not 0.0 < best.score < np.inf:
+        return best, None
+    near = [candidate for candidate in judged if candidate.score <= _COMPARED * best.score and _is_known(candidate)]
+    near = [candidate for candidate in near if candidate is not best]
+    if not near:
+        return best, None
+    first, simplest = LeftOutLosses.of(_end_of(best), task), best
+    fewest = _FEWER * first.freedom
+    for candidate in near:
+        machine = LeftOutLosses.of(_end_of(candidate), task)
+        loss, error = first.gain_over(machine)
+        if machine.freedom < fewest and loss <= error:
+            simplest, fewest = candidate, machine.freedom
+    if simplest is best:
+        return best, None
+    said = (
+        f"{family_name(simplest.kernel)} with {fewest:.3g} effective parameters, for {family_name(best.kernel)} with "
+        f"{first.freedom:.3g}, whose criterion is {best.score / simplest.score:.4g} of it"
+    )
+    return simplest, ("simplest kernel within a standard error", said)
+
+
+def _end_of(candidate: EvaluatedKernel) -> End:
+    return End(candidate.kernel, float(candidate.search.gamma[0]))
+
+
+def _is_known(candidate: EvaluatedKernel) -> bool:
+    """Return whether the best gamma is proved, and the machine there determined in double precision."""
+    return candidate.error <= _KNOWN and all(row.passes for row in candidate.search.rows())
+
+
+@dataclass(frozen=True, slots=True)
+class GammaOfNoise(GammaSearch):
+    """The gammas at which machines have a given noise, and the row that bounds their distance from the exact roots."""
+
+    row: Row | None = None
+    reachable: Any = None
+
+    def rows(self) -> tuple[Row, ...]:
+        """Return the row that bounds the distance of the fitted values from the machine at the exact root."""
+        return () if self.row is None else (self.row,)
+
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """Return the bracket of the root, and the range of noises that can be reached."""
+        low, high = self.gamma_range
+        ends = ", ".join(f"{least:.6g} to {most:.6g}" for least, most in np.reshape(self.reachable, (-1, 2)))
+        return (("root of gamma", f"between {low:.15g} and {high:.15g}"), ("noise of some gamma", ends))
+
+
+def judge_by_noise(model: Any, kernel: Kernel, task: Task) -> EvaluatedKernel:
+    """Return the kernel with the gamma of every output at which its errors have the noise of the model."""
+    noise, outputs = positive(model.noise, "noise"), int(task.Y.shape[1])
+    y = task.Y[:, 0] if outputs == 1 else task.Y
+    plain = LSSVMRegressor("precomputed" if kernel.pairwise else kernel, tol=model.tol)
+    required = gamma_for(plain, task.X, y, task.unit * task.row_weights, noise=noise)
+    answer = required.certificate.rows[0]
+    if not isinstance(answer, Accuracy):
+        raise TypeError("internal error: a required gamma states its accuracy first")
+    gammas, ends = np.atleast_1d(required.gamma), np.reshape(required.gamma_range, (-1, 2))
+    unit = float(np.abs(to_numpy(task.Y)).max()) or 1.0
+    reached = np.full(outputs, (noise / unit) ** 2)
+    search = GammaOfNoise(
+        gamma=gammas,
+        values=reached,
+        bounds=reached,
+        unit=unit,
+        gamma_range=(float(ends[:, 0].min()), float(ends[:, 1].max())),
+        gap=float(task.gap),
+        evaluations=2 * outputs,
+        seen=np.sort(gammas),
+        curve=np.tile(reached, (outputs, 1)),
+        row=answer.plain("gamma of the noise"),
+        reachable=required.reachable,
+    )
+    return EvaluatedKernel(kernel, search, float(reached.mean()))

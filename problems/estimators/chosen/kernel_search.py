@@ -33,7 +33,7 @@ needs
 better. So one width for each is taken where the mean square of its left-out errors, plus a share :math:`2 (d - 1) / N`
 of it for the d - 1 numbers more that these rows have chosen, is smaller by more than a standard
 error; of classes, where the wrong rows are fewer by more than two
-(:mod:`~problems.estimators.chosen.simplest_kernel`).
+(:mod:`~problems.estimators.chosen.judgement`).
 """
 
 from collections.abc import Callable, Sequence
@@ -46,9 +46,8 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from problems.estimators.chosen.families import at_median_widths, is_families
-from problems.estimators.chosen.judgement import Candidates, EvaluatedKernel, Task, centred_points
+from problems.estimators.chosen.judgement import Candidates, End, EvaluatedKernel, LeftOutLosses, Task, centred_points
 from problems.estimators.chosen.rules import Widths, widths_of
-from problems.estimators.chosen.simplest_kernel import End, LeftOutLosses
 from substrate.arrays import Array, is_device_array, is_sparse
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Kernel, Laplacian, Matern, PowerExponential

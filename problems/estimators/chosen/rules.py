@@ -5,19 +5,33 @@ sides, of which only the row itself counts (:mod:`substrate.least_squares.left_o
 one decomposition, as leave-one-out is. ``cv="noise"`` compares nothing: gamma is the root of an equation.
 """
 
+from numbers import Integral
 from typing import Any, Literal, get_args
 
 import numpy as np
+from sklearn.model_selection import GroupKFold, LeaveOneOut, check_cv
 
 from problems.estimators.chosen.families import check_kernels, is_families
-from problems.estimators.chosen.splits import judged_by, refuse_device
-from substrate.arrays import positive, to_numpy, whole_number
+from substrate.arrays import is_device_array, positive, to_numpy, whole_number
 from substrate.errors import DataError, DeclarationError
 from substrate.least_squares.criteria import OF_SPECTRUM
+from substrate.least_squares.leave_one_out import Split, checked_splits
 from substrate.least_squares.left_out_blocks import LeftOutBlocks
 from substrate.search.gamma_search import gamma_ends
 
-__all__ = ["Widths", "blocks_of", "check_groups", "check_rules", "criterion_of", "widths_of"]
+__all__ = [
+    "Widths",
+    "blocks_of",
+    "check_groups",
+    "check_rules",
+    "criterion_of",
+    "judged_by",
+    "refuse_device",
+    "splits_of",
+    "take_points",
+    "trainable_splits",
+    "widths_of",
+]
 
 Widths = Literal["auto", "shared", "each"]
 #: The words of ``cv`` for rows that are left out together.
@@ -132,3 +146,69 @@ def blocks_of(model: Any, X: Any, groups: Any) -> tuple[LeftOutBlocks | None, st
     model.reach_ = int(model.reach)
     blocks = LeftOutBlocks.centred(int(X.shape[0]), model.reach_, groups)
     return blocks, f"{blocks.describe()}: reach {model.reach_}; only the row itself counts"
+
+
+def judged_by(cv: Any, words: tuple[str, ...], or_none: str = "") -> str:
+    """Return the meaning of ``cv``: one of ``words``, "folds", or, with ``or_none``, "validation" rows."""
+    if isinstance(cv, (bool, float)) or (isinstance(cv, str) and cv not in words) or (cv is None and not or_none):
+        raise DeclarationError(
+            f"cv must be {', '.join(map(repr, words))}, a number of folds, a splitter, "
+            f"{'' if or_none else 'or '}a list of splits{or_none}; received {cv!r}"
+        )
+    return cv if isinstance(cv, str) else "validation" if cv is None else "folds"
+
+
+def refuse_device(X: Any) -> None:
+    """Refuse arrays of a device, whose rows are not divided."""
+    if is_device_array(X):
+        raise DeclarationError(
+            "folds, blocks and validation rows are of numpy arrays (X.cpu().numpy(), X.get()); on a device use "
+            "cv='loo' or cv='gcv'"
+        )
+
+
+def splits_of(model: Any, X: Any, y: Any, kept: Any = None, groups: Any = None) -> tuple[Split, ...]:
+    """Return the splits of ``cv``, by numbers among the rows ``kept`` of those given (None: all of them).
+
+    A splitter, or a list of splits, names the rows that were given to fit; a number of folds names none, and divides
+    the rows that are kept, drawn at random where there is a ``random_state``. No fold of a number of them divides one
+    of the ``groups``.
+    """
+    refuse_device(X)
+    cv, labels = model.cv, bool(model._labels)
+    if kept is not None and isinstance(cv, Integral):
+        X, y, groups, kept = X[kept], y[kept], None if groups is None else groups[kept], None
+    if groups is not None and isinstance(cv, Integral):
+        cv = GroupKFold(int(cv))
+    splitter = LeaveOneOut() if isinstance(cv, str) else check_cv(cv, y, classifier=labels)
+    if isinstance(cv, Integral) and model.random_state is not None:
+        splitter.shuffle, splitter.random_state = True, model.random_state
+    return trainable_splits(splitter.split(X, y, groups), X.shape[0], y if labels else None, kept)
+
+
+def trainable_splits(splits: Any, n: int, labels: Any = None, kept: Any = None) -> tuple[Split, ...]:
+    """Check splits of n rows that also leave at least two rows, and one of every class, to train on.
+
+    ``kept`` are the numbers of the rows of positive weight, None where these are all; the splits that are returned
+    number the rows among them.
+    """
+    pairs = checked_splits(splits, n, kept)
+    if kept is not None:
+        n, labels = len(kept), None if labels is None else labels[kept]
+    for number, (train, valid) in enumerate(pairs):
+        if train.size < 2:
+            raise DataError(
+                f"split {number} has {train.size} training and {valid.size} validation rows of {n}; it needs at least "
+                "two and one, so use fewer folds or more rows"
+            )
+        if labels is not None and np.unique(labels[train]).size < np.unique(labels).size:
+            raise DataError(f"split {number} has a class that is absent from its training rows; use stratified folds")
+    return pairs
+
+
+def take_points(model: Any, X: Any, rows: Any, columns: Any) -> Any:
+    """Return some of the points; of a precomputed matrix, which has to be square, also some of the columns."""
+    if not model.__sklearn_tags__().input_tags.pairwise:
+        return X[rows]
+    model._resolved_kernel(X)  # refuses a matrix that is not square
+    return X[rows][:, columns]

@@ -18,13 +18,18 @@ import numpy as np
 from problems.estimators.chosen import families
 from problems.estimators.chosen.basis_selection import choose_on_basis
 from problems.estimators.chosen.gamma_by_folds import check_folds, choose_by_folds
-from problems.estimators.chosen.gamma_by_noise import judge_by_noise
 from problems.estimators.chosen.input_ranking import rank_inputs
-from problems.estimators.chosen.judgement import Candidates, Task, evaluate
+from problems.estimators.chosen.judgement import Candidates, Task, evaluate, judge_by_noise, prefer_simplest
 from problems.estimators.chosen.kernel_search import search_kernels
-from problems.estimators.chosen.rules import Widths, blocks_of, check_groups, check_rules, criterion_of, widths_of
-from problems.estimators.chosen.simplest_kernel import prefer_simplest
-from problems.estimators.chosen.splits import splits_of
+from problems.estimators.chosen.rules import (
+    Widths,
+    blocks_of,
+    check_groups,
+    check_rules,
+    criterion_of,
+    splits_of,
+    widths_of,
+)
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.saddle_machine import Chosen
 from problems.estimators.full.shaped import has_closed_forms

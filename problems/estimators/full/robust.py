@@ -9,27 +9,78 @@ Algorithm 1 of [Suykens2002]_; see :mod:`problems.weighted_ls_svm` for the probl
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from problems.estimators.full.saddle_fit import SaddleFit, fit_saddle
-from problems.estimators.shared.encoding import Reweighting, Robust
-from substrate.arrays import Array, to_numpy
+from substrate.arrays import Array, to_numpy, whole_number
 from substrate.certificates import Row
-from substrate.errors import DataError, user_level
+from substrate.errors import DataError, DeclarationError, user_level
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.border import Border
-from substrate.least_squares.error_distribution import density_thresholds, weigh_by_density
-from substrate.least_squares.robust_weights import robust_scale
+from substrate.least_squares.error_distribution import ALL_WEIGHTINGS, density_thresholds, weigh_by_density
+from substrate.least_squares.robust_weights import SCALES, check_choice, robust_scale
 from substrate.least_squares.saddle_system import ridge_of
+from substrate.values import Record, Value
 
-__all__ = ["check_history", "fit_reweighted", "reweigh_rows"]
+__all__ = ["Reweighting", "Robust", "check_history", "fit_reweighted", "read_robust", "reweigh_rows"]
 
 #: Largest change of a coefficient, relative to the largest of them, at which repeated fits have settled.
 _SETTLED = 1e-4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reweighting(Record):
+    """One weighted fit: its weights, its solution, and the robust scale of its errors for the next weights.
+
+    ``change`` is the largest change of a support value since the previous fit, relative to the largest of them.
+    """
+
+    weights: Array
+    support_values: Array
+    bias: float
+    scale: float
+    change: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Robust(Value, Record):
+    """The rule by which robust weights are computed.
+
+    Parameters
+    ----------
+    weighting : {"hampel", "huber", "logistic", "myriad", "density"}, default="hampel"
+        How a row's weight falls with its error; see :mod:`substrate.least_squares.robust_weights`. ``"density"`` is
+        Hampel's weight with both thresholds from the density of the errors
+        (:mod:`substrate.least_squares.error_distribution`), by every fit anew.
+    scale : {"iqr", "mad"}, default="iqr"
+        The robust scale of the errors: interquartile range or median absolute deviation.
+    max_reweightings : int, default=1
+        Maximum number of weighted fits after the plain one. The paper has one; more iterate until the support values
+        settle to 1e-4 of the largest.
+    """
+
+    weighting: str = "hampel"
+    scale: str = "iqr"
+    max_reweightings: int = 1
+
+    def __post_init__(self) -> None:
+        check_choice(self.weighting, ALL_WEIGHTINGS, "weighting")
+        check_choice(self.scale, SCALES, "scale")
+        whole_number(self.max_reweightings, "max_reweightings")
+
+
+def read_robust(given: Any) -> Robust:
+    """Return how robust weights are made, from a value or the name of a weighting."""
+    if isinstance(given, str):
+        return Robust(given)
+    if not isinstance(given, Robust):
+        raise DeclarationError(f"robust must be None, the name of a weighting or a Robust, received {given!r}")
+    return given
 
 
 class WeightedFit(NamedTuple):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.full.robust import check_history, fit_reweighted
+from problems.estimators.full.robust import check_history, fit_reweighted, read_robust
 from problems.estimators.full.saddle_fit import SOLVERS, SaddleFit, fit_saddle, ridges_of
 from problems.estimators.full.shaped import (
     check_shape,
@@ -19,7 +19,6 @@ from problems.estimators.full.shaped import (
 )
 from problems.estimators.shared.checked_again import Added, StoredFit, recall_saddle
 from problems.estimators.shared.checks import check_home
-from problems.estimators.shared.encoding import read_robust
 from problems.estimators.shared.left_out import LeavesOut, RowsLeftOut, gcv_of
 from substrate.arrays import (
     Array,

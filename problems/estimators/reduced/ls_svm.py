@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.full.robust import WeightedFit, check_history, reweigh_rows
+from problems.estimators.full.robust import WeightedFit, check_history, read_robust, reweigh_rows
 from problems.estimators.full.shaped import has_shape
 from problems.estimators.reduced.fit import (
     ALIKE,
@@ -39,7 +39,6 @@ from problems.estimators.reduced.fit import (
 )
 from problems.estimators.shared.checked_again import Added, StoredFit
 from problems.estimators.shared.checks import check_home, warn_if_unscaled, warn_of_scales
-from problems.estimators.shared.encoding import read_robust
 from problems.estimators.shared.left_out import LeavesOut, RowsLeftOut, gcv_of
 from substrate.arrays import (
     Array,
