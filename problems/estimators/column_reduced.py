@@ -141,20 +141,16 @@ class StoredColumns:
 class ColumnModel(Model):
     """A model of machines on some of the columns of their systems."""
 
-    def recall_codes(self, X: Any, y: Any) -> tuple[Any, Array]:
-        """Return the rows of the fit and the codes of their labels."""
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
+        """Return all machines on the data of the fit."""
+        # the kept columns are chosen by a rule of the paper, not as an optimum: all is about the solution on them
         model = self.estimator
         X, labels, _ = model._check_again(X, y, None, numeric=False)
         Y = model._codes_again(labels)
         last = int(model.support_.max(initial=-1))
         if last >= labels.size:
             raise DataError(f"the model was fitted to row {last}, these are {labels.size} rows")
-        return X, Y
-
-    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
-        """Return all machines on the data of the fit."""
-        # the kept columns are chosen by a rule of the paper, not as an optimum: all is about the solution on them
-        return self.recall_machines(*self.recall_codes(X, y))
+        return self.recall_machines(X, Y)
 
     def recall_machines(self, X: Any, Y: Array) -> StoredFit:
         """Return all machines on checked rows and codes."""

@@ -160,7 +160,6 @@ def test_the_regressor_is_the_closed_form():
     closed = componentwise_ls_svm.closed_form([RBF(0.8)(X[:, [part]]) for part in range(5)], y, GAMMA)
     assert_allclose(model.support_values_, closed["support_values"], atol=1e-8 * np.abs(closed["support_values"]).max())
     assert_allclose(model.component_functions(X).T, closed["component_values"], atol=1e-8 * np.abs(y).max())
-    assert_allclose(model.component_norms_, closed["component_norms"], rtol=1e-7)
     assert_allclose(model.maximal_variation_, np.abs(closed["component_values"]).max(axis=1), rtol=1e-7)
     twin = LSSVMRegressor(Componentwise(RBF(0.8)), gamma=GAMMA).fit(X, y)
     points = additive_function(15, 5, random_state=4)[0]
@@ -171,11 +170,10 @@ def test_several_outputs_have_a_row_each():
     X, y = additive_function(30, 4, random_state=0)
     Y = np.column_stack([y, X[:, 1]])
     model = componentwise_machine(RBF(0.8), gamma=GAMMA).fit(X, Y)
-    assert model.maximal_variation_.shape == model.component_norms_.shape == (2, 4)
+    assert model.maximal_variation_.shape == (2, 4)
     for output in range(2):
         alone = componentwise_machine(RBF(0.8), gamma=GAMMA).fit(X, Y[:, output])
         assert_allclose(model.maximal_variation_[output], alone.maximal_variation_, rtol=1e-8)
-        assert_allclose(model.component_norms_[output], alone.component_norms_, rtol=1e-7)
     total = model.component_functions(X).sum(axis=1) + model.bias_
     assert_allclose(total, model.predict(X), atol=1e-10 * np.abs(y).max())
 
@@ -189,15 +187,10 @@ def test_the_classifier_is_the_ls_svm_classifier_of_the_sum(coding):
     assert_allclose(model.decision_function(X), twin.decision_function(X), rtol=1e-10)
     assert (model.predict(X) == names).mean() > 0.9
     machines = model.code_book_.shape[1]
-    assert model.maximal_variation_.shape == model.component_norms_.shape == (machines, 3)
+    assert model.maximal_variation_.shape == (machines, 3)
     values = model.component_functions(X)
     assert values.shape == (45, 3, machines)
     assert_allclose(model.maximal_variation_, np.abs(values).max(axis=0).T)
-    for machine in range(machines):
-        a = model._coefficients()[:, machine]
-        for part in range(3):
-            norm = a @ RBF(2.0)(model.support_vectors_[:, [part]]) @ a
-            assert_allclose(model.component_norms_[machine, part] ** 2, norm, rtol=1e-7)
 
 
 def test_rows_of_no_weight_do_not_count_for_the_variation():
@@ -209,4 +202,3 @@ def test_rows_of_no_weight_do_not_count_for_the_variation():
     model = componentwise_machine(RBF(0.8), gamma=GAMMA).fit(spoilt, y, sample_weight=weights)
     alone = componentwise_machine(RBF(0.8), gamma=GAMMA).fit(X[weights > 0.0], y[weights > 0.0])
     assert_allclose(model.maximal_variation_, alone.maximal_variation_)
-    assert_allclose(model.component_norms_, alone.component_norms_)

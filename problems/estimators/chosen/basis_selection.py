@@ -154,7 +154,7 @@ def _given_rows(model: Any, data: FitData, X: Any, y: Any) -> tuple[Any, Any]:
     """Return the rows for a splitter, without their inputs where they are read in passes, and their targets."""
     rows = model._model.open_source(X, y)
     if rows is None:
-        X, y, _ = model._make_checker()._check_data(X, y, None, numeric=data.classes is None)
+        X, y, _ = type(model)(model.kernel)._check_data(X, y, None, numeric=data.classes is None)
         return to_numpy(X), to_numpy(y)
     targets = np.concatenate([np.ravel(targets) for targets in each_block(rows, _targets)])
     return np.empty((rows.n_rows, 0)), targets

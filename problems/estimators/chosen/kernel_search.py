@@ -318,8 +318,9 @@ def search_by_slopes(
     tried = sum(descent.tried - 1 for descent in ended)
     ends = sorted((descent.end for descent in descents), key=lambda end: end.value)
     wide = [widen_to_inputs(end.kernel, task.X) for end in ends[:2]] if widths in ("auto", "each") else []
+    penalty = 1.0 / (int(task.Y.shape[0]) * (_PRIOR_OF_EVIDENCE if task.criterion == "evidence" else _PRIOR))
     further = [
-        Descent(kernel, task, _penalty(task), progress).settle((most * 3) // 8) for kernel in wide if kernel is not None
+        Descent(kernel, task, penalty, progress).settle((most * 3) // 8) for kernel in wide if kernel is not None
     ]
     if not further:
         return judged, tried, ()
@@ -350,14 +351,5 @@ def widen_to_inputs(kernel: Kernel, X: Any) -> Kernel | None:
     if X.shape[1] < 2 or not isinstance(kernel, Shared) or isinstance(kernel.sigma, tuple):
         return None
     shared: Any = kernel.sigma
-    middle, each = (_resolved_width(kernel, word, X) for word in ("median", "each"))
-    return replace(kernel, sigma=tuple(shared / middle * width for width in each))
-
-
-def _resolved_width(kernel: Shared, word: str, X: Any) -> Any:
-    return replace(kernel, sigma=word).resolved(X).sigma
-
-
-def _penalty(task: Task) -> float:
-    """Return the factor of the penalty of one width for each input."""
-    return 1.0 / (int(task.Y.shape[0]) * (_PRIOR_OF_EVIDENCE if task.criterion == "evidence" else _PRIOR))
+    middle, each = (replace(kernel, sigma=word).resolved(X).scales() for word in ("median", "each"))
+    return replace(kernel, sigma=tuple(shared / middle["sigma"] * width for width in each.values()))

@@ -27,7 +27,6 @@ from problems.estimators.shared.calibration_scores import CalibrationScores, equ
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import numbers_of_codes, scores_of
 from problems.estimators.shared.components import (
-    COMPONENT_NORMS,
     MAXIMAL_VARIATION,
     component_functions,
     get_support,
@@ -178,8 +177,8 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
     degrees_of_freedom_, leverage_factor_, leverage_offset_ : float, arrays
         With a basis: the trace of the hat matrix, and what leave-one-out needs: the leverage of a row x of weight v is
         ``v (1/mass_ + ||factor k(x) - offset||^2)``, where linear columns, less ``linear_center_``, follow k(x).
-    maximal_variation_, component_norms_ : array of shape (n_components,) or (n_outputs, n_components)
-        With a componentwise kernel: max_i abs(f^l(x_i)) over the rows of the expansion, and the norms of w_l.
+    maximal_variation_ : array of shape (n_components,) or (n_outputs, n_components)
+        With a componentwise kernel: max_i abs(f^l(x_i)) over the rows of the expansion.
 
     Notes
     -----
@@ -226,7 +225,6 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
 
     effective_parameters_ = EFFECTIVE_PARAMETERS
     maximal_variation_ = MAXIMAL_VARIATION
-    component_norms_ = COMPONENT_NORMS
     leave_one_out = leave_one_out
     left_out_importance = left_out_importance
     component_functions = available_if(has_components)(component_functions)
@@ -295,7 +293,7 @@ class LSSVMClassifier(Classifier):
         As for :class:`LSSVMRegressor`.
     basis_indices_, reconstruction_error_, rank_, n_rows_, degrees_of_freedom_, leverage_factor_, leverage_offset_
         As for :class:`LSSVMRegressor`.
-    coef_, linear_columns_, linear_center_, linear_bias_, maximal_variation_, component_norms_
+    coef_, linear_columns_, linear_center_, linear_bias_, maximal_variation_
         As for :class:`LSSVMRegressor`, of the decision values, one line per machine where there are several.
 
     Notes
@@ -327,7 +325,6 @@ class LSSVMClassifier(Classifier):
 
     effective_parameters_ = EFFECTIVE_PARAMETERS
     maximal_variation_ = MAXIMAL_VARIATION
-    component_norms_ = COMPONENT_NORMS
     leave_one_out = leave_one_out
     left_out_importance = left_out_importance
     component_functions = available_if(has_components)(component_functions)

@@ -147,7 +147,8 @@ class LSSVMModel(LeavesOut):
         fit = self.solve(kernel, X, Y, gammas, weights, constants, model.solver if choose is None else "cholesky")
         one_output = Y.shape[1] == 1 if labels else y.ndim == 1
         keep_search()
-        self.keep_noise(Y, fit, gammas, one_output)
+        noise = None if labels else noise_of_targets(Y, fit.support_values, gammas, fit.border)
+        self.keep_units(gammas, noise, one_output)
         model._keep_classes(coded, on_device_of(X, Y))
         signed = fit._replace(
             support_values=coded.sign(Y, fit.support_values),
@@ -357,11 +358,6 @@ class LSSVMModel(LeavesOut):
         """Return p(x) of new points, one column per output."""
         machines = self.left_out_machines(None)
         return namespace_of(diagonal).stack([machine.spread(points, diagonal) for machine in machines], axis=1)
-
-    def keep_noise(self, Y: Array, fit: SaddleFit, gammas: tuple[float, ...], one_output: bool) -> None:
-        """Keep 1/gamma, and in regression the variance of the noise."""
-        noise = None if self.estimator._labels else noise_of_targets(Y, fit.support_values, gammas, fit.border)
-        self.keep_units(gammas, noise, one_output)
 
     def importance_weights(self, left_out: RowsLeftOut, sample_weight: Any) -> Array | None:
         """Return the weights of the rows in a mean: those given, one for each row of the fit."""

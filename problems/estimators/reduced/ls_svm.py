@@ -93,6 +93,12 @@ _OTHER_ROWS = 1e-4
 _CHEAP_REFIT = 1e8
 
 
+def kept_vectors(K: Array, coefficients: Array) -> Any:
+    """Return the numbers of the vectors of a machine: all that are numerically distinct, and all that it uses."""
+    used = np.flatnonzero(to_numpy(coefficients)[: K.shape[0]].any(axis=1))
+    return np.union1d(independent_vectors(K), used)
+
+
 @dataclass(frozen=True, slots=True)
 class StoredReduced:
     """The outputs of a model on the directions of its basis, as the rows are read."""
@@ -100,19 +106,53 @@ class StoredReduced:
     model: "BasisModel"
     data: FitData
 
+    @np.errstate(over="ignore", invalid="ignore")  # what overflows is not finite, and its rows fail
     def certify(self) -> Added:
-        """Bound the answer and check the equations, in passes over the rows."""
-        return self.model.certify(self.model.training_rows(self.data))
+        """Bound the answer of the stored coefficients, one column per output, in passes over the rows."""
+        model, estimator = self.model, self.model.estimator
+        rows = model.training_rows(self.data)
+        K, rows, summary = model.basis_matrix(rows), model.survey(rows), rows.target_summary()
+        unit, lam = target_unit(summary.extremes), 1.0 / model.fitted_gamma()
+        beta, shift = (column / unit for column in model.columns())
+        features = basis_features(K, kept_vectors(to_numpy(K), beta))
+        beta, features = rows.values.scale(beta), features.beside(rows.values.linear)
+        penalty = Penalty.of(rows.values, K, features)
+        judge = AnswerBound(rows, features, penalty, lam, unit, summary, estimator._tolerance())
+        row = judge.best(beta, shift).row
+        unknown = () if row.passes else (UNKNOWN,)
+        return (row,), (("kernel", repr(estimator.kernel_)), *weight_facts(rows), *unknown)
 
     def prove(self) -> Proof:
-        """Bound the answer in ball arithmetic, of rows in memory."""
-        return self.model.prove(self.data)
+        """Bound the answer in ball arithmetic, of rows in memory; return the worst proof of all outputs."""
+        machine, data, model, kernel = self.model, self.data, self.model.estimator, self.model.estimator.kernel_
+        machine.training_rows(data)  # refuses others
+        block = data.source.whole("a proof goes through all rows in memory")
+        X, Y = to_numpy(block.X), to_numpy(block.Y)
+        v = np.ones(block.n_rows) if block.weights is None else to_numpy(block.weights)
+        v = v * getattr(model, "weights_", 1.0)
+        if kernel.pairwise:
+            points, X = data.weighed.own_numbers(model.support_), X.toarray() if is_sparse(X) else X
+            basis = X[points]
+            fitted = kernel.expansion_values(None, model._coefficients(), model.bias_, X, points)
+            kept = kept_vectors(basis[:, points], machine.columns()[0])
+        else:
+            points = basis = to_numpy(model.support_vectors_)
+            fitted = machine.evaluate(block.X)
+            kept = kept_vectors(np.asarray(kernel(points)), machine.columns()[0])
+        points, basis, linear = points[kept], basis[kept], machine.values().linear if not kernel.pairwise else None
 
+        def matrices() -> tuple[Balls, Balls]:
+            values = ball_matrix(kernel, X, points)
+            if linear is not None:
+                columns = columns_of(X, linear.numbers)
+                values = values.beside(Balls.exact(columns) - Balls.exact(linear.center))
+            return values, ball_matrix(kernel, basis, points)
 
-def kept_vectors(K: Array, coefficients: Array) -> Any:
-    """Return the numbers of the vectors of a machine: all that are numerically distinct, and all that it uses."""
-    used = np.flatnonzero(to_numpy(coefficients)[: K.shape[0]].any(axis=1))
-    return np.union1d(independent_vectors(K), used)
+        outputs = zip(Y.T, np.reshape(to_numpy(fitted), Y.shape).T, strict=True)
+        tol, gamma = model._tolerance(), machine.fitted_gamma()
+        return accuracy_of_outputs(
+            [prove_reduced(matrices, t, gamma, v, f, tolerance_in_balls(t, v, tol)) for t, f in outputs]
+        )
 
 
 class BasisModel(LeavesOut):
@@ -186,7 +226,8 @@ class BasisModel(LeavesOut):
         model._check_coding()
         coding, rows = getattr(model, "coding", None), self.open_source(X, y)
         if rows is None:
-            X, y, weighed = self.check_rows(X, y, sample_weight, self.mean_one)
+            X, y, *weights = model._weighted(*model._check_data(X, y, sample_weight, numeric=not model._labels))
+            weighed = Weighed.of(*weights, mean_one=self.mean_one)
             return FitData.of_numbers(X, y, weighed) if coding is None else FitData.of_labels(X, y, coding, weighed)
         model.n_features_in_ = rows.n_features
         if rows.feature_names is not None:
@@ -196,15 +237,6 @@ class BasisModel(LeavesOut):
         if model._labels and model._keeps_rows():
             model._kept.rows = (X, y, sample_weight)
         return FitData.of_stream(rows, survey, coding, weighed)
-
-    def check_rows(self, X: Any, y: Any, sample_weight: Any, mean_one: bool = False) -> tuple[Any, Any, Weighed]:
-        """Return rows of positive weight in memory, their targets, and their weights, checked."""
-        model = self.estimator
-        X, y, weights = model._check_data(X, y, sample_weight, numeric=not model._labels)
-        if sample_weight is None and getattr(model, "class_weight", None) is None:
-            return X, y, ALIKE
-        X, y, *weighed = model._weighted(X, y, weights)
-        return X, y, Weighed.of(*weighed, mean_one=mean_one)
 
     def weigh(self, rows: Source, sample_weight: Any, mean_one: bool = False) -> Weighed:
         """Return the weights of rows that are read in passes; weights of classes need labels in memory."""
@@ -346,7 +378,7 @@ class BasisModel(LeavesOut):
 
     def read_again(self, X: Any, y: Any, sample_weight: Any = None) -> FitData:
         """Return training rows, targets and weights once more, for a check of what is held now."""
-        model, parameters = self.estimator, self.estimator.get_params(deep=False)
+        model = self.estimator
         book = (model.classes_, model.code_book_) if model._labels else None
         rows = self.open_source(X, y)
         if rows is not None:
@@ -357,8 +389,8 @@ class BasisModel(LeavesOut):
                 "y is missing: rows in an array come with their targets, certify(X, y); only blocks of rows and Dask "
                 "data frames bring their own"
             )
-        same = {name: parameters[name] for name in ("class_weight", "linear_columns", "basis") if name in parameters}
-        X, y, weighed = model._make_checker(**same)._model.check_rows(X, y, sample_weight)
+        X, y, *weights = model._weighted(*model._check_again(X, y, sample_weight, numeric=book is None))
+        weighed = Weighed.of(*weights, mean_one=False)
         if book is None:
             return FitData.of_numbers(X, y, weighed)
         source = ArraySource(X, own_copy(model._codes_again(y)), weights=weighed.weights)
@@ -393,52 +425,6 @@ class BasisModel(LeavesOut):
             return rows
         surveyed = survey_linear_columns(rows.source, kernel, linear.numbers, self.linear_names(), linear.center)
         return replace(rows, values=replace(rows.values, linear=surveyed))
-
-    @np.errstate(over="ignore", invalid="ignore")  # what overflows is not finite, and its rows fail
-    def certify(self, rows: KernelRows) -> Added:
-        """Bound the answer of the stored coefficients, one column per output, in passes over the rows."""
-        K, rows, summary = self.basis_matrix(rows), self.survey(rows), rows.target_summary()
-        unit, lam = target_unit(summary.extremes), 1.0 / self.fitted_gamma()
-        beta, shift = (column / unit for column in self.columns())
-        features = basis_features(K, kept_vectors(to_numpy(K), beta))
-        beta, features = rows.values.scale(beta), features.beside(rows.values.linear)
-        penalty = Penalty.of(rows.values, K, features)
-        judge = AnswerBound(rows, features, penalty, lam, unit, summary, self.estimator._tolerance())
-        row = judge.best(beta, shift).row
-        unknown = () if row.passes else (UNKNOWN,)
-        return (row,), (("kernel", repr(self.estimator.kernel_)), *weight_facts(rows), *unknown)
-
-    def prove(self, data: FitData) -> Proof:
-        """Prove every output on training rows in memory; return the worst proof."""
-        model, kernel = self.estimator, self.estimator.kernel_
-        self.training_rows(data)  # refuses others
-        block = data.source.whole("a proof goes through all rows in memory")
-        X, Y = to_numpy(block.X), to_numpy(block.Y)
-        v = np.ones(block.n_rows) if block.weights is None else to_numpy(block.weights)
-        v = v * getattr(model, "weights_", 1.0)
-        if kernel.pairwise:
-            points, X = data.weighed.own_numbers(model.support_), X.toarray() if is_sparse(X) else X
-            basis = X[points]
-            fitted = kernel.expansion_values(None, model._coefficients(), model.bias_, X, points)
-            kept = kept_vectors(basis[:, points], self.columns()[0])
-        else:
-            points = basis = to_numpy(model.support_vectors_)
-            fitted = self.evaluate(block.X)
-            kept = kept_vectors(np.asarray(kernel(points)), self.columns()[0])
-        points, basis, linear = points[kept], basis[kept], self.values().linear if not kernel.pairwise else None
-
-        def matrices() -> tuple[Balls, Balls]:
-            values = ball_matrix(kernel, X, points)
-            if linear is not None:
-                columns = columns_of(X, linear.numbers)
-                values = values.beside(Balls.exact(columns) - Balls.exact(linear.center))
-            return values, ball_matrix(kernel, basis, points)
-
-        outputs = zip(Y.T, np.reshape(to_numpy(fitted), Y.shape).T, strict=True)
-        tol, gamma = model._tolerance(), self.fitted_gamma()
-        return accuracy_of_outputs(
-            [prove_reduced(matrices, t, gamma, v, f, tolerance_in_balls(t, v, tol)) for t, f in outputs]
-        )
 
     def basis_matrix(self, rows: KernelRows) -> Array:
         """Return the kernel matrix of the basis."""

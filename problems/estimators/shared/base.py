@@ -298,7 +298,8 @@ class KernelEstimator(BaseEstimator):
         self.kernel_ = kernel
         self.support_ = rows
         if not kernel.pairwise:
-            self.support_vectors_ = namespace_of(X).asarray(X, copy=True) if is_device_array(X) else _own_rows(X, rows)
+            own = X.copy() if X.shape[0] == rows.size else X[rows]
+            self.support_vectors_ = namespace_of(X).asarray(X, copy=True) if is_device_array(X) else own
         self.bias_ = bias
         self.support_values_ = support_values
 
@@ -330,14 +331,10 @@ class KernelEstimator(BaseEstimator):
 
     def _check_again(self, X: Any, y: Any, sample_weight: Any, **rules: Any) -> tuple[Any, Any, Array]:
         """Return the data of the fit, given again, checked without changing this model."""
-        X, y, weights = self._make_checker()._check_data(X, y, sample_weight, **rules)
+        X, y, weights = type(self)(self.kernel)._check_data(X, y, sample_weight, **rules)
         if not self.kernel_.pairwise and X.shape[1] != self.n_features_in_:
             raise DataError(f"X has {X.shape[1]} features, this model was fitted to {self.n_features_in_}")
         return X, y, weights
-
-    def _make_checker(self, **parameters: Any) -> Self:
-        """Return an estimator without a fit, which checks rows."""
-        return type(self)(self.kernel, **parameters)
 
     def _check_data(
         self,
@@ -475,10 +472,6 @@ class KernelEstimator(BaseEstimator):
 
     def _new_points(self, X: Any) -> Any:
         """Return rows to predict, checked, in the form that the machine takes, on the model's device."""
-        return self._check_rows(X)
-
-    def _check_rows(self, X: Any) -> Any:
-        """Return rows to predict as they were given, checked."""
         check_is_fitted(self)
         if not (is_device_array(X) or is_device_array(self.support_values_)):
             refuse_streams(self, X)
@@ -516,7 +509,3 @@ def _read_blocks(X: Any, y: Any) -> tuple[Any, Any]:
 
         rows = DataFrame(rows, columns=list(source.feature_names))
     return rows, np.concatenate([block.Y for block in blocks])
-
-
-def _own_rows(X: Any, rows: Any) -> Any:
-    return X.copy() if X.shape[0] == rows.size else X[rows]

@@ -15,7 +15,6 @@ from substrate.kernels import Componentwise, Kernel, Restricted
 RELEVANCE = 0.05
 
 __all__ = [
-    "COMPONENT_NORMS",
     "MAXIMAL_VARIATION",
     "RELEVANCE",
     "component_functions",
@@ -63,28 +62,13 @@ def get_support(self: Any, relevance: float | None = None, indices: bool = False
     return np.flatnonzero(mask) if indices else mask
 
 
-def _values_at_rows(model: Any) -> tuple[Any, Array]:
-    """Return a fitted additive model in numpy, and its components at its rows."""
-    check_is_fitted(model)
-    has_components(model)
-    model = model.to_numpy()
-    return model, model._model.component_values(model.support_vectors_)
-
-
 def _maximal_variation(self: Any) -> Array:
     """Return the largest size of every component at the rows of the expansion, max_i abs(f^l(x_i)), on request."""
-    _, values = _values_at_rows(self)
-    return np.ascontiguousarray(np.abs(values).max(axis=0).T)
+    check_is_fitted(self)
+    has_components(self)
+    model = self.to_numpy()
+    return np.ascontiguousarray(np.abs(model._model.component_values(model.support_vectors_)).max(axis=0).T)
 
 
-def _component_norms(self: Any) -> Array:
-    """Return the norms of w_l, one per component, by w_l'w_l = alpha' f^l at the rows of the machine."""
-    model, values = _values_at_rows(self)
-    alpha = model._coefficients()
-    squares = np.einsum("nlm,nm->ml", values, alpha) if alpha.ndim == 2 else values.T @ alpha
-    return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
-
-
-#: The attributes ``maximal_variation_`` and ``component_norms_`` of machines whose kernel may be a sum over the inputs.
+#: The attribute ``maximal_variation_`` of machines whose kernel may be a sum over the inputs.
 MAXIMAL_VARIATION: Any = property(_maximal_variation)
-COMPONENT_NORMS: Any = property(_component_norms)
