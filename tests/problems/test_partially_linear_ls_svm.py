@@ -424,9 +424,9 @@ def test_the_linear_part_extrapolates_where_the_kernel_ends():
 # ---- refusals --------------------------------------------------------------------------------------
 
 REFUSED = {
-    "out of range": ([7], DataError, "holds 7, and X has 4 columns"),
-    "negative": ([-1], DataError, "holds -1"),
-    "no such name": (["age"], DataError, "'age', which X does not have"),
+    "out of range": ([7], DeclarationError, "integers from 0 to 3 or names, received 7"),
+    "negative": ([-1], DeclarationError, "integers from 0 to 3 or names, received -1"),
+    "no such name": (["age"], DeclarationError, "names the column 'age'"),
     "twice": ([1, 1], DeclarationError, "twice"),
     "all": ([0, 1, 2, 3], DataError, "leaves none to the kernel"),
     "a number": (3, DeclarationError, "list of columns"),
