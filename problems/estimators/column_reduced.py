@@ -24,8 +24,8 @@ The problem itself is :mod:`problems.column_reduced_ls_svm`.
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -186,9 +186,6 @@ class ColumnReducedClassifier(Classifier):
     _page = "column_reduced_ls_svm"
     _takes_weights = False
     gamma: float = 1.0
-    _: KW_ONLY
-    coding: str = "one_vs_rest"
-    calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows X and labels y of any kind."""

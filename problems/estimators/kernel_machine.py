@@ -12,13 +12,13 @@ proved by the same code.
 import math
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from problems.estimators.reduced.fit import CONDITIONAL, FitData, Weighed, prepare
-from problems.estimators.shared.base import Fitted, WeightedRows
+from problems.estimators.shared.base import KernelEstimator, WeightedRows
 from problems.estimators.shared.checked_again import Added, Facts, StoredFit, definite_gram
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.left_out import LeavesOut, RowsLeftOut, leave_one_out
@@ -456,21 +456,6 @@ def _used_rows(a: Array) -> NDArray[np.intp]:
     return used if used.size else np.zeros(1, dtype=np.intp)
 
 
-def _model_of(estimator: Any) -> type[Model]:
-    """Return the kind of the model: on all rows, or on a basis."""
-    return RowLossModel if estimator.basis is None else BasisLossModel
-
-
-def _fit(self: Fitted, X: Any, y: Any, sample_weight: Any = None) -> Fitted:
-    """Fit to rows X and targets y, or labels of any kind; a row of weight 2 counts as two rows, one of weight 0 not at
-    all.
-    """
-    estimator: Any = self
-    estimator._begin_fit()
-    estimator._model.fit(X, y, sample_weight)
-    return self
-
-
 def _loss_of(model: Any) -> Loss:
     """Return the loss of a model, refused unless it is for its task."""
     loss = (_SQUARED_HINGE if model._labels else _HUBER) if model.loss is None else model.loss
@@ -484,7 +469,33 @@ def _loss_of(model: Any) -> Loss:
 
 
 @dataclass(eq=False, repr=False)
-class KernelRegressor(Regressor):
+class KernelMachine(KernelEstimator):
+    """A base of kernel machines of numbers or of classes: their parameters, and the fit.
+
+    :class:`KernelRegressor` documents them.
+    """
+
+    gamma: float = 1.0
+    _: KW_ONLY
+    loss: Any = None
+    linear_columns: Any = ()
+    basis: Any = None
+
+    leave_one_out = leave_one_out
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to rows X and targets y, or labels; a row of weight 2 counts as two rows, one of weight 0 not at all."""
+        self._begin_fit()
+        self._model.fit(X, y, sample_weight)
+        return self
+
+    def _machine(self) -> type[Model]:
+        """Return the kind of the model: on all rows, or on a basis."""
+        return RowLossModel if self.basis is None else BasisLossModel
+
+
+@dataclass(eq=False, repr=False)
+class KernelRegressor(KernelMachine, Regressor):
     """Kernel regression with any loss of the errors, and a bias that is not penalised.
 
     Parameters
@@ -537,35 +548,26 @@ class KernelRegressor(Regressor):
 
     _page, _title, _location = "huber_ls_svm", "Kernel regression", None
     _typical = ({"loss": Huber(0.5)}, {"linear_columns": (0,)}, {"loss": loss_values.Pinball(0.8)}, {"basis": 5})
-    gamma: float = 1.0
-    _: KW_ONLY
-    loss: Any = None
-    linear_columns: Any = ()
-    basis: Any = None
-
-    leave_one_out = leave_one_out
-    fit = _fit
-    _machine = _model_of
 
 
 @dataclass(eq=False, repr=False)
-class KernelClassifier(Classifier):
+class KernelClassifier(KernelMachine, Classifier):
     """Kernel classification with any loss of the margin, and a bias that is not penalised.
 
     Parameters
     ----------
     kernel, gamma, tol
         As for :class:`KernelRegressor`; the accuracy is a share of the spread of the codes.
+    coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
+        How more than two classes become two-class machines, see :mod:`substrate.codings`.
+    calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
+        As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.
     loss : Loss, default=None
         None is ``SquaredHinge()``, the 2-norm SVM, an LS-SVM on the rows inside of the margin ([Cawley2004]_ section
         4); its C is half of gamma. ``Hinge()`` is the support vector machine with C equal to gamma, ``Logistic()``
         kernel logistic regression.
     linear_columns, basis
         As for :class:`KernelRegressor`.
-    coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
-        How more than two classes become two-class machines, see :mod:`substrate.codings`.
-    calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
-        As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.
     class_weight : dict or "balanced", default=None
         Weights of the classes, multiplied into the weights of the rows.
 
@@ -593,15 +595,5 @@ class KernelClassifier(Classifier):
 
     _page, _title = "squared_hinge_svm", "Kernel classification"
     _typical = ({"gamma": 10.0}, {"loss": loss_values.Logistic()}, {"linear_columns": (0,)}, {"basis": 5})
-    gamma: float = 1.0
     _: KW_ONLY
-    loss: Any = None
-    linear_columns: Any = ()
-    basis: Any = None
-    coding: str = "one_vs_rest"
-    calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
     class_weight: Any = None
-
-    leave_one_out = leave_one_out
-    fit = _fit
-    _machine = _model_of

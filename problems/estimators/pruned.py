@@ -15,7 +15,7 @@ widths may be chosen again nearby before pruning continues.
 import warnings
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -404,15 +404,17 @@ class PrunedLSSVMClassifier(PrunedEstimator, Classifier):
 
     Parameters
     ----------
-    kernel, gamma, tol, step, n_support, cv, retune
-        As for :class:`PrunedLSSVMRegressor`. The last row of a class is always kept.
-    growth : float, default=0.01
-        Amount by which the share of misclassified rows may exceed the share of the machine on all rows.
+    kernel, gamma, tol
+        As for :class:`PrunedLSSVMRegressor`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, all on the same rows; a row's size is then the norm of its
         support values. To prune each pair of classes separately, use scikit-learn's ``OneVsOneClassifier``.
     calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
         As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.
+    step, n_support, cv, retune
+        As for :class:`PrunedLSSVMRegressor`. The last row of a class is always kept.
+    growth : float, default=0.01
+        Amount by which the share of misclassified rows may exceed the share of the machine on all rows.
 
     Attributes
     ----------
@@ -430,8 +432,6 @@ class PrunedLSSVMClassifier(PrunedEstimator, Classifier):
     _plain_type = LSSVMClassifier
     _: KW_ONLY
     growth: float = 0.01
-    coding: str = "one_vs_rest"
-    calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
 
     def _fold_machine(self, X: Any) -> Any:
         """Return a machine pruned to the same share of the rows, with the gamma and the kernel of this machine."""

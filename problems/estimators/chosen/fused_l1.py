@@ -20,7 +20,7 @@ precision follows them, and the bound is over these sets.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -326,12 +326,12 @@ class FusedL1SubstrateClassifier(ZetaChoice, Classifier):
     ----------
     kernel, tol, cv, validation_fraction, gap, random_state, max_evaluations
         As for :class:`FusedL1SubstrateRegressor`.
-    refit, standard_errors, zeta_min, ridge_range
-        As for :class:`FusedL1SubstrateRegressor`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines; one zeta for all of them.
     calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
         As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.
+    refit, standard_errors, zeta_min, ridge_range
+        As for :class:`FusedL1SubstrateRegressor`.
 
     Attributes
     ----------
@@ -346,5 +346,3 @@ class FusedL1SubstrateClassifier(ZetaChoice, Classifier):
     _title = "Fusion over zeta, classification"
     _plain_type, _refitted_type = L1SubstrateClassifier, LSSVMClassifier
     _: KW_ONLY
-    coding: str = "one_vs_rest"
-    calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"

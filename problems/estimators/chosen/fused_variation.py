@@ -10,7 +10,7 @@ is affine in the weights of the groups (:func:`problems.estimators.chosen.fused.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -288,12 +288,12 @@ class FusedMaximalVariationClassifier(RhoChoice, Classifier):
     ----------
     kernel, tol, cv, validation_fraction, gap, random_state, max_evaluations
         As for :class:`FusedMaximalVariationRegressor`.
-    refit, standard_errors, relevance, expansion, ridge, cutoff, groups
-        As for :class:`FusedMaximalVariationRegressor`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines; one rho, or one for each group, for all of them.
     calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
         As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.
+    refit, standard_errors, relevance, expansion, ridge, cutoff, groups
+        As for :class:`FusedMaximalVariationRegressor`.
 
     Attributes
     ----------
@@ -312,5 +312,3 @@ class FusedMaximalVariationClassifier(RhoChoice, Classifier):
     _title = "Fusion over rho, classification"
     _plain_type = _refitted_type = MaximalVariationClassifier
     _: KW_ONLY
-    coding: str = "one_vs_rest"
-    calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"

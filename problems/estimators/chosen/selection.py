@@ -330,12 +330,12 @@ class LSSVMClassifierCV(GammaChoice, LSSVMClassifier):
         As for :class:`LSSVMRegressorCV`; errors refer to the labels -1 and +1, averaged over the machines.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-    basis
-        As for :class:`LSSVMRegressorCV`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`LSSVMClassifier`.
     calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
         As for :class:`~problems.LSSVMClassifier`.
+    basis
+        As for :class:`LSSVMRegressorCV`.
     class_weight : dict or "balanced", default=None
         Weights of the classes, multiplied into the weights of the rows, in every fit and in the criterion, which is
         then a weighted mean.

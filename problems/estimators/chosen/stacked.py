@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin
@@ -343,13 +343,15 @@ class StackedLSSVMClassifier(StackChoice, Classifier):
 
     Parameters
     ----------
-    kernel, tol, kernels, cv
+    kernel, tol
         As for :class:`StackedLSSVMRegressor`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, all on the same rows.
     calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
         As for :class:`LSSVMClassifier`, by five folds in which the kernels of the stack are held; weights and gammas
         are chosen anew.
+    kernels, cv
+        As for :class:`StackedLSSVMRegressor`.
     class_weight : dict or "balanced", default=None
         Weights of the classes, multiplied into the weights of the rows.
 
@@ -370,8 +372,6 @@ class StackedLSSVMClassifier(StackChoice, Classifier):
     _page, _title = "ls_svm_classification", "Stack of LS-SVM classifications (as regressions on the labels)"
     _regressed = True
     _: KW_ONLY
-    coding: str = "one_vs_rest"
-    calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
     class_weight: Any = None
 
     def _fold_machine(self, X: Any) -> Any:

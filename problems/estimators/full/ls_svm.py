@@ -7,7 +7,7 @@ subject to :math:`y_i = f(x_i) + e_i` or :math:`y_i f(x_i) = 1 - e_i`; see :mod:
 """
 
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from sklearn.base import MultiOutputMixin
 from sklearn.utils import Tags
@@ -260,16 +260,18 @@ class LSSVMClassifier(Classifier):
 
     Parameters
     ----------
-    kernel, gamma, tol, solver, max_iter
+    kernel, gamma, tol
         As for :class:`LSSVMRegressor`, with one gamma.
-    basis
-        As for :class:`LSSVMRegressor`; on a basis all machines are regressions on the codes, of one statistic.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`; they share one
         factorisation.
     calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
         The map from decision values of left-out rows to the probabilities of :meth:`predict_proba`, made at its first
         call and without a refit; isotonic regression is better from about a thousand rows on. None: no probabilities.
+    solver, max_iter
+        As for :class:`LSSVMRegressor`.
+    basis
+        As for :class:`LSSVMRegressor`; on a basis all machines are regressions on the codes, of one statistic.
     class_weight : dict or "balanced", default=None
         Weights of the classes, multiplied into the weights of the rows.
     linear_columns
@@ -318,8 +320,6 @@ class LSSVMClassifier(Classifier):
     max_iter: int = 1000
     solver_: Way = field(init=False)
     basis: Any = None
-    coding: str = "one_vs_rest"
-    calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
     class_weight: Any = None
     linear_columns: Any = ()
 

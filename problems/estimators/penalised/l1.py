@@ -9,12 +9,12 @@ On all rows :math:`1^T a = 0`, see :mod:`problems.l1_substrate`; on a basis ther
 
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Literal
+from typing import Any, Self
 
 import numpy as np
 
 from problems.estimators.reduced.fit import choose_basis
-from problems.estimators.shared.base import Fitted, WeightedRows
+from problems.estimators.shared.base import KernelEstimator, WeightedRows
 from problems.estimators.shared.checked_again import Added, Facts, StoredFit, definite_gram
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.model import Model
@@ -250,27 +250,41 @@ class L1Model(Model):
         return non_negative(self.estimator.ridge, "ridge", "as the weight of a squared norm")
 
 
-def _fit(self: Fitted, X: Any, y: Any = None, sample_weight: Any = None) -> Fitted:
-    """Fit to rows X and targets y, or labels of any kind; ``sample_weight`` weighs the squared errors against zeta.
+@dataclass(eq=False, repr=False)
+class L1Substrate(KernelEstimator):
+    """A base of the L1 substrates, of numbers or of classes: their parameters, and the fit.
 
-    With ``basis`` X may be blocks ``(X, y)`` or a Dask collection.
+    :class:`L1SubstrateRegressor` documents them.
     """
-    estimator: Any = self
-    estimator._begin_fit()
-    estimator._model.zeta()
-    estimator._model.ridge_of_w()
-    estimator._check_coding()
-    estimator._model.fit(estimator._read_rows(X, y, sample_weight))
-    return self
 
+    _model_type = L1Model
+    _page = "l1_substrate"
+    _typical = ({"ridge": 0.1}, {"basis": 10})
+    zeta: float = 1.0
+    _: KW_ONLY
+    basis: Any = None
+    ridge: float = 0.0
 
-def _candidates(self: Any) -> Any:
-    """Return the basis vectors among which the 1-norm chooses; absent without a basis, or for a precomputed kernel."""
-    return self.candidates_
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to rows X and targets y, or labels of any kind; ``sample_weight`` weighs the squared errors against zeta.
+
+        With ``basis`` X may be blocks ``(X, y)`` or a Dask collection.
+        """
+        self._begin_fit()
+        self._model.zeta()
+        self._model.ridge_of_w()
+        self._check_coding()
+        self._model.fit(self._read_rows(X, y, sample_weight))
+        return self
+
+    @property
+    def basis_(self) -> Any:
+        """The basis vectors among which the 1-norm chooses; absent without a basis, or for a precomputed kernel."""
+        return self.candidates_
 
 
 @dataclass(eq=False, repr=False)
-class L1SubstrateRegressor(Regressor):
+class L1SubstrateRegressor(L1Substrate, Regressor):
     """The sparse LS-SVM substrate ([Pelckmans2005]_ eq. (16)): most support values are exactly zero.
 
     With a ``ridge``, which is not in the paper, it goes over into the LS-SVM.
@@ -319,35 +333,23 @@ class L1SubstrateRegressor(Regressor):
     (True, True)
     """
 
-    _model_type = L1Model
-    _page = "l1_substrate"
-    _typical = ({"ridge": 0.1}, {"basis": 10})
     _title = "L1 substrate, regression"
-    zeta: float = 1.0
-    _: KW_ONLY
-    basis: Any = None
-    ridge: float = 0.0
-
-    fit = _fit
-    basis_ = property(_candidates)
-
-    def predict(self, X: Any) -> Array:
-        """Predict f(x) = sum_i alpha_i k(x_i, x) + b over the support."""
-        return self._expansion(X)
 
 
 @dataclass(eq=False, repr=False)
-class L1SubstrateClassifier(Classifier):
+class L1SubstrateClassifier(L1Substrate, Classifier):
     """The sparse LS-SVM substrate for classes ([Pelckmans2005]_ eq. (16) with errors 1 - y f).
 
     Parameters
     ----------
-    kernel, zeta, tol, basis, ridge
+    kernel, zeta, tol
         As for :class:`L1SubstrateRegressor`, with the same zeta in every machine.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
     calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
         As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.
+    basis, ridge
+        As for :class:`L1SubstrateRegressor`.
 
     Attributes
     ----------
@@ -362,19 +364,7 @@ class L1SubstrateClassifier(Classifier):
         As for :class:`L1SubstrateRegressor`.
     """
 
-    _model_type = L1Model
-    _page = "l1_substrate"
-    _typical = ({"ridge": 0.1}, {"basis": 10})
     _title = "L1 substrate, classification"
-    zeta: float = 1.0
-    _: KW_ONLY
-    basis: Any = None
-    coding: str = "one_vs_rest"
-    calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
-    ridge: float = 0.0
-
-    fit = _fit
-    basis_ = property(_candidates)
 
     def _fold_machine(self, X: Any) -> Any:
         """Return the machine on the same basis vectors, unless they are columns of a matrix, or all rows."""

@@ -7,7 +7,7 @@ bounded at all rows.
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from sklearn.feature_selection import SelectorMixin
@@ -16,7 +16,7 @@ from problems.estimators.full.ls_svm import LSSVMRegressor
 from problems.estimators.penalised.group_weights import GroupWeights
 from problems.estimators.penalised.variation_fit import AdditiveModel, FittedVariation, Variation
 from problems.estimators.reduced.fit import choose_basis
-from problems.estimators.shared.base import Fitted, WeightedRows
+from problems.estimators.shared.base import KernelEstimator, WeightedRows
 from problems.estimators.shared.checked_again import StoredFit, recall_saddle
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.components import component_functions, components_of, get_support
@@ -180,29 +180,51 @@ class MaximalVariationModel(AdditiveModel):
             yield replace(fit, a=np.ascontiguousarray(a[:, k]), b=float(biases[k]), fitted=fitted[:, k])
 
 
-def _fit(self: Fitted, X: Any, y: Any = None, sample_weight: Any = None) -> Fitted:
-    """Fit to rows X and targets y, or labels of any kind; ``sample_weight`` weighs the squared errors.
+@dataclass(eq=False, repr=False)
+class MaximalVariation(SelectorMixin, KernelEstimator):
+    """A base of structure detection, of numbers or of classes: its parameters, and the fit.
 
-    Every row of positive weight, however small, is bounded alike. With ``basis`` X may be blocks ``(X, y)`` or a Dask
-    collection.
+    :class:`MaximalVariationRegressor` documents them.
     """
-    estimator: Any = self
-    estimator._begin_fit()
-    choices = estimator._model.choices()
-    estimator._check_coding()
-    estimator._model.fit(choices, estimator._read_rows(X, y, sample_weight))
-    return self
 
+    _typical = ({"expansion": "decoupled", "ridge": 0.1}, {"refit": True}, {"basis": 10, "ridge": 0.1})
+    _additive, _takes_matrix = True, False  # a matrix has no inputs to be taken one at a time, and fit refuses it
+    component_functions, get_support, _get_support_mask = component_functions, get_support, get_support
+    _model_type = MaximalVariationModel
+    _page = "maximal_variation"
+    rho: Any = 1.0
+    _: KW_ONLY
+    basis: Any = None
+    relevance: float = 0.05
+    expansion: str = "shared"
+    ridge: float = 0.0
+    cutoff: float = CUTOFF
+    groups: Any = None
+    refit: bool = False
+    gamma: float = 1.0
 
-def _basis(self: Any) -> Any:
-    """Return the basis vectors; absent without a basis."""
-    if self.basis is None:
-        raise AttributeError("a fit without basis has all rows as its points, see support_vectors_")
-    return self.support_vectors_
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to rows X and targets y, or labels of any kind; ``sample_weight`` weighs the squared errors.
+
+        Every row of positive weight, however small, is bounded alike. With ``basis`` X may be blocks ``(X, y)`` or a
+        Dask collection.
+        """
+        self._begin_fit()
+        choices = self._model.choices()
+        self._check_coding()
+        self._model.fit(choices, self._read_rows(X, y, sample_weight))
+        return self
+
+    @property
+    def basis_(self) -> Any:
+        """The basis vectors; absent without a basis."""
+        if self.basis is None:
+            raise AttributeError("a fit without basis has all rows as its points, see support_vectors_")
+        return self.support_vectors_
 
 
 @dataclass(eq=False, repr=False)
-class MaximalVariationRegressor(SelectorMixin, Regressor):
+class MaximalVariationRegressor(MaximalVariation, Regressor):
     """Structure detection for regression ([Pelckmans2005]_ eq. (13)-(14), (30)).
 
     Parameters
@@ -268,25 +290,7 @@ class MaximalVariationRegressor(SelectorMixin, Regressor):
     (array([0, 1, 2, 3]), True)
     """
 
-    _typical = ({"expansion": "decoupled", "ridge": 0.1}, {"refit": True}, {"basis": 10, "ridge": 0.1})
     _title = "Maximal variation, regression"
-    _additive, _takes_matrix = True, False  # a matrix has no inputs to be taken one at a time, and fit refuses it
-    component_functions, get_support, _get_support_mask = component_functions, get_support, get_support
-    _model_type = MaximalVariationModel
-    _page = "maximal_variation"
-    rho: Any = 1.0
-    _: KW_ONLY
-    basis: Any = None
-    relevance: float = 0.05
-    expansion: str = "shared"
-    ridge: float = 0.0
-    cutoff: float = CUTOFF
-    groups: Any = None
-    refit: bool = False
-    gamma: float = 1.0
-
-    fit = _fit
-    basis_ = property(_basis)
 
     def predict(self, X: Any) -> Array:
         """Predict f(x) = sum_l f^l(x^l) + b.
@@ -297,17 +301,19 @@ class MaximalVariationRegressor(SelectorMixin, Regressor):
 
 
 @dataclass(eq=False, repr=False)
-class MaximalVariationClassifier(SelectorMixin, Classifier):
+class MaximalVariationClassifier(MaximalVariation, Classifier):
     """Structure detection for classification ([Pelckmans2005]_ eq. (13)-(14) with errors 1 - y f).
 
     Parameters
     ----------
-    kernel, rho, tol, basis, relevance, expansion, ridge, cutoff, groups, refit, gamma
+    kernel, rho, tol
         As for :class:`MaximalVariationRegressor`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
     calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
         As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.
+    basis, relevance, expansion, ridge, cutoff, groups, refit, gamma
+        As for :class:`MaximalVariationRegressor`.
 
     Attributes
     ----------
@@ -321,24 +327,4 @@ class MaximalVariationClassifier(SelectorMixin, Classifier):
         As for :class:`MaximalVariationRegressor`, with an axis for the machines where there are several.
     """
 
-    _typical = ({"expansion": "decoupled", "ridge": 0.1}, {"refit": True}, {"basis": 10, "ridge": 0.1})
     _title = "Maximal variation, classification"
-    _additive, _takes_matrix = True, False  # a matrix has no inputs to be taken one at a time, and fit refuses it
-    component_functions, get_support, _get_support_mask = component_functions, get_support, get_support
-    _model_type = MaximalVariationModel
-    _page = "maximal_variation"
-    rho: Any = 1.0
-    _: KW_ONLY
-    basis: Any = None
-    coding: str = "one_vs_rest"
-    calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
-    relevance: float = 0.05
-    expansion: str = "shared"
-    ridge: float = 0.0
-    cutoff: float = CUTOFF
-    groups: Any = None
-    refit: bool = False
-    gamma: float = 1.0
-
-    fit = _fit
-    basis_ = property(_basis)

@@ -10,7 +10,7 @@ monotone, and its value is moved to one half where it and the decision are on di
 the best other one; each class has its map, and the values are divided by their sum, which keeps the largest.
 """
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -53,6 +53,7 @@ class _Calibration:
     scores: CalibrationScores | None = None
 
 
+@dataclass(eq=False, repr=False)
 class Classifier(ClassifierMixin, KernelEstimator):
     """An estimator of classes: machines on their codes, decoded by ``code_book_``.
 
@@ -60,8 +61,9 @@ class Classifier(ClassifierMixin, KernelEstimator):
     the machines are regressions on the codes, all on the same rows.
     """
 
-    coding: str
-    calibration: Literal["sigmoid", "isotonic"] | None
+    _: KW_ONLY
+    coding: str = "one_vs_rest"
+    calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
     _labels = True
     #: How decision values of training rows are found that the machine has not seen, in words.
     _left_out: ClassVar[str] = f"rows left out in {N_FOLDS} folds"
