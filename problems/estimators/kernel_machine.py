@@ -483,7 +483,7 @@ class KernelMachine(KernelEstimator):
 
     leave_one_out = leave_one_out
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X and targets y, or labels; a row of weight 2 counts as two rows, one of weight 0 not at all."""
         self._begin_fit()
         self._model.fit(X, y, sample_weight)
@@ -515,7 +515,7 @@ class KernelRegressor(KernelMachine, Regressor):
         Columns of X whose effect is linear and not penalised, by number or by name; the kernel sees the others.
     basis : Basis, int, str, array or None, default=None
         As for :class:`~problems.LSSVMRegressor`: a few points span the machine and the losses count all rows, which are
-        in memory. Time is linear in their number.
+        read into memory. Time is linear in their number.
 
     Attributes
     ----------

@@ -51,7 +51,8 @@ def check_folds(model: Any) -> None:
 def choose_by_folds(model: Any, data: tuple[Any, Any], X: Any, Y: Array, v: Array, rows: Any) -> Chosen:
     """Choose gamma by folds, of one kernel and one output."""
     kernel, shaped, y = model._resolved_kernel(X), has_shape(model), Y[:, 0] if Y.shape[1] == 1 else Y
-    folds, machine = splits_of(model, *data, rows), _machine(model, kernel)
+    folds, columns = splits_of(model, *data, rows), model._model.linear_numbers()
+    machine = model._machine_with(LSSVMRegressor, kernel=kernel.kernel if columns else kernel, linear_columns=columns)
     low, high = (end / float(v.mean()) for end in _RANGE)
     if model.gamma_range is not None:
         low, high = gamma_ends(model.gamma_range)
@@ -93,17 +94,3 @@ def _fold_errors(model: Any, machine: Any, X: Any, y: Array, v: Array, train: An
         of_fold.fit(take_points(model, X, train, train), y[train], sample_weight=v[train])
         predicted = of_fold.predict(take_points(model, X, test, train))
     return np.asarray(np.abs(np.ravel(y[test]) - np.ravel(predicted)))
-
-
-def _machine(model: Any, kernel: Any) -> LSSVMRegressor:
-    """Return the machine of a fold, without its gamma."""
-    columns = [int(column) for column in model._model.linear_numbers()]
-    return LSSVMRegressor(
-        kernel.kernel if columns else kernel,
-        tol=model.tol,
-        linear_columns=columns,
-        robust=model.robust,
-        monotone=model.monotone,
-        convex=model.convex,
-        bounds=model.bounds,
-    )
