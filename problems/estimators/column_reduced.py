@@ -191,7 +191,6 @@ class ColumnReducedClassifier(Classifier):
         """Fit to rows X and labels y of any kind."""
         self._begin_fit()
         gamma = positive(self.gamma, "gamma")
-        self._check_coding()
         X, labels, _ = self._check_data(X, y, None, numeric=False)
         classes = self._encode(labels)
         Y = classes.codes(labels)

@@ -267,7 +267,6 @@ class RowLossModel(LeavesOut):
         """Fit to numbers, or to the codes of labels."""
         model = self.estimator
         gamma, loss = positive(model.gamma, "gamma"), _loss_of(model)
-        model._check_coding()
         rows = model._read_rows(X, y, sample_weight)
         coded = model._encode(rows.y)
         Y = coded.codes(rows.y)

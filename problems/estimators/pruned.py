@@ -317,7 +317,6 @@ class PrunedEstimator(KernelEstimator):
     def _check_settings(self, X_val: Any, y_val: Any) -> None:
         """Refuse settings before any work."""
         model: Any = self
-        model._check_coding()
         non_negative(self.growth, "growth", "as growth of the index")
         number = float(self.step) if isinstance(self.step, Real) and not isinstance(self.step, bool) else 0.0
         if not (number >= 1.0 if isinstance(self.step, Integral) else 0.0 < number < 1.0):

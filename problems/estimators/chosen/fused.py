@@ -180,7 +180,6 @@ class FusedChoice(KernelEstimator):
         positive(model.gap, "gap")
         if judged_by(model.cv, ("loo",), ", or None for validation rows") == "validation":
             held_out_rows(model, 4)  # refuses the share
-        model._check_coding()
         X, y, _ = model._check_data(X, y, None, numeric=not model._labels)
         coded = model._encode(y)
         rounds, rows, how = divide_rows(model, X, y, X_val, y_val, coded)

@@ -239,7 +239,6 @@ class StackChoice:
         families.check_kernels(self.kernels, False)
         if self.kernels is None and model._model.own_kernel().pairwise:
             raise DeclarationError("a stack computes kernels of the inputs; kernel='precomputed' has one matrix only")
-        model._check_coding()
         X, y, weights = model._check_data(X, y, sample_weight, numeric=not pooled, multi_output=not pooled)
         X, y, weights, rows, _ = model._weighted(X, y, weights)
         coded = model._encode(y)

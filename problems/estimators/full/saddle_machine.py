@@ -126,7 +126,6 @@ class LSSVMModel(LeavesOut):
         the rows and their numbers.
         """
         model, labels = self.estimator, bool(self.estimator._labels)
-        model._check_coding()
         X, y, weights = model._check_data(X, y, sample_weight, numeric=not labels, multi_output=not labels)
         data, constants = (X, y), self.read_constants(int(X.shape[0]))
         # vectors are on the host until they are kept

@@ -273,7 +273,6 @@ class L1Substrate(KernelEstimator):
         self._begin_fit()
         self._model.zeta()
         self._model.ridge_of_w()
-        self._check_coding()
         self._model.fit(self._read_rows(X, y, sample_weight))
         return self
 

@@ -211,7 +211,6 @@ class MaximalVariation(SelectorMixin, KernelEstimator):
         """
         self._begin_fit()
         choices = self._model.choices()
-        self._check_coding()
         self._model.fit(choices, self._read_rows(X, y, sample_weight))
         return self
 

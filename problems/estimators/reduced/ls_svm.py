@@ -174,12 +174,6 @@ class BasisModel(LeavesOut):
             read_robust(model.robust)
         self.choice()
 
-    @property
-    def mean_one(self) -> bool:
-        """Return whether a fit divides the weights of its rows by their mean and multiplies gamma by it, as a search
-        does."""
-        return self.estimator._chooses is not None
-
     def choice(self) -> Basis:
         """Return how the basis is chosen, every default filled in."""
         basis = Basis.of(self.estimator.basis)
@@ -223,16 +217,16 @@ class BasisModel(LeavesOut):
         A classifier refers to rows that are read in passes until it is calibrated.
         """
         model = self.estimator
-        model._check_coding()
         coding, rows = getattr(model, "coding", None), self.open_source(X, y)
+        is_searched = model._chooses is not None  # a search has weights of mean one, and gamma times that mean
         if rows is None:
             X, y, *weights = model._weighted(*model._check_data(X, y, sample_weight, numeric=not model._labels))
-            weighed = Weighed.of(*weights, mean_one=self.mean_one)
+            weighed = Weighed.of(*weights, mean_one=is_searched)
             return FitData.of_numbers(X, y, weighed) if coding is None else FitData.of_labels(X, y, coding, weighed)
         model.n_features_in_ = rows.n_features
         if rows.feature_names is not None:
             model.feature_names_in_ = np.array(rows.feature_names, dtype=object)
-        weighed = self.weigh(rows, sample_weight, self.mean_one)
+        weighed = self.weigh(rows, sample_weight, is_searched)
         survey: Survey = sum_blocks(weighed.source(rows, None), partial(survey_block, coding is not None, rows.name))
         if model._labels and model._keeps_rows():
             model._kept.rows = (X, y, sample_weight)

@@ -242,6 +242,7 @@ class Classifier(ClassifierMixin, KernelEstimator):
 
     def _begin_fit(self) -> None:
         super()._begin_fit()
+        code_book(self.coding, 2)  # refuses an unknown coding
         if self.calibration is not None:
             check_choice(self.calibration, CALIBRATIONS, "calibration")
         self._kept_calibration = _Calibration()
@@ -251,10 +252,6 @@ class Classifier(ClassifierMixin, KernelEstimator):
         if self._keeps_rows() and not self.__sklearn_is_fitted__():
             self._kept.rows = (checked[0], checked[1], None if sample_weight is None else checked[2])
         return checked
-
-    def _check_coding(self) -> None:
-        """Refuse an unknown coding before any work."""
-        code_book(self.coding, 2)
 
     def _weighted(self, X: Any, y: Any, weights: Array) -> WeightedRows:
         """Multiply the class weights in, where there are some, and drop rows of weight zero."""

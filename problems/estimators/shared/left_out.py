@@ -21,7 +21,6 @@ from substrate.certificates import NO_BOUND, Certificate, Row
 from substrate.errors import DeclarationError
 from substrate.least_squares.leave_one_out import generalized_cross_validation
 from substrate.least_squares.saddle_system import target_unit
-from substrate.uncertainty.influence import LeftOutMachines
 
 if TYPE_CHECKING:
     from problems.estimators.shared.importance import LeftOutImportance
@@ -165,11 +164,6 @@ class LeavesOut(Model):
                 residuals_of_groups[several, column] = errors[several, column] / spare[several]
         return residuals_of_groups
 
-    def left_out_machines(self, rows: Any) -> Sequence[LeftOutMachines]:
-        """Return all machines without one row, for every output; ``rows`` are the training rows, if the model does not
-        keep them."""
-        raise NotImplementedError
-
     def leave_one_out(self, X: Any, y: Any, sample_weight: Any) -> LeftOut:
         """Leave every row out, and decode outputs to classes."""
         model = self.estimator
@@ -215,10 +209,8 @@ class LeavesOut(Model):
                 "left_out_importance permutes the values of an input, and a precomputed kernel matrix has no inputs; "
                 "fit with a kernel of substrate.kernels on X itself"
             )
-        left_out, machines = (
-            self.leave_rows_out(X, y, sample_weight, False),
-            self.left_out_machines((X, y, sample_weight)),
-        )
+        left_out = self.leave_rows_out(X, y, sample_weight, False)
+        machines = model._model.left_out_machines((X, y, sample_weight))  # of machines that solve one linear system
         losses = Losses.of_model(model, left_out.targets, self.importance_weights(left_out, sample_weight))
         outputs = left_out.outputs
         how = n_repeats, random_state, groups

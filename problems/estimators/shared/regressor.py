@@ -161,9 +161,6 @@ class Regressor(RegressorMixin, KernelEstimator):
     def _keep_classes(self, classes: Any, codes: Any = None) -> None:
         """Do nothing: there are no classes."""
 
-    def _check_coding(self) -> None:
-        """Do nothing: a regressor has no coding."""
-
     def _check_loaded(self) -> None:
         super()._check_loaded()
         self._intervals.check_loaded()
