@@ -298,8 +298,10 @@ class KernelEstimator(BaseEstimator):
         self.kernel_ = kernel
         self.support_ = rows
         if not kernel.pairwise:
-            own = X.copy() if X.shape[0] == rows.size else X[rows]
-            self.support_vectors_ = namespace_of(X).asarray(X, copy=True) if is_device_array(X) else own
+            if is_device_array(X):
+                self.support_vectors_ = namespace_of(X).asarray(X, copy=True)
+            else:
+                self.support_vectors_ = X.copy() if X.shape[0] == rows.size else X[rows]
         self.bias_ = bias
         self.support_values_ = support_values
 
