@@ -34,8 +34,12 @@ class CompiledSubstrate:
         self.frame = _choose(self.span, mentioned)
         self.mentioned = mentioned
         self._matrices: dict[int, Array] = {}
-        self._expanded: tuple[Array, Array] | None = None
-        self._defined: list[tuple[PlaceHolder, Any]] | None = None
+        #: The place-holders of values, each with the variable that stands for it in the solved problem.
+        self.defined = [
+            (holder, cp.Variable(holder.leaf.shape, name="values"))
+            for holder in mentioned
+            if holder.role in READ and holder.leaf.size
+        ]
         name = "alpha" if self.frame.kind == "coefficients" else "z"
         self.z = cp.Variable((self.frame.training.shape[1], *substrate.columns), name=name)
         self.shift = cp.Variable(substrate.columns, name="b") if substrate.bias else cp.Constant(0.0)
@@ -93,17 +97,6 @@ class CompiledSubstrate:
         """Return the variables of the solver."""
         return [self.z, *([self.shift] if self.substrate.bias else [])]
 
-    @property
-    def defined(self) -> list[tuple[PlaceHolder, Any]]:
-        """The place-holders of values, each with the variable that stands for it in the solved problem."""
-        if self._defined is None:
-            self._defined = [
-                (holder, cp.Variable(holder.leaf.shape, name="values"))
-                for holder in self.mentioned
-                if holder.role in READ and holder.leaf.size
-            ]
-        return self._defined
-
     def definitions(self) -> list[Any]:
         """Return the equalities that define the values: each matrix of kernel values occurs in one of them only."""
         return [values == self._expression(holder) for holder, values in self.defined]
@@ -134,14 +127,7 @@ class CompiledSubstrate:
 
     def coefficients(self) -> Array:
         """Return a at the current values: first for the training rows, then for further representers."""
-        z = np.asarray(self._a.value, dtype=np.float64)
-        if self._expanded is None or not np.array_equal(self._expanded[0], z):  # asked for many times at one solution
-            self._expanded = z.copy(), self.frame.expand(z)
-        return self._expanded[1].copy()
-
-    def support_values(self) -> Array:
-        """Return alpha at the current values, in the paper's sign."""
-        return np.asarray(self.substrate.signs * self.coefficients()[: self.substrate.size])
+        return self.frame.expand(np.array(self._a.value, dtype=np.float64))
 
     def bias(self) -> Any:
         """Return b at the current values: a number, or one per column of y."""
