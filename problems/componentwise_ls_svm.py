@@ -105,7 +105,7 @@ def _declare(data: RegressionData, factors: list[Array]) -> Declared:
         )
 
     def sizes(data: RegressionData) -> dict[str, float]:
-        norm = float(np.sqrt(data.y @ data.pulls))
+        norm = float(np.sqrt(data.y @ data.dual_at_zero))
         return {"component_norms": norm, "component_values": float(np.abs(data.y).max())}
 
     return data.declare("Componentwise LS-SVM", problem, {"gamma": gamma}, values, rows, sizes=sizes)

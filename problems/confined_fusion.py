@@ -107,7 +107,7 @@ def declare(K: Any, y: Any, K_val: Any, y_val: Any, Z: Any, task: str = "regress
         return np.append(target - gram.matrix @ alpha.value - b.value, target_val - below @ alpha.value - b.value)
 
     def rows(tolerance: float) -> tuple[Row, ...]:
-        size, pulls = float(np.linalg.norm(both)), np.abs(target) + np.abs(columns @ u.value)
+        size, scales = float(np.linalg.norm(both)), np.abs(target) + np.abs(columns @ u.value)
         orthogonal = Row(
             name="errors orthogonal to M",
             value=float(np.linalg.norm(slopes.T @ errors())),
@@ -115,7 +115,7 @@ def declare(K: Any, y: Any, K_val: Any, y_val: Any, Z: Any, task: str = "regress
             tolerance=tolerance,
             formula="||M'r||",
         )
-        return fit.row(tolerance), zero_sum_row(alpha.value, tolerance, pulls), orthogonal
+        return fit.row(tolerance), zero_sum_row(alpha.value, tolerance, scales), orthogonal
 
     all_signs = np.append(signs, signs_of(target_val, task))
     values = {

@@ -144,7 +144,7 @@ def _declare(data: _ConstrainedData) -> Declared:
         if gamma() == 0.0:
             name = f"multiplier of the {data.quantity}"
             return (Row(name=name, value=1.0, scale=1.0, tolerance=tolerance, formula="nu > 0"),)
-        alpha, weight, data_pull = support_values(), gamma(), data.pulls
+        alpha, weight, dual_at_zero = support_values(), gamma(), data.dual_at_zero
         reached = float(np.linalg.norm(root * e.value) / np.sqrt(v.sum()) if by_noise else np.linalg.norm(w.value))
         # both problems have the value of the LS-SVM at their gamma, where its dual is known
         primal = (0.5 * float(w.value @ w.value), 0.5 * weight * float(np.sum(v * e.value**2)))
@@ -163,9 +163,9 @@ def _declare(data: _ConstrainedData) -> Declared:
                 formula=f"|{data.quantity} - its bound|",
             ),
             error_row(alpha, weight * v, e.value, tolerance, y),
-            norm_row(w.value, R, alpha, tolerance, data_pull),
-            zero_sum_row(alpha, tolerance, data_pull),
-            gap_row(primal, dual, tolerance, 0.5 * float(y @ data_pull)),
+            norm_row(w.value, R, alpha, tolerance, dual_at_zero),
+            zero_sum_row(alpha, tolerance, dual_at_zero),
+            gap_row(primal, dual, tolerance, 0.5 * float(y @ dual_at_zero)),
         )
 
     def accuracy(now: _ConstrainedData) -> Accuracy:

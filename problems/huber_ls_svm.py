@@ -11,7 +11,7 @@ Symbols: :math:`\delta` the error, in the units of y, from which the loss is lin
 :mod:`problems.ls_svm_regression`.
 
 The multipliers of the equalities are the support values, :math:`\alpha_i = \gamma v_i \, \mathrm{clip}(e_i, -\delta,
-\delta)`, with :math:`w = \sum_i \alpha_i \varphi(x_i)` and :math:`1^T \alpha = 0`: an outlier pulls with
+\delta)`, with :math:`w = \sum_i \alpha_i \varphi(x_i)` and :math:`1^T \alpha = 0`: the multiplier of an outlier is
 :math:`\gamma v_i \delta`, however far away it is. The dual is the dual of the LS-SVM with bounds,
 
 .. math:: \max_\alpha \; y^T \alpha - \tfrac12 \alpha^T K \alpha - \tfrac{1}{2\gamma} \sum_i \alpha_i^2 / v_i
@@ -78,7 +78,7 @@ class _HuberData(RegressionData):
     delta: float
 
     @property
-    def pulls(self) -> Array:
+    def dual_at_zero(self) -> Array:
         return self.gamma_v * np.clip(self.y, -self.delta, self.delta)
 
     @property
@@ -108,14 +108,14 @@ def _primal(data: _HuberData) -> Declared:
 
     def rows(tolerance: float) -> tuple[Row, ...]:
         alpha, gamma_v = fit.multiplier, gamma.value * v
-        pulls = gamma_v * np.clip(y, -delta, delta)
+        dual_at_zero = gamma_v * np.clip(y, -delta, delta)
         dual = (float(y @ alpha), -0.5 * float(np.sum((R.T @ alpha) ** 2)), -0.5 * float(alpha @ (alpha / gamma_v)))
         primal = (float(norm.term.value), float(errors.term.value))
         return (
             fit.row(tolerance),
             *errors.rows(alpha, y, tolerance),
-            norm.row(alpha, tolerance, pulls),
-            zero_sum_row(alpha, tolerance, pulls),
+            norm.row(alpha, tolerance, dual_at_zero),
+            zero_sum_row(alpha, tolerance, dual_at_zero),
             gap_row(primal, dual, tolerance, float(gamma_v @ huber_loss(y, delta))),
         )
 

@@ -99,9 +99,9 @@ def _declare(data: RegressionData, border: Border) -> Declared:
     }
 
     def rows(tolerance: float) -> tuple[Row, ...]:
-        alpha, pulls = fit.multiplier, gamma.value * data.v * y
+        alpha, dual_at_zero = fit.multiplier, gamma.value * data.v * y
         columns = border.matrix(y[:, None]).T[1:]
-        sums = (zero_sum_row(z * alpha, tolerance, z * pulls, "z") for z in columns)
+        sums = (zero_sum_row(z * alpha, tolerance, z * dual_at_zero, "z") for z in columns)
         return (*optimality_rows(fit, norm, errors, tolerance), *sums)
 
     def accuracy(now: RegressionData) -> Accuracy:

@@ -116,7 +116,7 @@ def _declare(data: RegressionData, features: Features, residuals: str) -> Declar
     }
 
     def sizes(data: RegressionData) -> dict[str, float]:
-        return {"weights": float(np.abs(Z.T @ data.pulls).max(initial=0.0))}
+        return {"weights": float(np.abs(Z.T @ data.dual_at_zero).max(initial=0.0))}
 
     rows = partial(optimality_rows, fit, norm, errors)
     title = f"Reduced-basis LS-SVM ({residuals} residuals)"

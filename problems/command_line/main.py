@@ -111,7 +111,7 @@ def _class_weight(words: Sequence[str]) -> str | dict[str, float]:
 
 def _fit(options: argparse.Namespace) -> int:
     from problems.tables.columns import treat
-    from problems.tables.embedded_sets import question_of
+    from problems.tables.embedded_sets import target_of
     from problems.tables.table import named_columns, read_table
 
     _refuse_unwritable(options.out, options.data)
@@ -124,7 +124,7 @@ def _fit(options: argparse.Namespace) -> int:
         if target is None and not options.data.startswith("@"):
             raise DataError(f"--target is missing; {options.data} has the columns {named_columns(table.names)}")
         if target is None:  # an embedded data set has a target
-            target, classes = question_of(options.data[1:])
+            target, classes = target_of(options.data[1:])
             task = classes if task == "auto" else task
         treated = treat(table, options, target, task)
         task, why = treated.task, treated.remarks[0]

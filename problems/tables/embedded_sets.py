@@ -9,7 +9,7 @@ from typing import Any
 from substrate import datasets
 from substrate.errors import DataError
 
-__all__ = ["as_csv", "dataset_rows", "listing", "question_of"]
+__all__ = ["as_csv", "dataset_rows", "listing", "target_of"]
 
 #: Seed of the sets that are drawn, so that a name means one table.
 _SEED = 0
@@ -31,7 +31,7 @@ def dataset_rows(name: str) -> tuple[list[str], list[list[str]]]:
     return header, [[*row, str(target)] for row, target in zip(rows, bunch.target, strict=True)]
 
 
-def question_of(name: str) -> tuple[str, str]:
+def target_of(name: str) -> tuple[str, str]:
     """Return the target column of a data set, and the task: regression or classification."""
     bunch = _bunch(name)
     return str(bunch.target_name), "classification" if len(bunch.target_names) > 1 else "regression"

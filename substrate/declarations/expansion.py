@@ -101,7 +101,7 @@ class SparseExpansion:
     ridge: Any = None
     root: Array | None = None
 
-    def pull(self, a: Array) -> Array:
+    def ridge_gradient(self, a: Array) -> Array:
         """Return the gradient of the ridge."""
         if self.root is None:
             return np.zeros(a.size)
@@ -112,7 +112,7 @@ class SparseExpansion:
         errors = zero_sum_row(self.e.value, tolerance, self.target, of="e")
         a, e, weight = self.a.value, self.e.value, float(self.weight.value)
         balance = (zero_sum_row(a, tolerance, self.target / self._largest_atom()),) if self.balanced else ()
-        sparse = sparsity_rows(self.Phi, self.target, e, a, weight, tolerance, self.balanced, self.pull(a))
+        sparse = sparsity_rows(self.Phi, self.target, e, a, weight, tolerance, self.balanced, self.ridge_gradient(a))
         return (self.fit.row(tolerance), *balance, errors, *sparse)
 
     def accuracy(self) -> Accuracy:

@@ -3,10 +3,10 @@ r"""What pages of least squares share: their data, and all that follows from the
 .. math:: \min_{w, b, e} \; \tfrac12 w^T w + \gamma \sum_{i=1}^N v_i \ell(e_i)
           \quad \text{s.t.} \quad y = R w + b 1 + e, \qquad \ell(e) = \tfrac12 e^2
 
-with :math:`K = R R^T`. At w = 0, b = 0 the multipliers of the equalities are the pulls
+with :math:`K = R R^T`. At w = 0, b = 0 the multipliers of the equalities are
 :math:`\gamma v_i \ell'(y_i)`, and the machine that fits a constant costs :math:`\gamma \sum_i v_i \ell(y_i - \bar y)`.
 These are the units in which two computations of a quantity are compared, and the cost gives the unit of y in which a
-solver with absolute tolerances receives the problem. A page with another loss derives a class with its pulls and cost.
+solver with absolute tolerances receives the problem. A page with another loss derives a class with both.
 """
 
 from collections.abc import Callable, Mapping
@@ -93,8 +93,8 @@ def optimality_rows(
     y, alpha = fit.y, fit.multiplier
     a = y * alpha if is_signed else alpha
     gamma_v = float(errors.gamma.value) * errors.weights
-    pulls, coefficients = gamma_v * y, np.concatenate([a, multipliers])
-    at_zero = np.concatenate([pulls, np.zeros(multipliers.size)])
+    dual_at_zero, coefficients = gamma_v * y, np.concatenate([a, multipliers])
+    at_zero = np.concatenate([dual_at_zero, np.zeros(multipliers.size)])
     primal = (float(norm.term.value), float(errors.term.value))
     square = float(np.sum((norm.factor.T @ coefficients) ** 2))
     dual = (float(y @ a), -0.5 * square, -0.5 * float(a @ (a / gamma_v)))
@@ -102,8 +102,8 @@ def optimality_rows(
         fit.row(tolerance),
         errors.row(alpha, y, tolerance),
         norm.row(coefficients, tolerance, at_zero),
-        zero_sum_row(a, tolerance, pulls, letter="y" if is_signed else "1"),
-        gap_row(primal, dual, tolerance, 0.5 * float(y @ pulls)),
+        zero_sum_row(a, tolerance, dual_at_zero, letter="y" if is_signed else "1"),
+        gap_row(primal, dual, tolerance, 0.5 * float(y @ dual_at_zero)),
     )
 
 
@@ -143,7 +143,7 @@ class RegressionData:
         return self.gamma * self.v
 
     @property
-    def pulls(self) -> Array:
+    def dual_at_zero(self) -> Array:
         """Return the multipliers of the machine w = 0, b = 0."""
         return self.gamma_v * self.y
 
@@ -168,7 +168,7 @@ class RegressionData:
     def units(self) -> dict[str, float]:
         """Return the size of each quantity where w = 0: the units in which two computations of it are compared."""
         largest = float(np.abs(self.y).max())
-        return {"support_values": float(np.abs(self.pulls).max()), "bias": largest, "errors": largest}
+        return {"support_values": float(np.abs(self.dual_at_zero).max()), "bias": largest, "errors": largest}
 
     def accuracy(self, values: _Values) -> Accuracy:
         """Return how far the fitted values y - e are from the exact optimum."""

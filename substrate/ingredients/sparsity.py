@@ -33,14 +33,14 @@ def sparsity(coefficients: Any, weight: Any) -> Sparsity:
 
 
 def sparsity_rows(
-    Phi: Array, y: Array, e: Array, a: Array, zeta: float, tolerance: float, balanced: bool = True, pull: Any = 0.0
+    Phi: Array, y: Array, e: Array, a: Array, zeta: float, tolerance: float, balanced: bool = True, further: Any = 0.0
 ) -> tuple[Row, ...]:
     """Return the two rows, with the nu that leaves the smallest excess on the atoms in use (midway where none is).
 
-    Unless ``balanced``, 1'a = 0 is not required and there is no nu. ``pull`` is the gradient in a of further terms of
+    Unless ``balanced``, 1'a = 0 is not required and there is no nu. ``further`` is the gradient in a of other terms of
     the objective, such as a ridge, and is taken from the correlations.
     """
-    c = Phi.T @ e - pull
+    c = Phi.T @ e - further
     weights = np.abs(a)
     total = float(weights.sum())
     nu = 0.0
