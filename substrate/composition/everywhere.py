@@ -103,11 +103,6 @@ class ShapeTerm:
         """Return whether the expression includes the bias of the substrate."""
         return self.part is None and not self.orders and bool(self.substrate.bias)
 
-    @property
-    def operator(self) -> LinearOperator:
-        """The derivative."""
-        return LinearOperator.derivative(dict(self.orders))
-
 
 @dataclass(frozen=True, eq=False)
 class ShapeExpression:

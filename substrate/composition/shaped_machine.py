@@ -164,7 +164,7 @@ class _Cuts:
             if term.part is not None:
                 values = s.component(term.part, points)
             elif term.orders:
-                values = s.apply(term.operator, points)
+                values = s.derivative(points, dict(term.orders))
             else:
                 values = s.f(points)
             total = total + term.factor * values
