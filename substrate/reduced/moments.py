@@ -212,18 +212,20 @@ class Statistic:
 
 
 def accumulate(rows: KernelRows, features: Features, origin: Origin, lam: float, folds: Any = None) -> Statistic:
-    """Make one pass over all rows, or a second one where rounding needs it; ``lam`` is the smallest 1/gamma of use.
+    """Make one pass over all rows, or a second one where rounding needs it; ``lam`` is the smallest 1/gamma of use,
+    zero where none is known.
 
     :equation [Cawley2004]_ (A.2): the sums over all rows that make up the system
     """
-    total, of_folds = rows.sums(sum_moments, origin, None, folds).moments()
-    T = features.transform
-    with blas_threads(features.n_basis):
-        transformed = total.transform(T)
-        scatter = namespace_of(T).linalg.diagonal(transformed.second)
-        if _error(_entry(to_numpy(total.second)), to_numpy(scatter), features, lam) <= _LARGEST_ERROR:
-            parts = tuple(fold.transform(T) for fold in of_folds)
-            return Statistic(features, origin, transformed, parts, _lengths(total) @ np.abs(to_numpy(T)))
+    if lam > 0.0:  # a range that ends nowhere needs the smallest rounding there is
+        total, of_folds = rows.sums(sum_moments, origin, None, folds).moments()
+        T = features.transform
+        with blas_threads(features.n_basis):
+            transformed = total.transform(T)
+            scatter = namespace_of(T).linalg.diagonal(transformed.second)
+            if _error(_entry(to_numpy(total.second)), to_numpy(scatter), features, lam) <= _LARGEST_ERROR:
+                parts = tuple(fold.transform(T) for fold in of_folds)
+                return Statistic(features, origin, transformed, parts, _lengths(total) @ np.abs(to_numpy(T)))
     total, of_folds = rows.sums(sum_moments, origin, features.transform, folds).moments()
     return Statistic(features, origin, total, of_folds, _lengths(total))
 

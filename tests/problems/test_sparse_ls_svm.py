@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import make_friedman1
 from sklearn.model_selection import KFold, ShuffleSplit
 
 from problems import LSSVMClassifier, LSSVMClassifierCV, LSSVMRegressor, LSSVMRegressorCV
@@ -377,6 +378,17 @@ def test_the_choice_is_the_best_of_many_fits(criterion, gamma_range):
     assert chosen.criterion_ <= min(values) * (1.0 + 1e-9)
     assert chosen.criterion_lower_bound_ <= min(values)
     assert min(values) <= 1.05 * chosen.criterion_
+
+
+def test_no_gamma_beyond_the_range_is_better():
+    """A wide kernel, whose sums of products of values lose the digits that a large gamma needs."""
+    rows, targets = make_friedman1(3000, 10, noise=1.0, random_state=0)
+    rows = rows - rows.mean(axis=0)
+    chosen = LSSVMRegressorCV(RBF(2.5), basis=200, gap=0.1).fit(rows, targets)
+    for gamma in (10.0, 100.0, 1000.0):
+        machine = LSSVMRegressor(RBF(2.5), gamma, basis=200).fit(rows, targets)
+        errors = machine.leave_one_out(rows, targets).residuals
+        assert chosen.criterion_ <= 1.001 * float(np.mean(np.square(errors)))
 
 
 def test_kernels_from_a_list_and_classes():
