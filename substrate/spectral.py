@@ -40,10 +40,10 @@ from substrate.streaming.rows import Source
 from substrate.threads import blas_threads
 
 __all__ = [
+    "BasisMoments",
     "Centred",
     "CodeBook",
     "Components",
-    "Moments",
     "Pairs",
     "View",
     "balanced_line_fit",
@@ -140,7 +140,7 @@ def centre(kernel: Kernel, X: Any, weights: Array | None = None) -> Centred:
 
 
 @dataclass(frozen=True, slots=True)
-class Spectrum:
+class Eigenpairs:
     """Eigenpairs of a symmetric matrix, largest first, with the residual rho, the defect of U and the norm of D.
 
     ``rest`` is minus infinity where all pairs are there.
@@ -158,7 +158,7 @@ class Spectrum:
         return self.residual if math.isinf(self.rest) else 2.0 * self.residual
 
 
-def decompose(matrix: Array, error: float = 0.0, count: int | None = None) -> Spectrum:
+def decompose(matrix: Array, error: float = 0.0, count: int | None = None) -> Eigenpairs:
     """Return all eigenpairs of a matrix whose error is bounded, or the ``count`` leading ones and some more."""
     n, rest = matrix.shape[0], -math.inf
     with blas_threads(n):
@@ -166,7 +166,7 @@ def decompose(matrix: Array, error: float = 0.0, count: int | None = None) -> Sp
         residual, defect = bound_residual(matrix, error, values, vectors)
         if values.size < n:
             rest = _bound_rest(matrix, error, values, vectors)
-    return Spectrum(values=values, vectors=vectors, residual=residual, defect=defect, rest=rest)
+    return Eigenpairs(values=values, vectors=vectors, residual=residual, defect=defect, rest=rest)
 
 
 def _compute_pairs(matrix: Array, count: int) -> tuple[Array, Array]:
@@ -337,7 +337,7 @@ def orient(vectors: Array) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class BasisMoments:
     r"""The centred second moment M of coordinates z(x) of the projections on the span of a basis, over all rows.
 
     With :math:`K_{SS} = V \operatorname{diag}(s) V^T` they are :math:`z(x) = T^T k_S(x)`, :math:`T = V s^{-1/2}`, for

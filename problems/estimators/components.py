@@ -30,11 +30,11 @@ from substrate.kernels import Kernel
 from substrate.reduced import Basis
 from substrate.reduced.choice import chosen_basis
 from substrate.spectral import (
+    BasisMoments,
     Centred,
     CodeBook,
     Components,
     Facts,
-    Moments,
     balanced_line_fit,
     centre,
     centre_by_degrees,
@@ -243,7 +243,7 @@ class LSSVMKernelPCA(KernelComponents):
         if not hasattr(self, "basis_rank_"):
             return self._certify_all_rows(X, sample_weight)
         source, weights, _ = self._open(X, sample_weight, reset=False)
-        moments = Moments.of(self.kernel_, self.support_vectors_, source, weights)
+        moments = BasisMoments.of(self.kernel_, self.support_vectors_, source, weights)
         beta, tolerance = self.support_values_, self._tolerance()
         values = self.eigenvalues_[self.eigenvalues_ > 0.0]
         found = moments.components(self._n_features_out, (values, beta[:, : values.size]))
@@ -282,7 +282,7 @@ class LSSVMKernelPCA(KernelComponents):
             raise DeclarationError("a basis needs points; with a precomputed kernel leave it out")
         basis = chosen_basis(choice, kernel, source, 1.0)
         points = basis.points
-        moments = Moments.of(kernel, points, source, weights)
+        moments = BasisMoments.of(kernel, points, source, weights)
         rank = moments.rank
         if count > rank:
             raise DataError(
@@ -440,7 +440,7 @@ def _facts(kernel: Kernel, n: int) -> Facts:
     return (("kernel", repr(kernel)), ("matrix", f"{n} x {n}, centred"))
 
 
-def _basis_facts(kernel: Kernel, moments: Moments, description: str) -> Facts:
+def _basis_facts(kernel: Kernel, moments: BasisMoments, description: str) -> Facts:
     return (
         ("kernel", repr(kernel)),
         ("basis", f"{description}; rank {moments.rank}, sums over {moments.rows} rows"),

@@ -14,7 +14,7 @@ from problems.estimators.shared.regressor import Regressor
 from problems.export.decisions import decide, express_probabilities, score_classes
 from substrate.arrays import Array, is_device_array, is_sparse, real_array
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels.nodes import Node, Output, Program, inputs
+from substrate.kernels.nodes import Node, NodeProgram, Output, inputs
 from substrate.kernels.onnx_graph import evaluate_onnx, write_onnx
 from substrate.kernels.rounding_bound import DOUBLE, Arithmetic, RoundingBound, bound_rounding
 
@@ -50,14 +50,14 @@ class Description:
     spread: float
 
     @property
-    def program(self) -> Program:
+    def program(self) -> NodeProgram:
         """Return the program of all outputs."""
-        return Program(len(self.names), self.outputs)
+        return NodeProgram(len(self.names), self.outputs)
 
     def bound(self, arithmetic: Arithmetic) -> RoundingBound:
         """Bound the rounding of the machine's outputs in the box, for a given arithmetic."""
         outputs = Output("machine", self.machine, (len(self.machine),))
-        return bound_rounding(Program(len(self.names), [outputs]), self.box, arithmetic)
+        return bound_rounding(NodeProgram(len(self.names), [outputs]), self.box, arithmetic)
 
 
 def _refuse_model(model: Any) -> None:
@@ -175,7 +175,7 @@ def _compare(model: Any, machine: Sequence[Node], units: ColumnUnits) -> float:
     given = scaled.toarray() if is_sparse(scaled) else scaled
     X = np.asarray(given * units.scale + units.center)
     box = np.column_stack([X.min(axis=0), X.max(axis=0)])
-    program = Program(X.shape[1], [Output("machine", tuple(machine), (len(machine),))])
+    program = NodeProgram(X.shape[1], [Output("machine", tuple(machine), (len(machine),))])
     values = evaluate_onnx(write_onnx(program, DOUBLE, "machine", {}), X)["machine"]
     expected = np.reshape(model._evaluate((X - units.center) / units.scale), values.shape)
     bound = bound_rounding(program, box, DOUBLE)

@@ -26,8 +26,8 @@ from substrate.certificates import PROVED, Certificate, Row
 from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.chord import NOT_KNOWN, Chord
 from substrate.fusion.result import FusedPath, Fusion
-from substrate.fusion.search import Selection, Theta, minimise
-from substrate.fusion.task import Task, complete_box, declare, families_of
+from substrate.fusion.search import SearchResult, Theta, minimise
+from substrate.fusion.task import FusionTask, complete_box, declare, families_of
 from substrate.search.best_first import Limits, Progress, describe_met, late_progress
 
 __all__ = ["fuse"]
@@ -194,12 +194,12 @@ class _Chosen:
 
 
 def _fusion(
-    task: Task,
+    task: FusionTask,
     ends: list[tuple[float, float]],
     cut_off: list[tuple[str, str]],
     bound: str,
     family: Any,
-    search: Selection,
+    search: SearchResult,
     gap: float,
     least: float,
 ) -> Fusion:
@@ -258,7 +258,7 @@ def _fusion(
     )
 
 
-def _take_problem(task: Task, search: Selection, x: Array) -> _Chosen:
+def _take_problem(task: FusionTask, search: SearchResult, x: Array) -> _Chosen:
     """Leave a cvxpy problem at the best values."""
     for parameter, value in zip(task.parameters, search.best, strict=True):
         parameter.value = value
@@ -267,7 +267,7 @@ def _take_problem(task: Task, search: Selection, x: Array) -> _Chosen:
     return _Chosen(task.validate(x))
 
 
-def _solve_machines(task: Task, values: dict[str, Any], search: Selection, x: Array, z: Array) -> _Chosen:
+def _solve_machines(task: FusionTask, values: dict[str, Any], search: SearchResult, x: Array, z: Array) -> _Chosen:
     """Solve the machines at the best values, and validate what they predict.
 
     Where a solver's machine validates worse than the best point, of several optima or by its tolerance, the machine of
@@ -290,7 +290,7 @@ def _solve_machines(task: Task, values: dict[str, Any], search: Selection, x: Ar
     return _Chosen(chosen.total, chosen.result, chosen.folds, interrupted)
 
 
-def _validated(task: Task, values: dict[str, Any], points: list[tuple[Array, Array]] | None) -> _Chosen:
+def _validated(task: FusionTask, values: dict[str, Any], points: list[tuple[Array, Array]] | None) -> _Chosen:
     """Return the machines at values, by a solver or at given points, and the sum of their validation errors."""
     results = [
         machine.solve_program(**values) if points is None else machine.take_optimum(*points[k], **values)
@@ -304,7 +304,7 @@ def _validated(task: Task, values: dict[str, Any], points: list[tuple[Array, Arr
     return _Chosen(total, task.final.solve_program(**values), tuple(results))
 
 
-def _optimality(task: Task, family: Any, theta: Theta) -> Row:
+def _optimality(task: FusionTask, family: Any, theta: Theta) -> Row:
     """Compare the final objectives of the problems with the dual bound at the chosen values."""
     weights = np.append(1.0, theta)
     knot = family.knots[theta]
@@ -332,7 +332,7 @@ def _size(family: Any, theta: Theta) -> float:
     return float(np.abs(np.append(1.0, theta)) @ (np.abs(terms) + np.abs(family.base.d)))
 
 
-def _path(task: Task, family: Any, search: Selection, stop: str) -> FusedPath:
+def _path(task: FusionTask, family: Any, search: SearchResult, stop: str) -> FusedPath:
     """Return the record of a search."""
     thetas = sorted(family.knots)
     numbers = {theta: k for k, theta in enumerate(thetas)}

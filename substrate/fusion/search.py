@@ -16,7 +16,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.search.best_first import BestFirst, Limits, Progress, describe_met
 
-__all__ = ["Cell", "Family", "Selection", "Theta", "along", "cover", "geometric_share", "minimise"]
+__all__ = ["Cell", "Family", "SearchResult", "Theta", "along", "cover", "geometric_share", "minimise"]
 
 Theta = tuple[float, ...]
 Box = Sequence[tuple[float, float]]
@@ -78,7 +78,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class SearchResult:
     """The best values, their error, the bound over the box, why the search ended, and the first cells.
 
     ``cells`` are those that cover the box in the end.
@@ -227,7 +227,7 @@ def minimise(
     floor: float = -np.inf,
     least: float = 0.0,
     start: tuple[Theta, ...] = (),
-) -> Selection:
+) -> SearchResult:
     """Minimise the validation error over a box, until no value can be better by more than a gap or the limits are met.
 
     ``least`` is the error below which one counts as none, ``floor`` what no error is below. An interrupt, a failure of
@@ -240,4 +240,4 @@ def minimise(
     )
     search.run()
     error, best = min((family.error(theta), theta) for theta in space.errors)
-    return Selection(best, error, min(search.lower_bound, error), search.stop, space.roots, tuple(search.cells))
+    return SearchResult(best, error, min(search.lower_bound, error), search.stop, space.roots, tuple(search.cells))

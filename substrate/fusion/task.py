@@ -19,7 +19,7 @@ from substrate.fusion.chord import Chord
 from substrate.fusion.universal import Universal
 from substrate.fusion.validation import SQUARED, ValidationSet, check_loss, check_pair, check_validation, folds_of
 
-__all__ = ["RANGE", "Task", "complete_box", "declare", "families_of", "output_map"]
+__all__ = ["RANGE", "FusionTask", "complete_box", "declare", "families_of", "output_map"]
 
 #: The values of a weight that are considered unless a range is given, in the unit in which it is of the order of one.
 RANGE = (1e-3, 1e3)
@@ -30,7 +30,7 @@ _INWARD = 1e-6
 
 
 @dataclass(frozen=True)
-class Task:
+class FusionTask:
     """The program ``base`` and the same with the validation error as one more part, ``both``; its squares, if it has
     some; and what is solved and validated in the end.
 
@@ -67,7 +67,7 @@ class Task:
         return (self.problem,) if self.problem is not None else tuple(machine.problem for machine in self.machines)
 
 
-def declare(machine: Any, over: Any, validation: Any, cv: Any, data: Any, loss: Any) -> Task:
+def declare(machine: Any, over: Any, validation: Any, cv: Any, data: Any, loss: Any) -> FusionTask:
     """Return the task, or say why it cannot be fused."""
     judged = check_loss(loss)
     if isinstance(machine, cp.Problem):
@@ -98,7 +98,9 @@ def declare(machine: Any, over: Any, validation: Any, cv: Any, data: Any, loss: 
     return _task_of_machines(machines, sets, final, over)
 
 
-def _task_of_machines(machines: Sequence[Machine], sets: Sequence[ValidationSet], final: Machine, over: Any) -> Task:
+def _task_of_machines(
+    machines: Sequence[Machine], sets: Sequence[ValidationSet], final: Machine, over: Any
+) -> FusionTask:
     programs, maps, errors = list[Program](), list[Any](), list[Program]()
     parameters = _parameters(final.problem, over, "the machine")
     names = [parameter.name() for parameter in parameters]
@@ -118,7 +120,7 @@ def _task_of_machines(machines: Sequence[Machine], sets: Sequence[ValidationSet]
         roots = np.sqrt(weights)
         squares = sp.csr_array(sp.diags_array(roots) @ M), roots * targets
     weight = float(sum(rows.weight for rows in sets))
-    return Task(
+    return FusionTask(
         parameters=tuple(parameters),
         base=base,
         both=_with_error(base, stack(errors), squares),
@@ -154,7 +156,7 @@ def _with_error(base: Program, error: Program, squares: tuple[Any, Array] | None
     return base.plus(error) if squares is None or base.b[1:].any() else base.plus_squares(*squares)
 
 
-def _task_of_problem(problem: cp.Problem, parameters: Sequence[Any], validation: Any) -> Task:
+def _task_of_problem(problem: cp.Problem, parameters: Sequence[Any], validation: Any) -> FusionTask:
     expression = _check_validation(problem, validation)
     base, assign = read_problem(problem, parameters)
     error, _ = read_problem(cp.Problem(cp.Minimize(expression)), ())
@@ -164,7 +166,7 @@ def _task_of_problem(problem: cp.Problem, parameters: Sequence[Any], validation:
         assign(x)
         return float(np.asarray(expression.value).item())
 
-    return Task(
+    return FusionTask(
         parameters=tuple(parameters),
         base=base,
         both=_with_error(base, error, squares),
@@ -229,7 +231,7 @@ def _parameters(problem: Any, over: Any, what: str) -> list[Any]:
     return [by_name[name] for name in names]
 
 
-def complete_box(task: Task, box: Any) -> tuple[list[tuple[float, float]], list[tuple[str, str]]]:
+def complete_box(task: FusionTask, box: Any) -> tuple[list[tuple[float, float]], list[tuple[str, str]]]:
     """Return the range of every parameter, cut to where the constraints have solutions, and facts on what was cut."""
     if box is not None and not isinstance(box, Mapping):
         raise DeclarationError(f"box is a dict of (low, high) by parameter or name, received {box!r}")
@@ -308,7 +310,7 @@ def _extent(base: Program, ends: Sequence[tuple[float, float]], at: int) -> tupl
     return inner
 
 
-def families_of(task: Task, box: Sequence[tuple[float, float]], gap: float) -> dict[str, Any]:
+def families_of(task: FusionTask, box: Sequence[tuple[float, float]], gap: float) -> dict[str, Any]:
     """Return the families of bounds by name, the first to be tried first: chords, where squares determine the
     validation errors, and the universal bound.
     """

@@ -68,17 +68,7 @@ class ValidationLoss:
 
     def total(self, targets: Array, values: Array, weights: Array) -> float:
         """Return the weighted sum of the loss."""
-        if self.name == "squared":
-            each = (targets - values) ** 2
-        elif self.name == "mean_absolute":
-            each = np.abs(targets - values)
-        elif self.name == "pinball":
-            each = np.maximum(self.level * (targets - values), (self.level - 1.0) * (targets - values))
-        elif self.name == "hinge":
-            each = np.maximum(1.0 - targets * values, 0.0)
-        else:
-            each = np.logaddexp(0.0, -targets * values)
-        return float(weights @ each)
+        return float(self.expression(targets, values, weights).value)
 
     def expression(self, targets: Array, values: Any, weights: Array) -> Any:
         """Return the weighted sum of the loss as a convex expression of cvxpy."""
@@ -283,8 +273,6 @@ def folds_of(
     weights = _check_weights(data_weights, X.shape[0], "the weights of data")
     if (cv is None) == (validation is None):
         raise DeclarationError("a function (X, y) -> Machine needs either cv or validation=(X, y)")
-    if cv is not None:
-        _refuse_cv(cv)
     final = _build_machine(build, X, y, weights)
     if validation is not None:
         return [final], [check_validation(final, *check_pair(validation, "validation"), loss)], final
@@ -314,17 +302,6 @@ def _build_machine(build: Callable[..., Any], X: Any, y: Any, weights: Array | N
     return machine
 
 
-def _refuse_cv(cv: Any) -> None:
-    """Refuse what scikit-learn would misread: text, and numbers of folds that are not whole numbers above one."""
-    whole = isinstance(cv, (int, np.integer)) and not isinstance(cv, bool)
-    iterable = hasattr(cv, "split") or hasattr(cv, "__iter__")
-    if not (cv == "loo" if isinstance(cv, (str, bytes)) else (whole and cv > 1) or (iterable and not whole)):
-        raise DeclarationError(
-            "cv must be a number of folds from 2 on, 'loo', a scikit-learn splitter or a list of (train, test) rows, "
-            f"received {cv!r}"
-        )
-
-
 def _splits(cv: Any, machine: Machine, y: Any, n: int) -> tuple[Split, ...]:
     """Return the splits as scikit-learn makes them: stratified by classes of the first substrate, or by their codes.
 
@@ -339,10 +316,13 @@ def _splits(cv: Any, machine: Machine, y: Any, n: int) -> tuple[Split, ...]:
         labels = next(iter(y.values())) if isinstance(y, Mapping) else y
     if labels is not None and labels.ndim == 2:
         labels = np.unique(labels, axis=0, return_inverse=True)[1].ravel()
-    splitter = LeaveOneOut() if isinstance(cv, str) else check_cv(cv, labels, classifier=is_classifier)
     try:
+        splitter = LeaveOneOut() if cv == "loo" else check_cv(cv, labels, classifier=is_classifier)
         return checked_splits(splitter.split(np.arange(n), labels), n)
     except DataError:
         raise
     except (TypeError, ValueError) as error:
-        raise DataError(f"cv={cv!r} does not split {n} rows into (train, test): {error}") from error
+        raise DataError(
+            f"cv={cv!r} does not split {n} rows into (train, test): {error}; cv is a number of folds from 2 on, 'loo', "
+            "a scikit-learn splitter or a list of (train, test) rows"
+        ) from error

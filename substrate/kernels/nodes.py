@@ -7,7 +7,7 @@ are nodes: a sum over points is one of a formula in the inputs :math:`x_c` and t
 the operators of numbers with ``exp`` and ``sqrt``, which is what the formula of a kernel asks of its arithmetic, so
 that the formula of a kernel is found by calling it with nodes. What is exact in every arithmetic is simplified at once:
 a zero that is added, a factor of one, a number less itself. A bound on what floating point loses
-(:mod:`~substrate.kernels.rounding_bound`) and the writer of ONNX read the nodes of a :class:`Program`.
+(:mod:`~substrate.kernels.rounding_bound`) and the writer of ONNX read the nodes of a :class:`NodeProgram`.
 """
 
 import math
@@ -26,9 +26,9 @@ from substrate.kernels.kernel import Kernel
 
 __all__ = [
     "Node",
+    "NodeProgram",
     "Output",
     "Points",
-    "Program",
     "add_outputs",
     "chain",
     "constant",
@@ -256,7 +256,7 @@ class Output(NamedTuple):
     labels: NDArray[Any] | None = None
 
 
-class Program(NamedTuple):
+class NodeProgram(NamedTuple):
     """The outputs of a function of ``n_inputs`` numbers."""
 
     n_inputs: int

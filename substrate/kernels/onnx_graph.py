@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from substrate.errors import DataError
-from substrate.kernels.nodes import Node, Output, Program, order_nodes
+from substrate.kernels.nodes import Node, NodeProgram, Output, order_nodes
 from substrate.kernels.rounding_bound import Arithmetic, places_of
 
 __all__ = ["INPUT", "evaluate_onnx", "import_onnx", "write_onnx"]
@@ -48,7 +48,7 @@ def import_onnx() -> Any:
     return onnx
 
 
-def write_onnx(program: Program, arithmetic: Arithmetic, name: str, notes: Mapping[str, str]) -> Any:
+def write_onnx(program: NodeProgram, arithmetic: Arithmetic, name: str, notes: Mapping[str, str]) -> Any:
     """Return the graph as a model of ONNX; ``notes`` are kept in its metadata."""
     onnx = import_onnx()
     writer = _Writer(program, arithmetic, onnx)
@@ -79,7 +79,7 @@ def evaluate_onnx(model: Any, X: Any) -> dict[str, Any]:
 class _Writer:
     """The nodes and tensors of a graph, each operation once for every format that it is needed in."""
 
-    def __init__(self, program: Program, arithmetic: Arithmetic, onnx: Any) -> None:
+    def __init__(self, program: NodeProgram, arithmetic: Arithmetic, onnx: Any) -> None:
         self.arithmetic, self.onnx = arithmetic, onnx
         self.nodes: list[Any] = []
         self.tensors: list[Any] = []

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.kernels.nodes import Node, Program, order_nodes
+from substrate.kernels.nodes import Node, NodeProgram, order_nodes
 from substrate.numbers import at_most
 
 __all__ = ["DOUBLE", "LAST_PLACES", "SINGLE", "Arithmetic", "Format", "RoundingBound", "bound_rounding", "places_of"]
@@ -104,7 +104,7 @@ class _Known(NamedTuple):
         return _times(self.share, self.size) + self.rest
 
 
-def bound_rounding(program: Program, box: Array, arithmetic: Arithmetic) -> RoundingBound:
+def bound_rounding(program: NodeProgram, box: Array, arithmetic: Arithmetic) -> RoundingBound:
     """Bound the error of the arithmetic in the first output of a program, for all inputs of the box."""
     roots = program.outputs[0].nodes
     order = order_nodes(roots)

@@ -1,8 +1,4 @@
-r"""A survey of the rows before a fit, in one pass: readability, ranges, spreads and targets.
-
-Means and squared deviations of all rows follow from the parts ([Chan1983]_):
-
-.. math:: M = M_1 + M_2 + \frac{l_1 l_2}{l_1 + l_2} (\bar x_1 - \bar x_2)^2 .
+r"""A survey of the targets before a fit, in one pass over the rows, all of which are checked on the way.
 
 The summary of the targets holds their number, means and extremes, one column per output. The mean of all is
 :math:`\bar t = \frac{l_1}{l} \bar t_1 + \frac{l_2}{l} \bar t_2`, without a sum that could overflow.
@@ -21,17 +17,10 @@ from substrate.streaming.rows import Block, numbers
 
 __all__ = [
     "Labels",
-    "Survey",
     "TargetSummary",
     "summary_of_targets",
-    "survey_block",
+    "survey_targets",
 ]
-
-
-def mean_of_both(first: "TargetSummary | Survey", second: "TargetSummary | Survey") -> Array:
-    """Return the mean over the rows of both, from the mean over each."""
-    count = first.count + second.count
-    return first.mean * (first.count / count) + second.mean * (second.count / count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +35,8 @@ class TargetSummary(Tally):
     high: Array
 
     def __add__(self, other: "TargetSummary") -> "TargetSummary":
-        return replace(Tally.__add__(self, other), mean=mean_of_both(self, other))
+        both = Tally.__add__(self, other)
+        return replace(both, mean=self.mean * (self.count / both.count) + other.mean * (other.count / both.count))
 
     @property
     def extremes(self) -> Array:
@@ -93,49 +83,10 @@ class Labels:
         return Labels(classes, counts.astype(np.int64))
 
 
-@dataclass(frozen=True, slots=True)
-class Survey(Tally):
-    """Rows; the columns' lowest, highest, mean and summed squared deviations; targets as numbers or as labels."""
-
-    combine: ClassVar[Mapping[str, Callable[[Any, Any], Any]]] = {"low": np.minimum, "high": np.maximum}
-
-    count: int
-    low: Array
-    high: Array
-    mean: Array
-    deviations: Array
-    targets: TargetSummary | Labels
-
-    def __add__(self, other: "Survey") -> "Survey":
-        with np.errstate(over="ignore", invalid="ignore"):
-            both = Tally.__add__(self, other)
-            between = np.square(self.mean - other.mean) * (self.count * (other.count / both.count))
-            return replace(both, mean=mean_of_both(self, other), deviations=both.deviations + between)
-
-    @property
-    def standard_deviation(self) -> Array:
-        """Return the spread of the columns."""
-        return np.asarray(np.sqrt(self.deviations / self.count))
-
-
-def survey_block(labels: bool, name: str, block: Block) -> Survey:
-    """Return the survey of a block of rows, whose targets are ``labels`` or numbers."""
+def survey_targets(labels: bool, name: str, block: Block) -> TargetSummary | Labels:
+    """Return the summary of the targets of a block of rows, which are ``labels`` or numbers."""
     if block.Y is None:
         raise DataError(f"{name} has no targets; a fit needs them")
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = block.X.mean(axis=0)
-        deviations = np.square(block.X - mean).sum(axis=0)
-    targets: TargetSummary | Labels
     if labels:
-        targets = Labels(*np.unique(block.Y, return_counts=True))
-    else:
-        given = range(block.rows.start, block.rows.stop)
-        targets = summary_of_targets(block._replace(Y=numbers(block.Y, name, given)))
-    return Survey(
-        count=block.n_rows,
-        low=block.X.min(axis=0),
-        high=block.X.max(axis=0),
-        mean=mean,
-        deviations=deviations,
-        targets=targets,
-    )
+        return Labels(*np.unique(block.Y, return_counts=True))
+    return summary_of_targets(block._replace(Y=numbers(block.Y, name, range(block.rows.start, block.rows.stop))))

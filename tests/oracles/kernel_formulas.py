@@ -4,7 +4,7 @@ import pytest
 from kernel_examples import EXAMPLES
 
 from substrate.kernels import CurlFree, DivergenceFree, Foreign, Precomputed
-from substrate.kernels.nodes import Output, Points, Program, inputs, kernel_formula, total
+from substrate.kernels.nodes import NodeProgram, Output, Points, inputs, kernel_formula, total
 from substrate.kernels.onnx_graph import evaluate_onnx, write_onnx
 from substrate.kernels.rounding_bound import DOUBLE
 
@@ -25,7 +25,7 @@ def expansion(kernel, Z, alpha):
     """Return sum_i alpha_i k(x, z_i) as a program."""
     points = Points(Z)
     body = kernel_formula(kernel, inputs(Z.shape[1]), points.coordinates())
-    return Program(Z.shape[1], [Output("f", (total(body, alpha),), ())])
+    return NodeProgram(Z.shape[1], [Output("f", (total(body, alpha),), ())])
 
 
 def evaluate(program, X, arithmetic=DOUBLE):

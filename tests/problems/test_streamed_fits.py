@@ -197,7 +197,7 @@ import dask.array as da
 from problems import LSSVMRegressor
 
 def slowly(block):
-    print("begun", flush=True)
+    print("begun\\n", end="", flush=True)
     time.sleep(0.1)
     return block
 

@@ -28,7 +28,7 @@ from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.solution import solve_reduced
 from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
 from substrate.streaming.rows import ArraySource, Code, LabelCodes, ReadSource, Source, numbers, width_rows
-from substrate.streaming.survey import Labels, Survey, TargetSummary
+from substrate.streaming.survey import Labels, TargetSummary
 from substrate.threads import blas_threads
 
 __all__ = [
@@ -124,14 +124,12 @@ def weight_facts(rows: KernelRows) -> tuple[tuple[str, str], ...]:
 class FitData:
     """The rows and targets, one column per output; a summary of the targets, if known; the classes.
 
-    ``survey`` summarises rows that are read in passes; None where they are in memory. ``weighed`` states which of the
-    rows given there are, and the unit of their weights, which come with the source.
+    ``weighed`` states which of the rows given there are, and the unit of their weights, which come with the source.
     """
 
     source: Source
     targets: TargetSummary | None = None
     classes: Classes | None = None
-    survey: Survey | None = None
     weighed: Weighed = ALIKE
 
     @classmethod
@@ -147,16 +145,18 @@ class FitData:
         return cls(source, _summary(classes, _counts(labels)), classes, weighed=weighed)
 
     @classmethod
-    def of_stream(cls, rows: Source, survey: Survey, coding: str | None, weighed: Weighed = ALIKE) -> "FitData":
+    def of_stream(
+        cls, rows: Source, targets: TargetSummary | Labels, coding: str | None, weighed: Weighed = ALIKE
+    ) -> "FitData":
         """Return rows that are read in passes, after a first one."""
-        if survey.count < 2:
-            raise DataError(f"{rows.name} holds {survey.count} row; at least two are needed")
+        if rows.n_rows < 2:
+            raise DataError(f"{rows.name} holds {rows.n_rows} row; at least two are needed")
         code: Code = numbers
-        targets, classes = survey.targets, None
+        classes = None
         if isinstance(targets, Labels):
             classes = Classes.of(targets.classes, "one_vs_rest" if coding is None else coding)
             code, targets = LabelCodes(classes.names, classes.book), _summary(classes, targets.counts)
-        return cls(weighed.source(rows, code), targets, classes, survey, weighed)
+        return cls(weighed.source(rows, code), targets, classes, weighed)
 
     @property
     def outputs(self) -> int:
@@ -164,7 +164,9 @@ class FitData:
         return 1 if self.classes is None else int(self.classes.book.shape[1])
 
     def width_rows(self) -> Any:
-        """Return rows that determine the width of a kernel: the same numbers wherever the rows are."""
+        """Return rows that determine the width of a kernel, and say whether the scales of the columns agree: the same
+        numbers wherever the rows are.
+        """
         numbers, block = width_rows(self.source.n_rows), self.source.block_in_memory
         if block is not None and numbers.size == self.source.n_rows:
             return block.X

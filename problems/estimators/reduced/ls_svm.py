@@ -17,7 +17,6 @@ the weights of the rows.
 Leave-one-out takes one more pass, and keeps one number per row and output.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -38,7 +37,7 @@ from problems.estimators.reduced.fit import (
     weight_facts,
 )
 from problems.estimators.shared.checked_again import Added, StoredFit
-from problems.estimators.shared.checks import check_home, warn_if_unscaled, warn_of_scales
+from problems.estimators.shared.checks import check_home, warn_if_unscaled
 from problems.estimators.shared.left_out import LeavesOut, RowsLeftOut, gcv_of
 from substrate.arrays import (
     Array,
@@ -82,7 +81,7 @@ from substrate.streaming.rows import (
     streams,
     weights_of_source,
 )
-from substrate.streaming.survey import Survey, survey_block
+from substrate.streaming.survey import survey_targets
 from substrate.uncertainty.influence import FeatureInfluence, LeftOutMachines
 
 __all__ = ["BasisModel"]
@@ -227,10 +226,10 @@ class BasisModel(LeavesOut):
         if rows.feature_names is not None:
             model.feature_names_in_ = np.array(rows.feature_names, dtype=object)
         weighed = self.weigh(rows, sample_weight, is_searched)
-        survey: Survey = sum_blocks(weighed.source(rows, None), partial(survey_block, coding is not None, rows.name))
+        targets = sum_blocks(weighed.source(rows, None), partial(survey_targets, coding is not None, rows.name))
         if model._labels and model._keeps_rows():
             model._kept.rows = (X, y, sample_weight)
-        return FitData.of_stream(rows, survey, coding, weighed)
+        return FitData.of_stream(rows, targets, coding, weighed)
 
     def weigh(self, rows: Source, sample_weight: Any, mean_one: bool = False) -> Weighed:
         """Return the weights of rows that are read in passes; weights of classes need labels in memory."""
@@ -259,29 +258,19 @@ class BasisModel(LeavesOut):
     def data_kernel(self, data: FitData, kernel: Kernel | None = None) -> Kernel:
         """Return the kernel, by default the machine's, with its width; warn where columns have different scales."""
         model = self.estimator
-        kernel, survey, block = kernel or self.own_kernel(), data.survey, data.source.block_in_memory
-        if block is not None:
-            X = block.X
-            if kernel.pairwise:
-                return model._resolved_kernel(X)
-            if not is_sparse(X):
-                for columns in kernel.compared_columns(X.shape[1]):
-                    warn_if_unscaled(model, X, columns, kernel)
-        elif survey is not None:
-            if kernel.pairwise:
-                raise DataError(
-                    f"a precomputed kernel matrix must be in memory, and {data.source.name} is read in passes"
-                )
-            for columns in kernel.compared_columns(survey.low.size):
-                places = list(columns)
-                with np.errstate(over="ignore"):
-                    ranges = survey.high[places] - survey.low[places]
-                warn_of_scales(model, columns, ranges, survey.standard_deviation[places], kernel)
-        return next(_resolve_kernels([kernel], data))
+        kernel = kernel or self.own_kernel()
+        if kernel.pairwise:
+            return model._resolved_kernel(data.source.whole("a precomputed kernel matrix must be in memory").X)
+        rows = data.width_rows()
+        if not is_sparse(rows):
+            for columns in kernel.compared_columns(rows.shape[1]):
+                warn_if_unscaled(model, rows, columns, kernel)
+        return kernel.resolved(rows)
 
     def data_kernels(self, kernels: Any, data: FitData) -> list[Kernel]:
         """Return a list of candidates with their widths, each once."""
-        return list(dict.fromkeys(_resolve_kernels([self.own_kernel(kernel) for kernel in kernels], data)))
+        rows = data.width_rows()
+        return list(dict.fromkeys(self.own_kernel(kernel).resolved(rows) for kernel in kernels))
 
     def keep(self, fit: ReducedFit, data: FitData, rows: tuple[Row, ...] = ()) -> None:
         """Set the fitted attributes, the one that marks the model as fitted last."""
@@ -574,18 +563,3 @@ class BasisModel(LeavesOut):
         if not (fitting and offset.ndim == 1):
             raise DataError("the leverage factor and the basis do not belong together")
         check_history(model, n)
-
-
-def _resolve_kernels(kernels: list[Kernel], data: FitData) -> Iterator[Kernel]:
-    """Yield kernels with their widths as numbers. Rows of a file are read once, and only if a width depends on data.
-
-    The two rows of the survey decide whether this is needed: a kernel that they change depends on data.
-    """
-    rows = None if data.survey is not None else data.width_rows()
-    for kernel in kernels:
-        if rows is None and data.survey is not None:
-            if kernel.resolved(np.stack([data.survey.low, data.survey.high])) == kernel:
-                yield kernel
-                continue
-            rows = data.width_rows()
-        yield kernel.resolved(rows)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import (
-    Array,
     check_finite,
     device_numbers,
     device_vector,
@@ -35,7 +34,6 @@ __all__ = [
     "list_some",
     "refuse_streams",
     "warn_if_unscaled",
-    "warn_of_scales",
 ]
 
 
@@ -187,21 +185,13 @@ def warn_if_unscaled(model: Any, X: Any, columns: tuple[int, ...], kernel: Kerne
         low[part], high[part] = to_numpy(xp.stack([xp.min(values, axis=0), xp.max(values, axis=0)]))
     with np.errstate(over="ignore", invalid="ignore"):
         ranges = high - low
-        moving = ranges[ranges > 0.0]
-        if moving.size < 2 or moving.max() / moving.min() <= _SCALES_APART:
+        (moving,) = np.nonzero(ranges > 0.0)
+        if moving.size < 2 or ranges[moving].max() / ranges[moving].min() <= _SCALES_APART:
             return
         units = np.where(ranges > 0.0, np.minimum(ranges, 1e300), 1.0)
         for part in parts:
             scaled = (points(part) - on_device_of(X, low[part])) / on_device_of(X, units[part])
             deviations[part] = to_numpy(xp.std(scaled, axis=0)) * units[part]
-    warn_of_scales(model, columns, ranges, deviations, kernel)
-
-
-def warn_of_scales(model: Any, columns: tuple[int, ...], ranges: Array, deviations: Array, kernel: Kernel) -> None:
-    """Warn as :func:`warn_if_unscaled`, from the ranges and standard deviations of the columns."""
-    (moving,) = np.nonzero(ranges > 0.0)
-    if moving.size < 2:
-        return
     small, large = moving[deviations[moving].argmin()], moving[deviations[moving].argmax()]
     with np.errstate(over="ignore", invalid="ignore"):
         ratio = min(deviations[large] / deviations[small], ranges[large] / ranges[small])

@@ -6,7 +6,7 @@ from kernel_formulas import EVERY, WITH_FORMULA, WITHOUT, evaluate, expansion, h
 
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Linear, Matern, Polynomial
-from substrate.kernels.nodes import Node, Output, Points, Program, constant, inputs, kernel_formula, total
+from substrate.kernels.nodes import Node, NodeProgram, Output, Points, constant, inputs, kernel_formula, total
 
 
 @pytest.mark.parametrize("example", WITH_FORMULA, ids=str)
@@ -66,7 +66,7 @@ def test_derivatives_are_those_of_the_kernel(kernel, orders):
     Z, X, alpha = rng.normal(size=(4, 2)), rng.normal(size=(6, 2)), rng.normal(size=4)
     points = Points(Z)
     body = kernel_formula(kernel, inputs(2), points.coordinates(), orders)
-    values = evaluate(Program(2, [Output("f", (total(body, alpha),), ())]), X)["f"]
+    values = evaluate(NodeProgram(2, [Output("f", (total(body, alpha),), ())]), X)["f"]
     np.testing.assert_allclose(values, kernel.derivative(X, Z, {}, orders) @ alpha, rtol=1e-10, atol=1e-12)
 
 
@@ -81,5 +81,5 @@ def test_powers_are_of_whole_numbers_from_one_on():
     assert isinstance(x**7, Node)
     with pytest.raises(DeclarationError, match="powers from 1 on"):
         x**0
-    program = Program(1, [Output("f", (x**7 + constant(1.0),), ())])
+    program = NodeProgram(1, [Output("f", (x**7 + constant(1.0),), ())])
     np.testing.assert_allclose(evaluate(program, np.array([[-1.5]]))["f"], (-1.5) ** 7 + 1.0, rtol=1e-15)

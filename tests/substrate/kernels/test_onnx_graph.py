@@ -7,9 +7,9 @@ from onnx_graphs import run_onnx
 
 from substrate.kernels import RBF, Categorical, Matern, PowerExponential
 from substrate.kernels.nodes import (
+    NodeProgram,
     Output,
     Points,
-    Program,
     constant,
     greater,
     inputs,
@@ -41,7 +41,7 @@ def rich_program():
         Output("label", (label,), (), LABELS),
         Output("probabilities", (largest(f, g), -abs(g).sqrt()), (2,)),
     ]
-    return Program(3, outputs), X
+    return NodeProgram(3, outputs), X
 
 
 @pytest.mark.parametrize("arithmetic", [SINGLE, DOUBLE], ids=lambda a: a.name)
@@ -89,7 +89,7 @@ def test_exponentials_and_powers_of_onnxruntime_are_as_right_as_the_bound_takes_
         ((abs(x[0]) + z) ** constant(0.7), lambda v: np.abs(v) ** np.longdouble(kind(0.7)), t),
         ((abs(x[0]) + z).sqrt(), lambda v: np.sqrt(np.abs(v)), t),
     ):
-        program = Program(1, [Output("f", (total(node, np.ones(1)),), ())])
+        program = NodeProgram(1, [Output("f", (total(node, np.ones(1)),), ())])
         computed = run_onnx(write_onnx(program, arithmetic, "m", {}).SerializeToString(), values[:, None])["f"]
         right = exact(values.astype(np.longdouble))
         off = np.abs(computed.astype(np.longdouble) - right)
@@ -103,13 +103,13 @@ def test_a_factor_of_a_kernel_or_of_a_sum_keeps_its_digits():
     Z, alpha = rng.normal(size=(8, 2)), rng.normal(size=8)
     x, points = inputs(2), Points(Z)
     body = 0.1 * kernel_formula(RBF(1.0), x, points.coordinates())
-    program = Program(2, [Output("f", (0.3 * total(body, alpha), total(body / 0.7, alpha) / 3.0), (2,))])
+    program = NodeProgram(2, [Output("f", (0.3 * total(body, alpha), total(body / 0.7, alpha) / 3.0), (2,))])
     answers = run_onnx(write_onnx(program, DOUBLE, "model", {}).SerializeToString(), Z)
     np.testing.assert_allclose(answers["f"], evaluate(program, Z)["f"], rtol=1e-14, atol=1e-15)
 
 
 def test_a_function_that_depends_on_nothing_answers_every_row():
     pytest.importorskip("onnx", reason='onnx is not installed: pip install ".[onnx]"')
-    program = Program(2, [Output("f", (inputs(2)[0] * 0.0 + 4.0,), ())])
+    program = NodeProgram(2, [Output("f", (inputs(2)[0] * 0.0 + 4.0,), ())])
     answers = run_onnx(write_onnx(program, DOUBLE, "model", {}).SerializeToString(), np.ones((3, 2)))
     np.testing.assert_array_equal(answers["f"], np.full(3, 4.0))

@@ -6,7 +6,7 @@ from kernel_formulas import WITH_FORMULA, evaluate, expansion
 
 from substrate.balls import ball, precision
 from substrate.kernels import RBF, Categorical, Polynomial
-from substrate.kernels.nodes import Output, Program, inputs
+from substrate.kernels.nodes import NodeProgram, Output, inputs
 from substrate.kernels.rounding_bound import DOUBLE, SINGLE, bound_rounding
 
 
@@ -100,6 +100,6 @@ def test_codes_of_categories_are_told_apart_in_double_precision_only():
 
 def test_division_by_what_may_be_zero_has_no_bound():
     x = inputs(2)
-    program = Program(2, [Output("f", (x[0] / x[1],), ())])
+    program = NodeProgram(2, [Output("f", (x[0] / x[1],), ())])
     assert bound_rounding(program, np.array([[0.0, 1.0], [-1.0, 1.0]]), DOUBLE).loss == np.inf
     assert bound_rounding(program, np.array([[0.0, 1.0], [0.5, 1.0]]), DOUBLE).loss < 1e-15
