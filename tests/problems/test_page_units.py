@@ -42,5 +42,7 @@ def test_targets_that_solvers_cannot_square_are_refused(module):
         pytest.skip("labels have a size")
     K, y, parameters = arguments_of(module)
     for factor in (1e60, 1e-60, 1e200):
+        if "y_val" in parameters:
+            parameters["y_val"] = factor * y.max() * np.sign(parameters["y_val"])
         with pytest.raises(DataError, match=r"max\|y\| is .* measure y in other units"):
             module.declare(K, factor * y, **parameters)

@@ -497,7 +497,7 @@ def test_probabilities_and_label_sets_of_classes(tmp_path, regression, classes, 
         assert [names[k] for k in p.argmax(axis=1)] == [one["prediction"].lstrip("'") for one in lines]
         held = np.array([[int(one[f"set_{name}"]) for name in names] for one in lines])
         np.testing.assert_array_equal(held, loaded.estimator_.predict_set(X, 0.8))
-        assert "sets of labels hold " in err
+        assert "sets of labels cover " in err
     assert main(["fit", str(regression[0]), "--target", "y", "--quiet", "--kernel", "rbf", "--out", str(kept)]) == 0
     assert main(["predict", str(kept), str(regression[0]), "--proba"]) == 2
     assert "this model predicts numbers; use --coverage" in capsys.readouterr().err

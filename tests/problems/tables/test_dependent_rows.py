@@ -136,7 +136,7 @@ def test_the_command_line_keeps_how_rows_were_divided(tmp_path, capsys):
     loaded = load(model)
     assert (loaded.time, loaded.group) == ("day", "site")
     assert main(["predict", str(model), str(path), "--coverage", "0.9", "--out", str(tmp_path / "p.csv")]) == 0
-    assert "rows depend on those before them in time" in capsys.readouterr().err
+    assert "rows depend on earlier rows" in capsys.readouterr().err
 
 
 def _trend_and_weekday(seed, n=240):
