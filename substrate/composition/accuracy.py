@@ -113,16 +113,16 @@ class _Representers:
             G = kernel.enclose(every, every).midpoint
             G, relative = (G + G.T) / 2.0, float(kernel.rounding(every, by_differences=True))
         else:
-            readings = [(r.operator, own) for r, own in zip(span.readings, points, strict=True)]
+            readings = [(r.operator, at) for r, at in zip(span.readings, points, strict=True)]
             G, relative = span.matrix(), bound_rounding(kernel, readings)
             relative *= 1.0 if plain or any(operator for operator, _ in readings) else _COMPONENTS
         lengths = np.sqrt(np.maximum(np.diagonal(G), 0.0))
         # the rounding of an operator is relative to the sum of the lengths of all its terms
-        terms = [np.zeros(own.shape[0]) for own in points]
-        for k, (reading, own) in enumerate(zip(span.readings, points, strict=True)):
+        terms = [np.zeros(at.shape[0]) for at in points]
+        for k, (reading, at) in enumerate(zip(span.readings, points, strict=True)):
             if reading.operator is not None:
                 own_kernel = kernel if reading.part is None else span.substrate.components[reading.part]
-                terms[k] = add_lengths(own_kernel, reading.operator, own)
+                terms[k] = add_lengths(own_kernel, reading.operator, at)
         return cls(G, np.maximum(lengths, np.concatenate(terms)), relative, span.values, span.balanced)
 
     def balance(self, pull: Array) -> Array:
@@ -192,8 +192,8 @@ class _Function:
     def missed(self, x: Array, z: Array) -> Array:
         """Return the residuals of the equations of the readings."""
         values, radius = self.representers.readings(self.coefficients(x, z)[0])
-        here, sizes = self.coordinates @ x[self.z], np.abs(self.coordinates) @ np.abs(x[self.z])
-        off = np.abs(values - here) + radius + relative_rounding(self.z.size + 4.0) * sizes
+        products, sizes = self.coordinates @ x[self.z], np.abs(self.coordinates) @ np.abs(x[self.z])
+        off = np.abs(values - products) + radius + relative_rounding(self.z.size + 4.0) * sizes
         return np.asarray(np.abs(self.pivots) * off[self.places])
 
     def residual(self, x: Array, z: Array) -> float:
@@ -206,10 +206,10 @@ class _Function:
         """Return the fitted values, and how far the fitted values of the feasible point may be."""
         n = self.compiled.substrate.n
         values, radius = (side[:n] for side in self.representers.readings(self.coefficients(point.x, z)[0]))
-        moved = 2.0 * float(np.linalg.norm(point.radius[self.z])) * self.representers.lengths[:n]
+        deviation = 2.0 * float(np.linalg.norm(point.radius[self.z])) * self.representers.lengths[:n]
         bias, bias_radius = float(point.x[self.shift].sum()), float(point.radius[self.shift].sum())
         fitted = values + bias
-        return fitted, radius + moved + bias_radius + relative_rounding(2.0) * np.abs(fitted)
+        return fitted, radius + deviation + bias_radius + relative_rounding(2.0) * np.abs(fitted)
 
     def lost(self) -> float:
         """Bound how far coordinates can be from the functions that they stand for, by the norms of their readings."""
@@ -224,12 +224,12 @@ class _Function:
 
 
 def _functions(
-    form: StandardForm, program: Program, compiled: Sequence[CompiledSubstrate], known: dict[int, _Representers]
+    form: StandardForm, program: Program, compiled: Sequence[CompiledSubstrate], representers: dict[int, _Representers]
 ) -> list[_Function] | None:
     """Return every w that coordinates do not know exactly; None if one enters by more than readings and w'w."""
     defined = [(each, holder, variable) for each in compiled for holder, variable in each.defined]
     starts = program.equal.size - np.cumsum([variable.size for *_, variable in reversed(defined)])[::-1]
-    P, found = program.alone(program.P[0]), list[_Function]()
+    P, functions = program.alone(program.P[0]), list[_Function]()
     for each in compiled:
         if each.complete:
             continue
@@ -238,27 +238,31 @@ def _functions(
             return None
         if each.span.size > _LARGEST or not each.frame.size:
             return None
-        if id(each) not in known:
-            known[id(each)] = _Representers.of(each.span)
+        if id(each) not in representers:
+            representers[id(each)] = _Representers.of(each.span)
         for column in range(each.z.shape[1] if each.z.ndim == 2 else 1):
             z, shift = np.split(each.places(form.columns, column), [L.shape[1]])
             rows, columns, places = [], [], []
             for start, (owner, holder, variable) in zip(starts, defined, strict=True):
                 if owner is each:
                     n = holder.leaf.shape[0]
-                    own = holder.role == "f" and holder.points is None
-                    places.append(np.arange(n) if own else each.span.places.get(id(holder.leaf), np.zeros(0, int)))
+                    is_training = holder.role == "f" and holder.points is None
+                    places.append(
+                        np.arange(n) if is_training else each.span.places.get(id(holder.leaf), np.zeros(0, int))
+                    )
                     rows.append(program.equal[start + column * n : start + (column + 1) * n])
                     columns.append(form.columns[variable.id] + column * n + np.arange(n))
             if not rows or not (P[z] == P[z[0]]).all() or P[z[0]] <= 0.0:
                 return None
-            every, read, values = (np.concatenate(parts) for parts in (rows, places, columns))
+            every, read, values = (np.concatenate(blocks) for blocks in (rows, places, columns))
             entries = sp.csc_array(program.A[:, z]).indices
             if read.size != every.size or not np.isin(entries, every).all():
                 return None
             pivots = np.asarray(program.A[every, values]).ravel()
-            found.append(_Function(each, known[id(each)], z, shift, float(P[z[0]]), every, values, pivots, read))
-    return found
+            functions.append(
+                _Function(each, representers[id(each)], z, shift, float(P[z[0]]), every, values, pivots, read)
+            )
+    return functions
 
 
 # --- outputs ---------------------------------------------------------------------------------------------------------
@@ -289,10 +293,10 @@ class _Output:
 
 def _list_outputs(compiled: list[CompiledSubstrate], outputs: Outputs, predicted: bool) -> list[_Output]:
     """Return the values of every substrate and the outputs with linear parts; or all that ``predict`` returns."""
-    found = []
+    values = []
     for each in compiled if not predicted else ():
         about = f"{FITTED} of {each.label}" if each.label else FITTED
-        found += [_output([each], [each.substrate], about, column) for column in _columns(each)]
+        values += [_output([each], [each.substrate], about, column) for column in _columns(each)]
     for name, terms in outputs.terms.items():
         bases = [base_of(term) for term in terms]
         used = [each for each in compiled if any(each.substrate is base for base in bases)]
@@ -302,8 +306,8 @@ def _list_outputs(compiled: list[CompiledSubstrate], outputs: Outputs, predicted
             about = FITTED if name is None else f"{FITTED} of {name}"
             if len(terms) > 1:
                 about = "sums of the substrates' fitted values" if name is None else f"sums of {FITTED} of {name}"
-            found += [_output(used, terms, about, column) for column in _columns(used[0])]
-    return found
+            values += [_output(used, terms, about, column) for column in _columns(used[0])]
+    return values
 
 
 def _columns(compiled: CompiledSubstrate) -> range:
@@ -312,8 +316,8 @@ def _columns(compiled: CompiledSubstrate) -> range:
 
 def _same_rows(compiled: list[CompiledSubstrate]) -> bool:
     first = compiled[0].substrate.X
-    others = [each.substrate.X for each in compiled[1:]]
-    return all(X is first or (X.shape == first.shape and not bool((first != X).sum())) for X in others)
+    matrices = [each.substrate.X for each in compiled[1:]]
+    return all(X is first or (X.shape == first.shape and not bool((first != X).sum())) for X in matrices)
 
 
 def _output(compiled: list[CompiledSubstrate], terms: Sequence[Term], about: str, column: int) -> _Output:
@@ -322,9 +326,9 @@ def _output(compiled: list[CompiledSubstrate], terms: Sequence[Term], about: str
     for base in dict.fromkeys(map(base_of, terms)):
         if isinstance(base, One):
             continue
-        own = [term for term in terms if base_of(term) is base]
+        summands = [term for term in terms if base_of(term) is base]
         ones = np.ones(first.n)
-        weights = np.sum([t.weights(first.X) if isinstance(t, WeightedTerm) else ones for t in own], axis=0)
+        weights = np.sum([t.weights(first.X) if isinstance(t, WeightedTerm) else ones for t in summands], axis=0)
         weighed.append((weights, next((each for each in compiled if each.substrate is base), base)))
 
     def fit_values() -> Array:
@@ -426,13 +430,13 @@ class AnswerCheck:
 
     def row(self, problem: Any, witness: Witness | None) -> tuple[Row | None, Facts]:
         """Return the row and further facts; no row but the reason if there is no bound."""
-        known = self.optimal_value(problem, witness)
-        if isinstance(known, str):
-            return None, ((NO_BOUND, known),)
-        worst = max(each.share(known.near) for each in known.bounds)
+        optimum = self.optimal_value(problem, witness)
+        if isinstance(optimum, str):
+            return None, ((NO_BOUND, optimum),)
+        worst = max(each.share(optimum.near) for each in optimum.bounds)
         if not worst <= 1.0:
             return None, ((NO_BOUND, f"the check proves no more than {worst:.1e} times what is tolerated"),)
-        row = accuracy_of_outputs([each.row(known.near) for each in known.bounds])
+        row = accuracy_of_outputs([each.row(optimum.near) for each in optimum.bounds])
         return row, ((_RADIUS, _TAKEN),)
 
     def optimal_value(self, problem: Any, witness: Witness | None) -> OptimalValue | str:
@@ -478,22 +482,22 @@ class AnswerCheck:
         ways = [_list_outputs(self._compiled, self._outputs, predicted) for predicted in (False, True)]
         ways = ways if len(self._compiled) > 1 else ways[:1]
         ties = [[_bind(form, program, functions, point, z, output) for output in outputs] for outputs in ways]
-        bounds = next((found for found in ties if found and None not in found), [])
-        if not bounds:
-            known, free = (
+        candidates = next((bounds for bounds in ties if bounds and None not in bounds), [])
+        if not candidates:
+            fixed_outputs, free_outputs = (
                 " and ".join(o.about for o, tie in zip(ways[0], ties[0], strict=True) if (tie is not None) is wanted)
                 for wanted in (True, False)
             )
-            return _FREE.format(known=known, free=free) if known and free else _NEITHER
+            return _FREE.format(known=fixed_outputs, free=free_outputs) if fixed_outputs and free_outputs else _NEITHER
         near, lower = _distance(program, functions, point, z)
-        found = tuple(each for each in bounds if each is not None)
-        return OptimalValue(lower, near, found)
+        bounds = tuple(each for each in candidates if each is not None)
+        return OptimalValue(lower, near, bounds)
 
 
 def _feasible_point(program: Program, functions: list[_Function], x: Array, z: Array) -> tuple[FeasiblePoint, Array]:
     """Return a feasible point near x for the machine over all w, and multipliers near z; raise where none is found."""
-    one = np.ones(1)
-    z = program.nearest_dual(one, x, z)
+    unit_weight = np.ones(1)
+    z = program.nearest_dual(unit_weight, x, z)
     if not program.tolerates(sum(each.lost() for each in functions)):
         raise SolverError("its equality constraints depend on each other, up to the rounding of the kernel")
     start = x
@@ -501,7 +505,7 @@ def _feasible_point(program: Program, functions: list[_Function], x: Array, z: A
         for each in functions:
             program.rounding[each.rows] = np.maximum(program.rounding[each.rows], _MARGIN * each.missed(x, z))
         try:
-            point = program.feasible(start, one)
+            point = program.feasible(start, unit_weight)
         except SolverError as error:
             raise error if "depend" in str(error) else SolverError(_NO_INSIDE) from None
         x = point.x
@@ -512,24 +516,24 @@ def _feasible_point(program: Program, functions: list[_Function], x: Array, z: A
 
 def _distance(program: Program, functions: list[_Function], point: FeasiblePoint, z: Array) -> tuple[float, float]:
     """Return how far the optimum can be from the point in the norm of the quadratic term, and a lower value."""
-    one, weights = np.ones(1), np.abs(z)
+    unit_weight, weights = np.ones(1), np.abs(z)
     weights[program.equal] = 0.0  # equalities hold exactly
     slack, rounding = program.slack(point.x, program.b[0])
     products = np.where(weights > 0.0, z * slack, 0.0)
     gap = float(products.sum()) + float(weights @ (rounding + abs(program.A) @ point.radius))
     gap = max(gap + relative_rounding(z.size) * float(np.abs(products).sum()), 0.0)
-    r, error = program.residual(one, point.x, z)
+    r, error = program.residual(unit_weight, point.x, z)
     _add_exactly(program, z, r, error)
     sizes = np.abs(r) + error + abs(program.P[0]) @ point.radius
     (value,), (lost,) = program.terms(point.x, point.radius)
     square = 0.0
     for each in functions:
-        moved = 2.0 * each.weight * float(np.linalg.norm(point.radius[each.z]))
+        deviation = 2.0 * each.weight * float(np.linalg.norm(point.radius[each.z]))
         # values are determined by w and the bias
-        lengths, own = each.representers.lengths, sizes[each.columns]
+        lengths, column_sizes = each.representers.lengths, sizes[each.columns]
         lengths = lengths[each.places] + (float(lengths.mean()) if each.representers.balanced else 0.0)
-        square += (each.residual(point.x, z) + moved + float(own @ lengths)) ** 2 / each.weight
-        sizes[each.shift] += own.sum()
+        square += (each.residual(point.x, z) + deviation + float(column_sizes @ lengths)) ** 2 / each.weight
+        sizes[each.shift] += column_sizes.sum()
         sizes[each.columns] = sizes[each.z] = 0.0
         # w has the norm of the function
         norm = each.representers.norm(each.coefficients(point.x, z)[0], -1.0)
@@ -569,8 +573,8 @@ def _bind(
     for weights, term in output.terms:
         if isinstance(term, LinearPart):
             places, M = term.places(form.columns, column), sp.csr_array(term.matrix(output.rows))
-            own = M @ point.x[places]
-            own_radius = abs(M) @ (point.radius[places] + relative_rounding(M.shape[1] + 4.0) * np.abs(point.x[places]))
+            fit = M @ point.x[places]
+            fit_radius = abs(M) @ (point.radius[places] + relative_rounding(M.shape[1] + 4.0) * np.abs(point.x[places]))
             columns, squared = M.toarray(), alone[places] > 0.0
             columns = columns - columns.mean(axis=0) if centred else columns
             if not columns[:, ~squared].any():  # nothing in them but constants, which are left out
@@ -583,19 +587,19 @@ def _bind(
                 (f for f in functions if f.compiled is term and f.z[0] == term.places(form.columns, column)[0]), None
             )
             if function is not None:
-                own, own_radius = function.fitted(point, z)
+                fit, fit_radius = function.fitted(point, z)
                 lengths = function.representers.centred_lengths(n, centred)
                 squares.append(np.square(weights * lengths) / function.weight)
             elif start is None:
                 return None
             else:
-                own, own_radius = point.x[places], point.radius[places]
+                fit, fit_radius = point.x[places], point.radius[places]
                 coordinates = term.places(form.columns, column)[: term.frame.training.shape[1]]
                 if (alone[coordinates] > 0.0).all():
                     K = term.in_variables(column)
                     K = K - K.mean(axis=0) if centred else K
                     squares.append(np.square(weights[:, None] * K) @ (1.0 / alone[coordinates]))
-        values, radius = values + weights * own, radius + np.abs(weights) * own_radius
+        values, radius = values + weights * fit, radius + np.abs(weights) * fit_radius
         spread = sp.csr_array((M.shape[1], point.x.size))
         if in_columns:
             spread = sp.csr_array((np.ones(places.size), (np.arange(places.size), places)), spread.shape)
@@ -628,12 +632,12 @@ def _loss_weights(program: Program, F: Any, coordinates: Indices) -> tuple[Array
     at = errors.indptr[single]
     error_columns, scales = np.flatnonzero(alone > 0.0)[errors.indices[at]], errors.data[at]
     plain = rows[single] - sp.csr_array((scales, (np.arange(single.size), error_columns)), (single.size, F.shape[1]))
-    found = sp.csc_array(plain[:, lead])
-    found.eliminate_zeros()
-    if (np.diff(found.indptr) == 0).any():
+    entries = sp.csc_array(plain[:, lead])
+    entries.eliminate_zeros()
+    if (np.diff(entries.indptr) == 0).any():
         return None
-    chosen = found.indices[found.indptr[:-1]]
-    factors = found.data[found.indptr[:-1]] / F.data[F.indptr[:-1]]
+    chosen = entries.indices[entries.indptr[:-1]]
+    factors = entries.data[entries.indptr[:-1]] / F.data[F.indptr[:-1]]
     if np.unique(error_columns[chosen]).size != n:
         return None
     weights = alone[error_columns[chosen]] * np.square(factors / scales[chosen])

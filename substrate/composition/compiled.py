@@ -104,8 +104,8 @@ class CompiledSubstrate:
     def replacements(self) -> dict[int, Any]:
         """Return the expressions that replace the place-holders in the solved problem."""
         exchange = {id(holder.leaf): values for holder, values in self.defined}
-        others = [holder for holder in self.mentioned if id(holder.leaf) not in exchange]
-        return exchange | {id(holder.leaf): self._expression(holder) for holder in others}
+        holders = [holder for holder in self.mentioned if id(holder.leaf) not in exchange]
+        return exchange | {id(holder.leaf): self._expression(holder) for holder in holders}
 
     def bounded_norm(self) -> dict[int, Any]:
         """Return the expression for w'w in constraints: squares of numbers about one, as solvers need them in a

@@ -161,20 +161,20 @@ def clarabel_cones(cones: Sequence[Cone]) -> list[Any]:
     """Return the cones as Clarabel takes them."""
     import clarabel
 
-    made = list[Any]()
+    solver_cones = list[Any]()
     for kind, rows in cones:
         size = rows.stop - rows.start
         if kind == "Zero":
-            made.append(clarabel.ZeroConeT(size))
+            solver_cones.append(clarabel.ZeroConeT(size))
         elif kind == "NonNeg":
-            made.append(clarabel.NonnegativeConeT(size))
+            solver_cones.append(clarabel.NonnegativeConeT(size))
         elif kind == "SOC":
-            made.append(clarabel.SecondOrderConeT(size))
+            solver_cones.append(clarabel.SecondOrderConeT(size))
         elif kind == SEMIDEFINITE:
-            made.append(clarabel.PSDTriangleConeT(_order_of(size)))
+            solver_cones.append(clarabel.PSDTriangleConeT(_order_of(size)))
         else:
-            made += [clarabel.ExponentialConeT()] * (size // 3)
-    return made
+            solver_cones += [clarabel.ExponentialConeT()] * (size // 3)
+    return solver_cones
 
 
 def violation(cones: Sequence[Cone], s: Array) -> float:

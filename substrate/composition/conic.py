@@ -42,19 +42,19 @@ class StandardForm:
         self.sign = 1.0 if program.formatted else -1.0
         kinds = {type(constraint).__name__ for constraint in program.constraints}
         # SCS has a different order for the entries of a matrix
-        other = SEMIDEFINITE if solver == "SCS" else None
+        misordered = SEMIDEFINITE if solver == "SCS" else None
         # some solvers receive bounds of variables apart from the rows, whose multipliers cvxpy does not return
         bounds = [getattr(program, name, None) for name in ("lower_bounds", "upper_bounds")]
         bounded = any(bound is not None and bool(np.isfinite(bound).any()) for bound in bounds)
-        self.understood = kinds <= KINDS and other not in kinds and not bounded
+        self.understood = kinds <= KINDS and misordered not in kinds and not bounded
         self.cones = read_cones(program.constraints) if kinds <= KINDS else ()
         self.height = self.cones[-1].rows.stop if self.cones else 0
 
     def numbers(self) -> Program:
         """Return the numbers at the parameters' present values."""
         values = {parameter.id: np.asarray(parameter.value).tobytes() for parameter in self.program.parameters}
-        known, numbers = self._at
-        if numbers is None or known != values:
+        latest_values, numbers = self._at
+        if numbers is None or latest_values != values:
             numbers = compiled_program(self.program, self.cones)
             self._at = (values, numbers)
         return numbers

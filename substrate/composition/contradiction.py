@@ -44,12 +44,12 @@ def find_contradiction(
     missed = _miss(members, kept)
     if missed is None or missed <= _MISSED:
         return None if missed is None else []
-    for one in list(members):
-        fewer = [other for other in members if other is not one]
+    for member in list(members):
+        fewer = [other for other in members if other is not member]
         missed = _miss(fewer, kept) if fewer else 0.0
         if missed is not None and missed > _MISSED:
             members = fewer
-    return [one.name for one in members]
+    return [member.name for member in members]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ class _Member:
         if kind in ("NonPos", "NonNeg"):
             return [(1.0 if kind == "NonPos" else -1.0) * constraint.args[0] <= slack]
         if kind == "SOC":
-            top, rest = constraint.args
-            return [cp.SOC(top + slack, rest, axis=constraint.axis)]
+            top, vector = constraint.args
+            return [cp.SOC(top + slack, vector, axis=constraint.axis)]
         matrix = constraint.args[0]
         return [matrix + slack * np.eye(matrix.shape[0]) >> 0]
 
@@ -80,7 +80,7 @@ class _Member:
 def _miss(members: Sequence[_Member], kept: Sequence[Any]) -> float | None:
     """Return the least share of their units by which they miss each other; None if no solver can tell."""
     share = cp.Variable(nonneg=True)
-    constraints = [constraint for one in members for constraint in one.relax(share)]
+    constraints = [constraint for member in members for constraint in member.relax(share)]
     problem = cp.Problem(cp.Minimize(share), [*constraints, *kept])
     try:
         problem.solve(solver="CLARABEL")

@@ -194,8 +194,8 @@ class ShapeConstraint:
             return f"eigenvalues of {sign}Hessian >= {self.bound:g}"
         negated = all(term.factor < 0.0 for term in self.terms)
         parts = [_describe(term, -1.0 if negated else 1.0) for term in self.terms]
-        left = parts[0] + "".join(f" - {p[1:]}" if p.startswith("-") else f" + {p}" for p in parts[1:])
-        return f"{left} <= {0.0 - self.bound:g}" if negated else f"{left} >= {self.bound:g}"
+        left_side = parts[0] + "".join(f" - {p[1:]}" if p.startswith("-") else f" + {p}" for p in parts[1:])
+        return f"{left_side} <= {0.0 - self.bound:g}" if negated else f"{left_side} >= {self.bound:g}"
 
 
 def _describe(term: ShapeTerm, sign: float) -> str:

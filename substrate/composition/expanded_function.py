@@ -130,7 +130,7 @@ class EvaluatedTerms:
 
     def evaluate(self, points: Array, every: Sequence[dict[int, int]]) -> list[tuple[Array, Array]]:
         """Return derivatives of these orders at points, and what rounding may change in them."""
-        size, found = at_most(float(self._lengths @ self.coefficients.sizes)), []
+        size, derivatives = at_most(float(self._lengths @ self.coefficients.sizes)), []
         for orders in every:
             operator, total = LinearOperator.derivative(orders), np.zeros(points.shape[0])
             for rows in strips(points.shape[0], max(1, _BLOCK // max(self._lengths.size, 1))):
@@ -142,8 +142,8 @@ class EvaluatedTerms:
             # what the readings of the terms lose is in the rounding of each value, too
             loss = self._rounding * (DERIVATIVES * 2.0 ** sum(orders.values()) if orders else 1.0)
             share = loss + relative_rounding(self._lengths.size + len(self.terms) + 4.0)
-            found.append((total, at_most(share * size) * bound_derivative(self.kernel, orders, points, points)))
-        return found
+            derivatives.append((total, at_most(share * size) * bound_derivative(self.kernel, orders, points, points)))
+        return derivatives
 
 
 class BallTerms(EvaluatedTerms):
@@ -160,11 +160,11 @@ class BallTerms(EvaluatedTerms):
         return self._matrix @ c
 
     def _against(self, points: Array, orders: dict[int, int]) -> Balls:
-        parts = [
+        blocks = [
             ball_derivatives(self.kernel, points, term.points, orders, _orders_of(term.operator)).values
             for term in self.terms
         ]
-        return Balls(np.hstack(parts))
+        return Balls(np.hstack(blocks))
 
     def evaluate(self, points: Array, every: Sequence[dict[int, int]]) -> list[tuple[Array, Array]]:
         """Return derivatives of these orders at points, and how far the exact ones may be."""
@@ -188,8 +188,8 @@ def multi_indices(columns: tuple[int, ...], order: int) -> Iterator[dict[int, in
             yield {}
         return
     for first in range(order, -1, -1):
-        for others in multi_indices(columns[1:], order - first):
-            yield ({columns[0]: first} if first else {}) | others
+        for orders in multi_indices(columns[1:], order - first):
+            yield ({columns[0]: first} if first else {}) | orders
 
 
 def list_summands(components: tuple[Kernel, ...], n_features: int) -> list[tuple[Kernel, tuple[int, ...], int]]:
@@ -247,15 +247,15 @@ def bound_derivative(kernel: Kernel, orders: Orders, lower: Array, upper: Array)
     if isinstance(kernel, Product):
         total = np.zeros(lower.shape[0])
         for times, first, second in split_orders(orders):
-            left = bound_derivative(kernel.left, first, lower, upper)
-            total += times * left * bound_derivative(kernel.right, second, lower, upper)
+            factor = bound_derivative(kernel.left, first, lower, upper)
+            total += times * factor * bound_derivative(kernel.right, second, lower, upper)
         return np.asarray(at_most(1.0) * total)
     if isinstance(kernel, KernelOfDistance):
         return np.full(lower.shape[0], _constant(kernel, tuple(sorted(orders.items())), lower.shape[1]))
     if isinstance(kernel, Symmetric):
         # its features are half the sum or the difference of those at x and at -x
-        both = [(lower, upper), (-upper, -lower)]
-        return np.asarray(at_most(0.5) * sum(bound_derivative(kernel.kernel, orders, *cell) for cell in both))
+        cells = [(lower, upper), (-upper, -lower)]
+        return np.asarray(at_most(0.5) * sum(bound_derivative(kernel.kernel, orders, *cell) for cell in cells))
     if isinstance(kernel, (Linear, Polynomial)):
         return _at_corners(kernel, orders, np.maximum(np.abs(lower), np.abs(upper)))
     raise DeclarationError(

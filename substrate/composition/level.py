@@ -317,8 +317,8 @@ class Substrate(Term):
                 f"the Hessian is read everywhere in a box, as s.hessian(Everywhere(box)); received {everywhere!r}. At "
                 "points write its entries, s.derivative(points, {0: 1, 1: 1})"
             )
-        given = range(self.X.shape[1]) if columns is None else columns
-        numbers = tuple(dict.fromkeys(self.column_number(c) for c in given))
+        selection = range(self.X.shape[1]) if columns is None else columns
+        numbers = tuple(dict.fromkeys(self.column_number(c) for c in selection))
         values = read_operator(everywhere, self, LinearOperator.value())
         for c in numbers:
             self.kernel.refuse_orders({c: 2})
@@ -393,11 +393,11 @@ class Substrate(Term):
         if not isinstance(column, str):
             return column
         if column not in self.column_names:
-            known = (
+            hint = (
                 f"its names are {', '.join(map(repr, self.column_names))}" if self.column_names else "it has no names"
             )
             raise DeclarationError(
-                f"X has no column {column!r}: {known}; a column is also an integer from 0 to {self.X.shape[1] - 1}"
+                f"X has no column {column!r}: {hint}; a column is also an integer from 0 to {self.X.shape[1] - 1}"
             )
         return self.column_names.index(column)
 

@@ -266,12 +266,12 @@ class Integral:
     largest_order = 0
 
     @classmethod
-    def of(cls, given: Any, n_features: int | None = None) -> "Integral":
+    def of(cls, domain: Any, n_features: int | None = None) -> "Integral":
         """Return the integrals against a measure or several, or over a box or several, on so many columns."""
-        given = (given,) if isinstance(given, Measure) else given
-        measures = tuple(given) if isinstance(given, Iterable) else ()
+        domain = (domain,) if isinstance(domain, Measure) else domain
+        measures = tuple(domain) if isinstance(domain, Iterable) else ()
         if not any(isinstance(measure, Measure) for measure in measures):
-            ends = real_array(given, "box", ndim=(2, 3))
+            ends = real_array(domain, "box", ndim=(2, 3))
             boxes = checked_boxes(ends, ends.shape[-2] if n_features is None else n_features)
             return cls(tuple(Measure(box[None], np.ones(1)) for box in boxes))
         for measure in measures:
@@ -371,29 +371,29 @@ class KernelAction:
         rows = _dense(points)
         return np.asarray(np.broadcast_to(_numbers(self.of_one, rows), (rows.shape[0],)), dtype=np.float64)
 
-    def act(self, rows: Array, right: "Functional", others: Array) -> Array:
+    def act(self, rows: Array, right: "Functional", columns: Array) -> Array:
         """Return its inner products with values, with sums of values, and with itself; refuse all others."""
         if right is self:
-            return _check_matrix(self.twice(rows, others), rows, others)
+            return _check_matrix(self.twice(rows, columns), rows, columns)
         if isinstance(right, LinearOperator) and not right.largest_order:
-            total = np.zeros((rows.shape[0], others.shape[0]))
+            total = np.zeros((rows.shape[0], columns.shape[0]))
             for term in right.terms:
-                at = term.map_points(others)
-                total += _check_matrix(self.once(rows, at), rows, at) * term.evaluate_coefficients(others)
+                at = term.map_points(columns)
+                total += _check_matrix(self.once(rows, at), rows, at) * term.evaluate_coefficients(columns)
             return total
         raise DeclarationError(_UNKNOWN)
 
 
-def _check_matrix(values: Any, rows: Array, others: Array) -> Array:
-    found = np.asarray(values, dtype=np.float64)
-    if found.shape != (rows.shape[0], others.shape[0]):
+def _check_matrix(values: Any, rows: Array, columns: Array) -> Array:
+    matrix = np.asarray(values, dtype=np.float64)
+    if matrix.shape != (rows.shape[0], columns.shape[0]):
         raise DataError(
-            f"a KernelAction must return one number for every pair: expected {(rows.shape[0], others.shape[0])}, "
-            f"received {found.shape}"
+            f"a KernelAction must return one number for every pair: expected {(rows.shape[0], columns.shape[0])}, "
+            f"received {matrix.shape}"
         )
-    if not np.isfinite(found).all():
+    if not np.isfinite(matrix).all():
         raise DataError("a KernelAction returned NaN or infinity at these rows")
-    return found
+    return matrix
 
 
 #: What a machine reads: an operator at points, integrals against measures, or an action on k.
@@ -416,14 +416,16 @@ def inner_product_matrix(kernel: Kernel, left: Functional, P: Any, right: Functi
     rows = _dense(P)
     columns = _dense(Q)
     total = np.zeros((rows.shape[0], columns.shape[0]))
-    for one in left.terms:
-        for other in right.terms:
-            at, against = one.map_points(rows), other.map_points(columns)
-            if one.orders or other.orders:
-                values = kernel.derivative(at, against, dict(one.orders), dict(other.orders))
+    for first in left.terms:
+        for second in right.terms:
+            at, against = first.map_points(rows), second.map_points(columns)
+            if first.orders or second.orders:
+                values = kernel.derivative(at, against, dict(first.orders), dict(second.orders))
             else:  # values need no derivatives
                 values = kernel(at, against)
-            total += one.evaluate_coefficients(rows)[:, None] * values * other.evaluate_coefficients(columns)[None, :]
+            total += (
+                first.evaluate_coefficients(rows)[:, None] * values * second.evaluate_coefficients(columns)[None, :]
+            )
     return total
 
 
@@ -437,11 +439,11 @@ def _integrate(kernel: Kernel, boxes: Array, right: Functional, Q: Any) -> Array
         columns = [
             weights
             @ (
-                kernel.integral(others[..., 0], boxes, {})
-                if _are_flat(others)
-                else kernel.double_integral(others, boxes)
+                kernel.integral(right_boxes[..., 0], boxes, {})
+                if _are_flat(right_boxes)
+                else kernel.double_integral(right_boxes, boxes)
             )
-            for weights, others in right.parts(Q)
+            for weights, right_boxes in right.parts(Q)
         ]
         return np.vstack(columns).T
     points = _dense(Q)
@@ -466,10 +468,10 @@ def bound_rounding(kernel: Kernel, readings: Iterable[tuple[Functional | None, A
 
     ``readings`` are operators with their points; None stands for values.
     """
-    given = [pair for pair in readings if not isinstance(pair[0], KernelAction)]  # exact by definition
-    places = [at if operator is None else evaluation_points(operator, at) for operator, at in given]
+    pairs = [pair for pair in readings if not isinstance(pair[0], KernelAction)]  # exact by definition
+    places = [at if operator is None else evaluation_points(operator, at) for operator, at in pairs]
     p = max((float(kernel.rounding(points)) for points in places), default=0.0)
-    operators = [operator for operator, _ in given if operator is not None and operator is not VALUE]
+    operators = [operator for operator, _ in pairs if operator is not None and operator is not VALUE]
     if not operators:
         return p
     order = max(operator.largest_order for operator in operators)

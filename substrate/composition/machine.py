@@ -164,9 +164,9 @@ class Machine:
         objective = cp.Constant(minimize) if isinstance(minimize, numbers.Real) else minimize
         if not isinstance(objective, cp.Expression) or not objective.is_scalar():
             raise DeclarationError(f"minimize must be a scalar cvxpy expression, received {minimize!r}")
-        given = [subject_to] if isinstance(subject_to, (cp.Constraint, ShapeConstraint)) else list(subject_to)
-        shapes = [constraint for constraint in given if isinstance(constraint, ShapeConstraint)]
-        self._given = [constraint for constraint in given if not isinstance(constraint, ShapeConstraint)]
+        constraints = [subject_to] if isinstance(subject_to, (cp.Constraint, ShapeConstraint)) else list(subject_to)
+        shapes = [constraint for constraint in constraints if isinstance(constraint, ShapeConstraint)]
+        self._given = [constraint for constraint in constraints if not isinstance(constraint, ShapeConstraint)]
         if not all(isinstance(constraint, cp.Constraint) for constraint in self._given):
             raise DeclarationError(
                 f"subject_to holds cvxpy constraints, received {[type(c).__name__ for c in self._given]}; a comparison "
@@ -180,7 +180,7 @@ class Machine:
     def _plan_shapes(self, shapes: list[ShapeConstraint], minimize: Any) -> tuple[ShapePlan, ...]:
         """Return the shapes that hold everywhere, refused here where they cannot be proved."""
         for s in (s for shape in shapes for s in shape.substrates):
-            if not any(s is known for known in self.substrates):
+            if not any(s is substrate for substrate in self.substrates):
                 raise DeclarationError("a shape is of a substrate that the machine was not given")
             if not penalises({h.role for h in s.holders() if id(h.leaf) in {id(v) for v in minimize.variables()}}):
                 raise DeclarationError(
@@ -201,14 +201,14 @@ class Machine:
 
     def own_variables(self) -> list[Any]:
         """Return the user's own variables in objective and constraints."""
-        leaves = [v for part in (self._objective, *self._given) for v in part.variables()]
+        leaves = [v for expression in (self._objective, *self._given) for v in expression.variables()]
         return [v for v in dict.fromkeys(leaves) if not isinstance(v, Standing)]
 
-    def value_at(self, expansions: Iterable[Any], own: list[Any]) -> float:
+    def value_at(self, expansions: Iterable[Any], values: list[Any]) -> float:
         """Give place-holders and own variables the values of a solution, and return the objective there."""
         for expansion in expansions:
             expansion.substrate.remember(expansion.value_of)
-        for variable, value in zip(self.own_variables(), own, strict=True):
+        for variable, value in zip(self.own_variables(), values, strict=True):
             variable.save_value(value)
         return float(self._objective.value)
 
@@ -251,10 +251,10 @@ class Machine:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        parts = [self._objective, *self._given]
+        expressions = [self._objective, *self._given]
         if self._shape_parts[0]:
-            parts.append(self._shape_parts[1])
-        give_new_identities([*parts, *(h.leaf for s in self.substrates for h in s.holders())])
+            expressions.append(self._shape_parts[1])
+        give_new_identities([*expressions, *(h.leaf for s in self.substrates for h in s.holders())])
         self._prepare(self._objective)
         self.shapes = self._plan_shapes(*self._shape_parts[:2])
 
@@ -421,11 +421,11 @@ class Machine:
                 f"{error.reason}: its constraints can be met, but only just, or not where its objective is finite; "
                 "give them slack, or change the terms that have a domain"
             )
-        *others, last = names
-        if not others:
+        *leading, last = names
+        if not leading:
             return SolverError(f"{error.reason}: {last} cannot be met by any f; leave it out, or give it slack")
         return SolverError(
-            f"{error.reason}: {', '.join(others)} and {last} contradict each other, and without any one of them the "
+            f"{error.reason}: {', '.join(leading)} and {last} contradict each other, and without any one of them the "
             "others can be met; leave one out, or give it slack"
         )
 

@@ -137,8 +137,8 @@ class Observations:
         """Return the observed quantities as an expression, block after block."""
         import cvxpy as cp
 
-        parts = [block.read(substrate) for block in self.blocks]
-        return parts[0] if len(parts) == 1 else (cp.hstack if self.targets.ndim == 1 else cp.vstack)(parts)
+        readings = [block.read(substrate) for block in self.blocks]
+        return readings[0] if len(readings) == 1 else (cp.hstack if self.targets.ndim == 1 else cp.vstack)(readings)
 
     def evaluate(self, expansion: Any) -> Array:
         """Return the values of a fitted function for the observations."""
@@ -158,10 +158,10 @@ def _check_targets(y: Any, counts: list[int], several: bool) -> Array:
     """Return one target per observation; of several blocks a list of them, or all in one."""
     if y is None:
         raise DataError("observations have targets; give y, or leave observed out")
-    if several and isinstance(y, (list, tuple)) and any(np.ndim(part) for part in y):
+    if several and isinstance(y, (list, tuple)) and any(np.ndim(y_of_block) for y_of_block in y):
         blocks = [
-            without_single_column(real_array(part, f"y[{k}]", ndim=(1, 2)), f"y[{k}]")
-            for k, part in enumerate(_as_blocks(y, len(counts), "y"))
+            without_single_column(real_array(y_of_block, f"y[{k}]", ndim=(1, 2)), f"y[{k}]")
+            for k, y_of_block in enumerate(_as_blocks(y, len(counts), "y"))
         ]
         for k, (block, count) in enumerate(zip(blocks, counts, strict=True)):
             if block.shape[0] != count:

@@ -174,17 +174,17 @@ class Program:
         mu, zeros = sp.eye_array(count), sp.csr_array((count, n))
         ones = sp.csr_array(np.ones((1, count)))
         A = sp.block_array([[self.A, sp.csr_array(constants.T)], [zeros, mu], [zeros[:1], ones]], format="csr")
-        own = zip(weights, self.P, self.q, strict=False)
+        summands = zip(weights, self.P, self.q, strict=False)
         P, q = sp.csr_array((n, n)), np.zeros(n)
-        for weight, part, linear in own:
-            P, q = P + weight * part, q + weight * linear
+        for weight, quadratic, linear in summands:
+            P, q = P + weight * quadratic, q + weight * linear
         zeros_of_mu = np.zeros((len(self.P) - len(weights), count))
         linears = np.vstack([np.append(q, -levels), np.hstack([self.q[len(weights) :], zeros_of_mu])])
         b = np.zeros((len(linears), m + count + 1))
         b[0, -1] = -1.0
         return replace(
             self,
-            P=tuple(_widen(part, n + count) for part in (P, *self.P[len(weights) :])),
+            P=tuple(_widen(quadratic, n + count) for quadratic in (P, *self.P[len(weights) :])),
             q=linears,
             b=b,
             d=np.zeros(len(linears)),
@@ -488,8 +488,8 @@ class Program:
         solution = conditions.solve(np.concatenate([-q, -b[active]]), start)
         polished = np.zeros_like(z)
         polished[active] = -solution[n:]
-        other = Point(solution[:n], dual_point(self.cones, polished))
-        return min(point, other, key=lambda each: self._merit(weights, each))
+        active_point = Point(solution[:n], dual_point(self.cones, polished))
+        return min(point, active_point, key=lambda each: self._merit(weights, each))
 
     def _merit(self, weights: Array, point: Point) -> float:
         """Return complementarity, violation and the residual of stationarity, in the units of the objective."""
@@ -523,26 +523,26 @@ class _Repair:
     @classmethod
     def of(cls, rows: Any) -> "_Repair":
         """Return the levels of equalities; raise where those that remain depend on each other."""
-        left, levels = np.arange(rows.shape[0]), []
-        while left.size:
-            block = sp.csc_array(rows[left])
+        shared, levels = np.arange(rows.shape[0]), []
+        while shared.size:
+            block = sp.csc_array(rows[shared])
             single = np.flatnonzero(np.diff(block.indptr) == 1)
-            own, pivots = np.full(left.size, -1, dtype=np.intp), np.zeros(left.size)
+            variables, pivots = np.full(shared.size, -1, dtype=np.intp), np.zeros(shared.size)
             at, values = block.indices[block.indptr[single]], block.data[block.indptr[single]]
             order = np.argsort(np.abs(values), kind="stable")  # the largest entry of a row comes last, and stays
-            own[at[order]], pivots[at[order]] = single[order], values[order]
-            found = pivots != 0.0
-            if not found.any():
+            variables[at[order]], pivots[at[order]] = single[order], values[order]
+            has_variable = pivots != 0.0
+            if not has_variable.any():
                 break
-            levels.append((left[found], own[found], pivots[found]))
-            left = left[~found]
-        dense = rows[left].toarray()
-        values = np.linalg.svd(dense, compute_uv=False) if left.size else np.ones(1)
-        back = -np.linalg.pinv(dense) if left.size else np.zeros((rows.shape[1], 0))
-        apart = np.linalg.norm(dense @ back + np.eye(left.size))
-        if left.size > rows.shape[1] or values[-1] <= _INDEPENDENT * values[0] or not apart <= 0.2 * _INEXACT:
+            levels.append((shared[has_variable], variables[has_variable], pivots[has_variable]))
+            shared = shared[~has_variable]
+        dense = rows[shared].toarray()
+        values = np.linalg.svd(dense, compute_uv=False) if shared.size else np.ones(1)
+        back = -np.linalg.pinv(dense) if shared.size else np.zeros((rows.shape[1], 0))
+        residual = np.linalg.norm(dense @ back + np.eye(shared.size))
+        if shared.size > rows.shape[1] or values[-1] <= _INDEPENDENT * values[0] or not residual <= 0.2 * _INEXACT:
             raise SolverError("its equality constraints depend on each other; leave out what follows from the others")
-        return cls(rows, tuple(levels), left, back, 1.0 / float(values[-1]) if left.size else 0.0)
+        return cls(rows, tuple(levels), shared, back, 1.0 / float(values[-1]) if shared.size else 0.0)
 
     def mend(self, x: Array, constants: Array) -> None:
         """Change x so that the equalities hold up to rounding."""
@@ -627,10 +627,10 @@ def read_problem(
     with parameters_at(parameters, [1.0] * len(parameters)):
         data, chain, inverse = problem.get_problem_data("CLARABEL", solver_opts={"use_quad_obj": True})
         compiled = data["param_prob"]
-        given = {key: np.array(parameter.value) for key, parameter in compiled.id_to_param.items()}
-    zeros = {key: np.zeros(compiled.param_id_to_size[key]) for key in given}
+        values = {key: np.array(parameter.value) for key, parameter in compiled.id_to_param.items()}
+    zeros = {key: np.zeros(compiled.param_id_to_size[key]) for key in values}
     ids = [parameter.id for parameter in parameters]
-    fixed = {key: zeros[key] if key in ids else value for key, value in given.items()}
+    fixed = {key: zeros[key] if key in ids else value for key, value in values.items()}
     cones = read_cones(compiled.constraints)
     height = cones[-1].rows.stop if cones else 0
     parts = [_numbers(compiled, height, fixed)]
@@ -714,10 +714,10 @@ def squares_of(program: Program, into: Program) -> tuple[Any, Array] | None:
         at = slice(rows.indptr[entries[0]], rows.indptr[entries[0] + 1])
         indices, numbers = rows.indices[at], rows.data[at]
         pivot = -float(numbers[indices == column][0])
-        others = indices != column
-        if (place[indices[others]] < 0).any():
+        is_other = indices != column
+        if (place[indices[is_other]] < 0).any():
             return None
-        M.append((place[indices[others]], weight * numbers[others] / pivot))
+        M.append((place[indices[is_other]], weight * numbers[is_other] / pivot))
         v.append(-weight * float(constants[entries[0]]) / pivot)
     lengths = [len(indices) for indices, _ in M]
     starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.intp)
@@ -788,9 +788,9 @@ def _all_rows(parts: Sequence[_Numbers], parameters: Sequence[Any]) -> Any:
 
 def _widen(matrix: Any, width: int, height: int | None = None) -> Any:
     """Return a matrix with empty columns, and rows, up to a size."""
-    made = sp.csr_array(matrix).copy()
-    made.resize((width if height is None else height, width))
-    return made
+    copy = sp.csr_array(matrix).copy()
+    copy.resize((width if height is None else height, width))
+    return copy
 
 
 def _settings() -> Any:

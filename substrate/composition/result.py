@@ -63,7 +63,7 @@ class KernelExpansion:
         f = products + b
         every = range(len(s.components))
         components = [products] if len(every) == 1 else [span.rows(Reading(part=part)) @ a for part in every]
-        first, *others = span.parts(a)
+        first, *further_coefficients = span.parts(a)
         expansion = cls(
             substrate=s,
             alpha=s.signs * first,
@@ -74,7 +74,7 @@ class KernelExpansion:
             maximal_variation=np.array([float(np.abs(values).max()) for values in components]),
             further=tuple(
                 Further(reading.points, coefficients, reading.part, reading.operator)
-                for reading, coefficients in zip(span.readings[1:], others, strict=True)
+                for reading, coefficients in zip(span.readings[1:], further_coefficients, strict=True)
             ),
         )
         if s.observed is None:
@@ -90,11 +90,11 @@ class KernelExpansion:
             values = np.asarray(getattr(self, name))
             if values.shape != shape or values.dtype.kind != "f":
                 raise DataError(f"{name} of a substrate has shape {values.shape}, expected {shape}")
-        for part in self.further:
-            if part.points is not None and part.points.shape[0] != part.coefficients.shape[0]:
+        for term in self.further:
+            if term.points is not None and term.points.shape[0] != term.coefficients.shape[0]:
                 raise DataError("further coefficients do not belong to their points")
-            if part.part is not None and not 0 <= part.part < len(s.components):
-                raise DataError(f"there is no component {part.part!r}")
+            if term.part is not None and not 0 <= term.part < len(s.components):
+                raise DataError(f"there is no component {term.part!r}")
         return self
 
     @property
@@ -160,11 +160,11 @@ class KernelExpansion:
         X, a = wanted.points, self.coefficients
         out, s = np.empty((X.shape[0], *a.shape[1:])), self.substrate
         for rows in row_blocks(X.shape[0], a.shape[0]):
-            here = replace(wanted, points=X[rows])
-            out[rows] = inner_products(s, here, Reading(s.basis)) @ a
+            reading = replace(wanted, points=X[rows])
+            out[rows] = inner_products(s, reading, Reading(s.basis)) @ a
             for further in self.further:
                 at = Reading(further.points, further.part, further.operator)
-                out[rows] += inner_products(s, here, at) @ further.coefficients
+                out[rows] += inner_products(s, reading, at) @ further.coefficients
         return out
 
 

@@ -130,11 +130,11 @@ class RowMethod:
         for parameter in parameters:
             parameter.save_value(np.ones(parameter.shape))
         try:
-            known = method.read() is not None
+            is_readable = method.read() is not None
         finally:
             for parameter, value in zip(parameters, kept, strict=True):
                 parameter.save_value(value)
-        return method if known else None
+        return method if is_readable else None
 
     def read(self) -> ReadLosses | None:
         """Return the weight of w'w and the losses at the present values of the parameters."""

@@ -75,7 +75,7 @@ class _Entries:
             constant=self.constant * size,
             slope=self.slope * size,
             losses=tuple(_multiply(loss, size) for loss in self.losses),
-            smooth=tuple(replace(part, weight=part.weight * size) for part in self.smooth),
+            smooth=tuple(replace(piece, weight=piece.weight * size) for piece in self.smooth),
             vanishes=False,
         )
 
@@ -164,14 +164,14 @@ def _multiply(loss: PieceLoss, size: Array) -> PieceLoss:
     return replace(loss, below=below, above=above, curvature=curvature, level=loss.level * size)
 
 
-def _maximum(parts: list[Any]) -> _Entries | None:
+def _maximum(terms: list[Any]) -> _Entries | None:
     """Return the largest of several: all but one affine, or numbers."""
-    entries = [part for part in parts if isinstance(part, _Entries)]
-    if not entries or any(part is None for part in parts):
+    entries = [term for term in terms if isinstance(term, _Entries)]
+    if not entries or any(term is None for term in terms):
         return None
     whole: _Entries | None = None
-    for part in sorted(parts, key=lambda part: isinstance(part, _Entries) and not part.is_affine, reverse=True):
-        this = part if isinstance(part, _Entries) else entries[0].of_losses(constant=part)
+    for term in sorted(terms, key=lambda term: isinstance(term, _Entries) and not term.is_affine, reverse=True):
+        this = term if isinstance(term, _Entries) else entries[0].of_losses(constant=term)
         if whole is None:
             whole = this
             continue
@@ -201,23 +201,23 @@ def _entries(expression: Any, leaf: Any) -> _Entries | None:
     if isinstance(expression, AddExpression):
         return _sum([_constant_or_entries(argument, leaf) for argument in arguments])
     if isinstance(expression, NegExpression):
-        return _change(arguments[0], leaf, lambda part: part.scale(-1.0))
+        return _change(arguments[0], leaf, lambda entries: entries.scale(-1.0))
     if isinstance(expression, (cp.multiply, DivExpression)):
         return _multiple(expression, leaf)
     if isinstance(expression, (index, special_index)):
-        return _change(arguments[0], leaf, lambda part: _select(expression, part))
+        return _change(arguments[0], leaf, lambda entries: _select(expression, entries))
     if isinstance(expression, cp.maximum):
         return _maximum([_constant_or_entries(argument, leaf) for argument in arguments])
     if _is_square(expression):
         return _change(arguments[0], leaf, _Entries.squared)
     functions: dict[type, Callable[[_Entries], _Entries | None]] = {
         cp.abs: _Entries.absolute_value,
-        cp.huber: lambda part: part.huber(float(expression.M.value)),
-        cp.exp: lambda part: part.function(Exponential),
-        cp.logistic: lambda part: part.function(LogisticRows),
+        cp.huber: lambda entries: entries.huber(float(expression.M.value)),
+        cp.exp: lambda entries: entries.function(Exponential),
+        cp.logistic: lambda entries: entries.function(LogisticRows),
     }
-    known = functions.get(type(expression))
-    return None if known is None else _change(arguments[0], leaf, known)
+    function = functions.get(type(expression))
+    return None if function is None else _change(arguments[0], leaf, function)
 
 
 def _change(argument: Any, leaf: Any, change: Callable[[_Entries], _Entries | None]) -> _Entries | None:
@@ -226,35 +226,35 @@ def _change(argument: Any, leaf: Any, change: Callable[[_Entries], _Entries | No
     return None if entries is None else change(entries)
 
 
-def _sum(parts: list[Any]) -> _Entries | None:
+def _sum(summands: list[Any]) -> _Entries | None:
     """Return the sum of entries and of numbers."""
     whole: _Entries | None = None
-    for part in (part for part in parts if part is None or isinstance(part, _Entries)):
-        whole = part if whole is None or part is None else whole.add(part)
+    for summand in (summand for summand in summands if summand is None or isinstance(summand, _Entries)):
+        whole = summand if whole is None or summand is None else whole.add(summand)
         if whole is None:
             return None
-    constants = [part for part in parts if not isinstance(part, _Entries)]
+    constants = [summand for summand in summands if not isinstance(summand, _Entries)]
     if whole is None or not constants:
         return whole
     return replace(whole, constant=whole.constant + sum(constants), vanishes=False)
 
 
 def _multiple(expression: Any, leaf: Any) -> _Entries | None:
-    left, right = expression.args
+    first, second = expression.args
     is_quotient = isinstance(expression, DivExpression)
-    constant, other = (right, left) if is_quotient or right.is_constant() else (left, right)
-    if not constant.is_constant() or other.size != expression.size:
+    constant, operand = (second, first) if is_quotient or second.is_constant() else (first, second)
+    if not constant.is_constant() or operand.size != expression.size:
         return None
     factor = np.asarray(constant.value, dtype=np.float64).ravel()
-    inner = other.args[0] if isinstance(other, Promote) else other
-    return _change(inner, leaf, lambda part: part.scale(1.0 / factor if is_quotient else factor))
+    inner = operand.args[0] if isinstance(operand, Promote) else operand
+    return _change(inner, leaf, lambda entries: entries.scale(1.0 / factor if is_quotient else factor))
 
 
 def _select(expression: Any, entries: _Entries) -> _Entries | None:
     if not entries.is_affine:
         return None
     rows, width = entries.rows, np.broadcast_to(entries.width, entries.rows.shape)
-    chosen = (np.atleast_1d(expression.numeric([part])) for part in (rows, entries.constant, entries.slope, width))
+    chosen = (np.atleast_1d(expression.numeric([values])) for values in (rows, entries.constant, entries.slope, width))
     rows, constant, slope, width = chosen
     return _Entries(rows.astype(np.intp), constant, slope, width=width)
 
@@ -290,11 +290,11 @@ def _collect(term: Any, weight: float, leaf: Any, norm: Any, total: _Sum) -> boo
         return _collect(term.args[0], -weight, leaf, norm, total)
     if isinstance(term, (cp.multiply, MulExpression, DivExpression)) and all(a.is_scalar() for a in term.args):
         is_quotient = isinstance(term, DivExpression)
-        constant, other = term.args if term.args[0].is_constant() and not is_quotient else term.args[::-1]
+        constant, operand = term.args if term.args[0].is_constant() and not is_quotient else term.args[::-1]
         if not constant.is_constant():
             return False
         factor = 1.0 / float(constant.value) if is_quotient else float(constant.value)
-        return _collect(other, weight * factor, leaf, norm, total)
+        return _collect(operand, weight * factor, leaf, norm, total)
     entries = _sum_of_entries(term, leaf)
     entries = None if entries is None else entries.scale(weight)
     if entries is not None:
@@ -313,9 +313,9 @@ def _sum_of_entries(term: Any, leaf: Any) -> _Entries | None:
         squares = _change(first, leaf, _Entries.squared)
         return None if squares is None else squares.scale(1.0 / float(term.args[1].value))
     if isinstance(term, MulExpression) and all(argument.ndim == 1 for argument in term.args):
-        constant, other = term.args if term.args[0].is_constant() else term.args[::-1]
+        constant, operand = term.args if term.args[0].is_constant() else term.args[::-1]
         if constant.is_constant():
-            return _change(other, leaf, lambda part: part.scale(np.asarray(constant.value, dtype=np.float64)))
+            return _change(operand, leaf, lambda entries: entries.scale(np.asarray(constant.value, dtype=np.float64)))
     return None
 
 

@@ -204,37 +204,37 @@ class BoundShape:
             return LowestValue(value, self.constant, self.plan.box.mean(axis=1), 0, "")
         single = len(self.plan.groups) == 1 or bool(self.plan.constraint.hessian)
         share = gap if single else gap / len(self.plan.groups)
-        own = None if level is None or not single else level - self.constant + self.constant_radius
-        proofs = [target.prove(share, own, time_limit, budget) for target in self.targets]
+        sufficient_level = None if level is None or not single else level - self.constant + self.constant_radius
+        proofs = [target.prove(share, sufficient_level, time_limit, budget) for target in self.targets]
         point = self.plan.box.mean(axis=1)
         for group, proof in zip(self.plan.groups, proofs, strict=True):
             point[list(group.columns)] = proof.point[list(group.columns)]
         cells, stop = sum(p.cells for p in proofs), next((p.stop for p in proofs if p.stop), "")
         if self.plan.constraint.hessian:
-            lower, found = min(p.lower for p in proofs), min(p.found for p in proofs)
+            lower, upper = min(p.lower for p in proofs), min(p.found for p in proofs)
             if set(self.plan.constraint.hessian) - {c for group in self.plan.groups for c in group.columns}:
-                lower, found = min(lower, 0.0), min(found, 0.0)  # a column that the kernel does not read
-            return LowestValue(lower, found, point, cells, stop)
-        lowers, founds = [p.lower for p in proofs], [p.found for p in proofs]
+                lower, upper = min(lower, 0.0), min(upper, 0.0)  # a column that the kernel does not read
+            return LowestValue(lower, upper, point, cells, stop)
+        lowers, uppers = [p.lower for p in proofs], [p.found for p in proofs]
         lower = math.fsum([*lowers, self.constant, -self.constant_radius])
         lower -= relative_rounding(4.0) * (abs(lower) + abs(self.constant))
-        return LowestValue(lower, math.fsum([*founds, self.constant]), point, cells, stop)
+        return LowestValue(lower, math.fsum([*uppers, self.constant]), point, cells, stop)
 
     def minimisers(self, below: float, most: int) -> list[Array]:
         """Return points where the shape is locally smallest and below a level, found without proof, the lowest first.
 
         Of several groups: the smallest point of each, and one at a time another of its local minima.
         """
-        found = [target.local_minima(most) for target in self.targets]
+        minima = [target.local_minima(most) for target in self.targets]
         base, least = self.plan.box.mean(axis=1), 0.0
-        if not found:
+        if not minima:
             return [base]
         if not self.plan.constraint.hessian:  # of which every group is a block by itself
-            least = math.fsum([*(float(values[0]) for values, _ in found), self.constant])
-            for group, (_, at) in zip(self.plan.groups, found, strict=True):
+            least = math.fsum([*(float(values[0]) for values, _ in minima), self.constant])
+            for group, (_, at) in zip(self.plan.groups, minima, strict=True):
                 base[list(group.columns)] = at[0][list(group.columns)]
         chosen: dict[tuple[float, ...], float] = {}
-        for group, (values, at) in zip(self.plan.groups, found, strict=True):
+        for group, (values, at) in zip(self.plan.groups, minima, strict=True):
             for value, where in zip(values, at, strict=True):
                 level = float(value) if self.plan.constraint.hessian else least - float(values[0]) + float(value)
                 if level < below:
@@ -295,8 +295,8 @@ class _Target:
         """Return derivatives of the function at points, one row for each of the orders, and their rounding."""
         totals, radii = np.zeros((2, len(every), points.shape[0]))
         for piece, terms in self.pieces:
-            found = terms.evaluate(points, [add_orders(piece.orders, more) for more in every])
-            values, radius = (piece.factor * np.array(part) for part in zip(*found, strict=True))
+            derivatives = terms.evaluate(points, [add_orders(piece.orders, more) for more in every])
+            values, radius = (piece.factor * np.array(part) for part in zip(*derivatives, strict=True))
             totals += values
             radii += at_most(1.0) * np.abs(radius) + relative_rounding(len(self.pieces) + 1.0) * np.abs(values)
         return totals, radii
@@ -305,15 +305,15 @@ class _Target:
         """Return derivatives of the matrices at points, each with a bound on its rounding in the Frobenius norm."""
         orders = sorted({tuple(add_orders(entry, more).items()) for *_, entry in self.entries for more in every})
         table = dict(zip(orders, zip(*self._evaluate(points, list(map(dict, orders))), strict=True), strict=True))
-        k, found = max(len(self.inner), 1), []
+        k, matrices = max(len(self.inner), 1), []
         for more in every:
             H, square = np.empty((points.shape[0], k, k)), np.zeros(points.shape[0])
             for i, j, entry in self.entries:
                 values, radius = table[tuple(add_orders(entry, more).items())]
                 H[:, i, j] = H[:, j, i] = values
                 square += (1.0 if i == j else 2.0) * np.square(radius)
-            found.append((H, np.asarray(at_most(1.0) * np.sqrt(square))))
-        return found
+            matrices.append((H, np.asarray(at_most(1.0) * np.sqrt(square))))
+        return matrices
 
     def values(self, points: Array) -> Array:
         """Return the function at points of all columns."""
@@ -327,9 +327,9 @@ class _Target:
         moving, degrees = self.group.moving, range(self.group.order if self.group.moving else 1)
         orders = [more for degree in degrees for more in multi_indices(moving, degree)]
         powers = np.stack([_power(more, moving, half) for more in orders])
-        found = self.derivatives(self.whole_points(centres), orders)
-        terms = np.stack([H for H, _ in found], axis=1) * powers.T[:, :, None, None]
-        loss = at_most(1.0) * (np.stack([radius for _, radius in found]) * powers).sum(axis=0)
+        derivatives = self.derivatives(self.whole_points(centres), orders)
+        terms = np.stack([H for H, _ in derivatives], axis=1) * powers.T[:, :, None, None]
+        loss = at_most(1.0) * (np.stack([radius for _, radius in derivatives]) * powers).sum(axis=0)
         size, remainder = np.sqrt(np.square(terms).sum(axis=(2, 3))).sum(axis=1), self.remainder(lower, upper, half)
         rounding = relative_rounding(_OPERATIONS * 2.0 ** len(moving)) * (size + remainder)
         value = _smallest_eigenvalue(terms[:, 0])
@@ -422,10 +422,10 @@ class _Target:
         for _ in range(_ZOOMS):  # the point itself is one of those tried
             tried = np.clip(chosen[:, None, moving] + offsets * step, *self.box.T)
             flat = self.whole_points(tried.reshape(-1, d))
-            found = self.values(flat).reshape(len(chosen), -1)
-            chosen = flat.reshape(len(chosen), -1, flat.shape[1])[every, found.argmin(axis=1)]
+            levels = self.values(flat).reshape(len(chosen), -1)
+            chosen = flat.reshape(len(chosen), -1, flat.shape[1])[every, levels.argmin(axis=1)]
             step = step * 2.0 / (_ZOOM[d] - 1)
-        lowest = found.min(axis=1)
+        lowest = levels.min(axis=1)
         kept: list[int] = []
         for k in np.argsort(lowest, kind="stable"):  # two cuts at one place help little
             if all((np.abs(chosen[k, moving] - chosen[j, moving]) > 2.0 * spacing).any() for j in kept):
@@ -457,7 +457,7 @@ def _bernstein(exponents: tuple[tuple[int, ...], ...], parts: int) -> Array:
     """
     n = max(map(sum, exponents))
     edges = np.linspace(-1.0, 1.0, parts + 1)
-    one = np.array(
+    factor = np.array(
         [
             [
                 sum(math.comb(b, j) * math.comb(n - b, k - j) * v**j * u ** (k - j) for j in range(k + 1))
@@ -469,7 +469,7 @@ def _bernstein(exponents: tuple[tuple[int, ...], ...], parts: int) -> Array:
         ]
     )
     kron: Any = np.kron
-    return np.column_stack([reduce(kron, [one[:, k] for k in exponent], np.ones(1)) for exponent in exponents])
+    return np.column_stack([reduce(kron, [factor[:, k] for k in exponent], np.ones(1)) for exponent in exponents])
 
 
 def _power(more: dict[int, int], moving: tuple[int, ...], half: Array) -> Array:

@@ -65,19 +65,19 @@ class ShapeParameters:
         """Return the constraints on a substrate."""
         everywhere = Everywhere(box)
         s.column_names = self.names
-        found: list[Any] = []
+        shapes: list[Any] = []
         for orders, signs in ((1, self.monotone), (2, self.convex)):
             for column, sign in signs.items():
                 values = s.derivative(everywhere, {column: orders})
-                found.append(values >= 0.0 if sign > 0 else values <= 0.0)
+                shapes.append(values >= 0.0 if sign > 0 else values <= 0.0)
         if self.jointly:
-            found.append(s.hessian(everywhere) >= 0.0)
+            shapes.append(s.hessian(everywhere) >= 0.0)
         lower, upper = self.bounds
         if lower is not None:
-            found.append(s.f(everywhere) >= lower)
+            shapes.append(s.f(everywhere) >= lower)
         if upper is not None:
-            found.append(s.f(everywhere) <= upper)
-        return found
+            shapes.append(s.f(everywhere) <= upper)
+        return shapes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,20 +94,20 @@ class ShapedExpansion:
     def of(cls, result: ShapedResult, constraints: Sequence[ShapeConstraint]) -> "ShapedExpansion":
         """Return the further terms of a result of one substrate, and the multipliers of its shapes."""
         d = result.expansions[0].substrate.X.shape[1]
-        found = [np.zeros((0, 2 * d + 2))]
+        tables = [np.zeros((0, 2 * d + 2))]
         for further in result.expansions[0].further:
             orders = dict(further.operator.terms[0].orders) if isinstance(further.operator, LinearOperator) else {}
-            found.append(_table(further.points, orders, coefficients=further.coefficients))
+            tables.append(_table(further.points, orders, coefficients=further.coefficients))
         for constraint, carried in zip(constraints, result.multipliers, strict=True):
             term = constraint.terms[0]
             pairs = [(i, j) for i in constraint.hessian for j in constraint.hessian if i <= j]
             if not constraint.hessian:
-                found.append(_table(carried.points, dict(term.orders), multipliers=term.factor * carried.values))
+                tables.append(_table(carried.points, dict(term.orders), multipliers=term.factor * carried.values))
             for i, j in pairs:
                 weights = term.factor * (1.0 if i == j else 2.0) * carried.directions[:, i] * carried.directions[:, j]
                 orders = {i: 2} if i == j else {i: 1, j: 1}
-                found.append(_table(carried.points, orders, multipliers=weights * carried.values))
-        every = np.vstack(found)
+                tables.append(_table(carried.points, orders, multipliers=weights * carried.values))
+        every = np.vstack(tables)
         places, which = np.unique(every[:, : 2 * d], axis=0, return_inverse=True)
         totals = np.zeros((places.shape[0], 2))
         np.add.at(totals, np.ravel(which), every[:, 2 * d :])
@@ -245,8 +245,8 @@ class ShapedLeastSquares:
         away, rows, e = dual - stored, (self.y - f) - alpha / v, self.y - f
         gap = (away * terms.multiply(away)).total() / 2.0 + (v * rows * rows).total() / 2.0
         gap = gap + (numbers.exact(kept) * beyond).total()
-        for part, bound in levels:
-            gap = gap - (numbers.exact(part) * bound).total()
+        for multipliers, bound in levels:
+            gap = gap - (numbers.exact(multipliers) * bound).total()
         value = (stored * readings).total() / 2.0 + (v * e * e).total() / 2.0
         return gap, f, float(value.midpoint)
 
@@ -258,22 +258,22 @@ class ShapedLeastSquares:
         """Return the multipliers with the sign that a shape allows, zero otherwise, and the parts with each bound."""
         points, orders = self.further.points, self.further.orders
         inside = ((points >= self.box[:, 0]) & (points <= self.box[:, 1])).all(axis=1)
-        given = np.where(inside, self.further.multipliers, 0.0)  # nothing is asked for outside the box
-        kept, levels = np.zeros_like(given), list[tuple[Array, float]]()
+        multipliers = np.where(inside, self.further.multipliers, 0.0)  # nothing is asked for outside the box
+        kept, levels = np.zeros_like(multipliers), list[tuple[Array, float]]()
         for constraint in self.shapes.constraints(Substrate(self.kernel, self.X, self.y), self.box):
             (term,) = constraint.terms
             if constraint.hessian:
-                self._keep_matrices(kept, given)
+                self._keep_matrices(kept, multipliers)
                 continue
             asked = np.zeros(points.shape[1], dtype=np.int64)
             for column, order in term.orders:
                 asked[column] = order
-            part = np.where((orders == asked).all(axis=1), np.maximum(term.factor * given, 0.0), 0.0)
+            part = np.where((orders == asked).all(axis=1), np.maximum(term.factor * multipliers, 0.0), 0.0)
             kept += term.factor * part
             levels.append((part, constraint.bound))
         return kept, levels
 
-    def _keep_matrices(self, kept: Array, given: Array) -> None:
+    def _keep_matrices(self, kept: Array, multipliers: Array) -> None:
         """Keep the multipliers of second derivatives at a point where their matrix has no negative eigenvalue."""
         second = np.flatnonzero(self.further.orders.sum(axis=1) == 2)
         points, which = np.unique(self.further.points[second], axis=0, return_inverse=True)
@@ -282,7 +282,7 @@ class ShapedLeastSquares:
             at = second[np.ravel(which) == k]
             ends = [(np.flatnonzero(row)[0], np.flatnonzero(row)[-1]) for row in self.further.orders[at]]
             M = np.zeros((d, d))
-            for (i, j), value in zip(ends, given[at], strict=True):
+            for (i, j), value in zip(ends, multipliers[at], strict=True):
                 M[i, j] = M[j, i] = value / (1.0 if i == j else 2.0)
             eigenvalues, vectors = np.linalg.eigh(M)
             scale = float(np.abs(eigenvalues).max())

@@ -236,8 +236,8 @@ class _Loop:
             if not sum(found) and self.small <= _SMALLEST:
                 break
             self.small = max(0.2 * self.small, _SMALLEST)
-        best, own = max(results, key=lambda found: _rank(found[0]))
-        self.base.value_at(best.expansions, own)
+        best, values = max(results, key=lambda found: _rank(found[0]))
+        self.base.value_at(best.expansions, values)
         return best
 
     def _accepted(self, k: int) -> float:
@@ -311,7 +311,7 @@ class _Loop:
         about = ", of the basis" if any(s.basis is not None for s in self.base.substrates) else ""
         distance = distance_row(excess if math.isfinite(lower) else math.inf, lower, value, abs(value), about)
         answer = [] if isinstance(optimal, str) else [optimal.accuracy(excess, math.sqrt(2.0 * BRACKET))]
-        others = (row for row in certificate.rows if row.name != "accuracy")
+        further_rows = (row for row in certificate.rows if row.name != "accuracy")
         facts = [fact for fact in certificate.record if fact[0] != NO_BOUND]
         if isinstance(optimal, str):
             facts.append((NO_BOUND, optimal))
@@ -320,7 +320,7 @@ class _Loop:
         facts.append(("points of the shapes", f"{counts} carry the constraints of the machine"))
         if reason:
             facts.append(("no machine that holds everywhere", reason))
-        rows = (*answer, *(report.row() for report in reports), distance, *others)
+        rows = (*answer, *(report.row() for report in reports), distance, *further_rows)
         return ShapedResult(
             objective=value,
             parameters=solved.result.parameters,

@@ -113,15 +113,15 @@ def _join_points(
         training.setdefault(key, row)
     readings, places, count = list[Reading](), dict[int, Numbers](), substrate.n
     for kind in order:
-        known, blocks = {} if has_own[kind[0]] else training.copy(), []
+        numbers, blocks = {} if has_own[kind[0]] else training.copy(), []
         for holder in kinds[kind]:
             points, at, fresh = substrate.X if holder.points is None else holder.points, [], []
             for row, key in enumerate(keys_of(points)):
-                if key not in known:
-                    known[key] = count
+                if key not in numbers:
+                    numbers[key] = count
                     count += 1
                     fresh.append(row)
-                at.append(known[key])
+                at.append(numbers[key])
             blocks.append(points[fresh])
             rows = np.array(at, dtype=np.intp)
             if kind[0] != "component" or (rows >= substrate.n).all():  # a shared coefficient is no component's own
@@ -272,8 +272,8 @@ class SubstrateSpan:
         return self._read(Reading(), a)
 
     def _read(self, reading: Reading, a: Array) -> Array:
-        parts = zip(self.readings, self.parts(a), strict=True)
-        return np.asarray(sum(inner_products(self.substrate, reading, own) @ part for own, part in parts))
+        pairs = zip(self.readings, self.parts(a), strict=True)
+        return np.asarray(sum(inner_products(self.substrate, reading, place) @ block for place, block in pairs))
 
     def parts(self, a: Array) -> list[Array]:
         """Return the coefficients of every reading."""
@@ -281,8 +281,8 @@ class SubstrateSpan:
 
     def squared_norm(self, a: Array) -> float:
         """Return w'w of the coefficients, summed over their columns."""
-        parts = zip(self.readings, self.parts(a), strict=True)
-        return max(sum(float(np.vdot(part, self._read(reading, a))) for reading, part in parts), 0.0)
+        pairs = zip(self.readings, self.parts(a), strict=True)
+        return max(sum(float(np.vdot(block, self._read(reading, a))) for reading, block in pairs), 0.0)
 
     def matrix(self) -> Array:
         """Return the inner products of all representers."""

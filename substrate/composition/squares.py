@@ -64,13 +64,13 @@ class SquaredRows:
             raise DeclarationError(f"the machine has constraints{_ADVICE}")
         if substrate.task != "regression" or substrate.columns or substrate.basis is not None:
             raise DeclarationError(f"the machine has classes, several columns of y or a basis{_ADVICE}")
-        known = {id(p): cp.Constant(parameters[p.name()]) for p in objective.parameters() if p.name() in parameters}
+        exchange = {id(p): cp.Constant(parameters[p.name()]) for p in objective.parameters() if p.name() in parameters}
         leaves = {holder.role: holder.leaf for holder in substrate.holders() if holder.points is None}
         errors, observed = leaves.get("f"), substrate.observed
         if observed is not None:  # s.e is one expression, in whose place a variable is read
             errors = cp.Variable(observed.targets.size)
-            known[id(substrate.e)] = errors
-        read = read_row_losses(objective.tree_copy(known), errors, leaves.get("squared_norm"))
+            exchange[id(substrate.e)] = errors
+        read = read_row_losses(objective.tree_copy(exchange), errors, leaves.get("squared_norm"))
         if read is None or not isinstance(read.losses, PieceLoss):
             raise DeclarationError(f"its objective is not made of w'w and of one square for each row{_ADVICE}")
         losses = read.losses
