@@ -128,8 +128,8 @@ def _solve_signed(
         return None
     change, nu = np.zeros(a.size), 0.0
     for _ in range(2):  # once more from the first solution: refinement
-        left = columns.T @ (target - columns @ (a + change)) - zeta * signs
-        solved = solve_triangular(R, solve_triangular(R, np.column_stack([left, ones]), trans="T"))
+        remainder = columns.T @ (target - columns @ (a + change)) - zeta * signs
+        solved = solve_triangular(R, solve_triangular(R, np.column_stack([remainder, ones]), trans="T"))
         nu = float((solved[:, 0].sum() + (a + change).sum()) / solved[:, 1].sum()) if zero_sum else 0.0
         change = change + solved[:, 0] - nu * solved[:, 1]
     return change, nu

@@ -159,18 +159,18 @@ def _variation_track(B: Array, target: Array, path: Path, M: Array, offsets: Arr
         value = rho[first] * levels[second].sum(axis=1) - u[second] @ target + dots
         sums = rho[first] * steepest * lengths[second] + sizes_u[second] @ np.abs(target)
         sums = lost * (sums + np.einsum("kr,kr->k", sizes_u[first], sizes_u[second]))
-        moved = np.einsum("kr,kr->k", sizes_u[first] + 0.5 * moves[first], moves[second])
-        return value, at_most(1.0) * (sums + moved)
+        shift = np.einsum("kr,kr->k", sizes_u[first] + 0.5 * moves[first], moves[second])
+        return value, at_most(1.0) * (sums + shift)
 
     low, high = slice(None, -1), slice(1, None)
-    (own, rounded), (first, before), (second, after) = (
+    (knot_gaps, rounded), (first, before), (second, after) = (
         gap(*pair) for pair in ((slice(None), slice(None)), (low, high), (high, low))
     )
     sigma = (1.0 + relative_rounding(16.0 * sum(M.shape))) * float(np.linalg.norm(M, 2)) if M.size else 0.0
     radii = relative_rounding(r + 4.0) * lengths * float(np.linalg.norm(M))
     radii = at_most(1.0) * (radii + relative_rounding(2.0) * float(np.linalg.norm(offsets)))
     sigma, floors = _with_error_radii(sigma, None, radii)
-    gaps, crosses = np.maximum(own, 0.0) + rounded, np.maximum(first + second, 0.0) + before + after
+    gaps, crosses = np.maximum(knot_gaps, 0.0) + rounded, np.maximum(first + second, 0.0) + before + after
     return Track(values=rho, errors=offsets - u @ M.T, gaps=gaps, crosses=crosses, sigma=sigma, floors=floors), levels
 
 
@@ -200,16 +200,16 @@ def _l1_track(Phi: Array, y: Array, path: Path, below: Array, y_val: Array) -> T
     lengths, c = np.linalg.norm(e, axis=1), e @ Phi
     # the errors are known to the rounding of their terms, correlations to that and to the rounding of theirs
     off = relative_rounding(count + n + 4.0) * np.linalg.norm(abs(a) @ np.abs(Phi).T + np.abs(y), axis=1)
-    moved = at_most(1.0) * float(columns.max(initial=0.0)) * (off + relative_rounding(n) * (lengths + off))
+    deviation = at_most(1.0) * float(columns.max(initial=0.0)) * (off + relative_rounding(n) * (lengths + off))
     largest = np.abs(c).max(axis=1)
     # where correlations exceed zeta by x, ||f - f*||^2 <= zeta |a|_1 - (c - nu)'a + x |a*|_1, and
     # zeta |a*|_1 <= zeta |a|_1 + ||e|| ||f - f*||
     excess = np.maximum(np.abs(c - nu[:, None]).max(axis=1) - zeta, 0.0)
-    excess = excess + moved + relative_rounding(4.0) * (largest + np.abs(nu) + zeta)
+    excess = excess + deviation + relative_rounding(4.0) * (largest + np.abs(nu) + zeta)
     balance = np.array([abs(math.fsum(a.data[start:stop])) for start, stop in pairwise(a.indptr.tolist())])
     spread = float(np.linalg.norm(y - y.mean()))
     unbalanced = balance * at_most(1.0) * (np.abs(nu) + zeta + float(columns.max(initial=0.0)) * spread)
-    each = excess + at_most(1.0) * (moved + relative_rounding(count + 8.0) * (largest + np.abs(nu) + zeta))
+    each = excess + at_most(1.0) * (deviation + relative_rounding(count + 8.0) * (largest + np.abs(nu) + zeta))
 
     def slack(first: slice, second: slice) -> Array:
         """Return zeta |a| - (c - nu)'a with zeta, c and nu of one knot and a of the other, and its rounding."""
@@ -217,8 +217,8 @@ def _l1_track(Phi: Array, y: Array, path: Path, below: Array, y_val: Array) -> T
         return np.asarray(zeta[first] * sizes[second] - aligned + each[first] * sizes[second])
 
     low, high = slice(None, -1), slice(1, None)
-    own = slack(slice(None), slice(None))
-    gaps = np.maximum(own, each * sizes) + unbalanced
+    knot_gaps = slack(slice(None), slice(None))
+    gaps = np.maximum(knot_gaps, each * sizes) + unbalanced
     crosses = slack(low, high) + slack(high, low) + 2.0 * np.maximum(unbalanced[:-1], unbalanced[1:])
     gaps, crosses = _with_excess(zeta, gaps, crosses, excess, lengths + off)
     centred = below - Phi.mean(axis=0)
@@ -274,8 +274,8 @@ def _way_to_predictions(Phi: Array, below: Array, radii: Array, distances: Array
     # what the decomposition leaves, by its own residuals, and the rounding of means and products
     n = float(sum(Phi.shape))
     skew = float(np.linalg.norm(U.T @ U - np.eye(s.size))) + relative_rounding(n + 8.0) * s.size
-    left = float(np.linalg.norm(centre - (U * s) @ Vt)) + relative_rounding(n + 8.0) * float(np.linalg.norm(Phi))
-    left = at_most(left + relative_rounding(n + 8.0) * float(s.sum()) + skew * float(s[0]))
+    residue = float(np.linalg.norm(centre - (U * s) @ Vt)) + relative_rounding(n + 8.0) * float(np.linalg.norm(Phi))
+    residue = at_most(residue + relative_rounding(n + 8.0) * float(s.sum()) + skew * float(s[0]))
     rounded = at_most(relative_rounding(n + 8.0) * float(np.linalg.norm(np.abs(below).max(axis=1, initial=0.0))))
     best, sigma, floors = np.full(radii.size, np.inf), np.zeros(radii.size), np.full(radii.size, np.inf)
     along = below @ Vt.T
@@ -286,7 +286,7 @@ def _way_to_predictions(Phi: Array, below: Array, radii: Array, distances: Array
         E = E - 0.5 * (E.max(axis=1) + E.min(axis=1))[:, None]
         size = (1.0 + 1e-9) * (1.0 + skew) * float(np.linalg.norm(W, 2))
         products = relative_rounding(n + 8.0) * float(np.linalg.norm(W * s))
-        remainder = float(np.linalg.norm(E, axis=0).max()) + size * left + at_most(products) + 2.0 * rounded
+        remainder = float(np.linalg.norm(E, axis=0).max()) + size * residue + at_most(products) + 2.0 * rounded
         better = size * radii + remainder * distances < best
         best[better] = (size * radii + remainder * distances)[better]
         # (x + y)^2 <= 2 x^2 + 2 y^2

@@ -420,13 +420,13 @@ class _Walk:
         p = len(self.B)
         return np.asarray(np.where(chosen < p, 1.0, -1.0)[:, None] * self.B[chosen % p])
 
-    def _allow(self, left: int) -> None:
+    def _allow(self, row: int) -> None:
         """Allow all rows to enter but the active ones, and one that has just left."""
         self.least = self.flat.copy()
         self.least[self.active] = _NEVER
-        self.left = left
-        if left >= 0:
-            self.least[left] = _NEVER
+        self.left = row
+        if row >= 0:
+            self.least[row] = _NEVER
 
     def _record(self) -> None:
         self.knots.append((self.rho, self.u.copy(), self.t.copy(), self.active, np.maximum(self.eta, 0.0)))
@@ -508,8 +508,8 @@ class _Walk:
         Q, along = self.Q[: self.r, :n], self._combine(np.ones(self.d))
         du = -(Q @ along)
         if float(du @ du) < _SHORT**2:
-            rest = self._off_levels(du)
-            du, along = du - Q @ rest, along + rest
+            correction = self._off_levels(du)
+            du, along = du - Q @ correction, along + correction
         return du, lapack.dtrtrs(self.R[:n, :n], along)[0]
 
     def _off_levels(self, u: Array) -> Array:

@@ -84,15 +84,15 @@ def _on_same_pieces(
         return {}
     R, settled = response @ M, dict[int, float]()
     for row in rows.tolist():
-        others, kept, k = a.copy(), np.delete(every, row), place[row]
+        coefficients, kept, k = a.copy(), np.delete(every, row), place[row]
         if D[row] > 0.0:
             force = a[row] / M[k, k]
-            f, others[free] = point.f - force * R[:, k], a[free] - force * M[: free.size, k]
+            f, coefficients[free] = point.f - force * R[:, k], a[free] - force * M[: free.size, k]
         else:
             f = point.f - a[row] * (space.K[:, row] - R @ response[row])
-            others[free] += a[row] * R[row, : free.size]
+            coefficients[free] += a[row] * R[row, : free.size]
         # the slopes that belong to the coefficients are those at the values, so that this is the optimum
-        tension = losses.take(kept).tension(f[kept], -space.lam * others[kept], spread)
+        tension = losses.take(kept).tension(f[kept], -space.lam * coefficients[kept], spread)
         if np.isfinite(f).all() and tension <= _SETTLED:
             settled[row] = float(f[row])
     return settled

@@ -93,15 +93,15 @@ def select_along_path(folds: Sequence[Fold], relevance: float) -> SelectedSets:
 
 def _crossings(values: Array, levels: Array, relevance: float) -> list[Array]:
     """Return where a level crosses the given share of another, inside the segments between knots."""
-    found, step = [np.zeros(0)], max(1, _AT_ONCE // max(levels.shape[1] ** 2, 1))
+    crossings, step = [np.zeros(0)], max(1, _AT_ONCE // max(levels.shape[1] ** 2, 1))
     for begin in range(0, values.size - 1, step):
-        part = slice(begin, begin + step + 1)
-        difference = levels[part, :, None] - relevance * levels[part, None, :]
+        block = slice(begin, begin + step + 1)
+        difference = levels[block, :, None] - relevance * levels[block, None, :]
         before, after = difference[:-1], difference[1:]
         segment, *_ = places = np.nonzero(before * after < 0.0)
         share = before[places] / (before[places] - after[places])
-        found.append(values[part][segment] + share * np.diff(values[part])[segment])
-    return found
+        crossings.append(values[block][segment] + share * np.diff(values[block])[segment])
+    return crossings
 
 
 def supports_along_paths(paths: Sequence[Path]) -> SelectedSets:

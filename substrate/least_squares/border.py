@@ -226,11 +226,11 @@ class Border:
         xp, shift = namespace_of(Y), 0.0
         if self.constant:
             shift = xp.clip(shares @ Y, xp.min(Y, axis=0), xp.max(Y, axis=0))
-        rest = Y - shift
-        c = self.means(shares, rest)
-        rest = rest - self.matrix(rest) @ c
+        targets = Y - shift
+        c = self.means(shares, targets)
+        targets = targets - self.matrix(targets) @ c
         c[: int(self.constant), :] += shift
-        return rest, c
+        return targets, c
 
     def shorten(self, values: Array) -> Array:
         """Return the values less the best fit by the columns, every row counting the same: y'alpha is the same."""

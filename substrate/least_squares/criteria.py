@@ -231,8 +231,8 @@ class Criterion(ABC):
             lost = at_most(1.0) * q / (1.0 - q) * np.sqrt(ceilings)
             if sums is not None:
                 share = sums.share.reshape(*t.shape, 1)
-                moved = np.sqrt(self._shape(np.square(sums.fitted), t))
-                lost = lost + at_most(2.0) * lever * (moved + share * lever * np.sqrt(self.size * fitted))
+                change = np.sqrt(self._shape(np.square(sums.fitted), t))
+                lost = lost + at_most(2.0) * lever * (change + share * lever * np.sqrt(self.size * fitted))
                 q = np.maximum(q, share)
             return np.asarray(np.where(q < 0.5, lost, np.inf))
 
@@ -364,8 +364,8 @@ class Evidence(Criterion):
         changed = relative_rounding(2.0 * (self.size + 16.0)) * (1.0 + machine.mean_log_stretch(lambdas))
         if (sums := self.spectrum.sums_error(lambdas)) is not None:
             least = lambdas[:, None] * machine.quadratic(machine.inverses(lambdas), lambdas)
-            moved = np.where(self.targets.squares > 0.0, sums.quadratic / least, 0.0)
-            changed = changed + count * sums.share + moved.max(axis=1)
+            relative = np.where(self.targets.squares > 0.0, sums.quadratic / least, 0.0)
+            changed = changed + count * sums.share + relative.max(axis=1)
         q = super(Evidence, self)._unknown(t) * (1.0 + 0.5 * count) + 0.5 * changed.reshape(*t.shape, 1)
         return np.where(np.isnan(q), np.inf, q)
 

@@ -130,11 +130,11 @@ class KernelTiles(KernelOperator):
             with np.errstate(over="ignore", invalid="ignore"):
                 for number in range(len(tiles))[which]:
                     rows = tiles[number]
-                    own = self.points[rows, :]
+                    strip = self.points[rows, :]
                     for columns in tiles[number:]:
                         if stop.is_set():
                             return out
-                        tile = self.kernel.evaluate(own, self.points[columns, :], dtype)
+                        tile = self.kernel.evaluate(strip, self.points[columns, :], dtype)
                         out[rows, :] += tile @ vectors[columns, :]
                         if columns.start > rows.start:
                             out[columns, :] += tile.T @ vectors[rows, :]
@@ -146,11 +146,11 @@ class KernelTiles(KernelOperator):
         count = threads_for(n) if self.kernel.trusted else 1
         with one_blas_thread(), ThreadPoolExecutor(count) as workers:
             shares = [slice(first, None, _SUMS) for first in range(_SUMS)]
-            parts = [workers.submit(add_strips, share, side) for share in shares]
+            futures = [workers.submit(add_strips, share, side) for share in shares]
             try:
-                total: Array = parts[0].result()
-                for part in parts[1:]:
-                    total = total + part.result()
+                total: Array = futures[0].result()
+                for future in futures[1:]:
+                    total = total + future.result()
             except BaseException:  # an interrupt does not wait for the remaining tiles
                 stop.set()
                 raise

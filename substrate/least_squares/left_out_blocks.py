@@ -110,8 +110,8 @@ class LeftOutBlocks:
             sizes.setdefault((block.size, counted.size), []).append(number)
         for numbers in sizes.values():
             for start in range(0, len(numbers), max(1, most)):
-                part = numbers[start : start + max(1, most)]
-                yield BlockBatch(np.array([self.rows[k] for k in part]), np.array([self.counted[k] for k in part]))
+                group = numbers[start : start + max(1, most)]
+                yield BlockBatch(np.array([self.rows[k] for k in group]), np.array([self.counted[k] for k in group]))
 
     def describe(self) -> str:
         """Describe in words which rows are left out."""

@@ -88,8 +88,8 @@ class SampledInverse:
         """Return M^{-1} R."""
         pulled = R / self._ridge
         if self._factor is not None:
-            there = on_device_of(self._columns, pulled)
-            inner = solve_triangular(self._factor, self._columns.T @ there)
+            on_device = on_device_of(self._columns, pulled)
+            inner = solve_triangular(self._factor, self._columns.T @ on_device)
             small = solve_triangular(self._factor, inner, transposed=True)
             pulled -= to_numpy(self._columns @ small) / self._ridge
         return pulled

@@ -137,12 +137,12 @@ def solve_saddle_system(
         residual, error = better_residual, better_error
         refinements += 1
     bias, slopes = border.split(unit * (c + shift))
-    one = (slice(None), 0) if y.ndim == 1 else (slice(None), slice(None))
+    index = (slice(None), 0) if y.ndim == 1 else (slice(None), slice(None))
     return SaddleSolution(
-        support_values=unit * alpha[one],
+        support_values=unit * alpha[index],
         bias=bias[0] if y.ndim == 1 else bias,
-        products=unit * products[one],
-        slopes=slopes[one],
+        products=unit * products[index],
+        slopes=slopes[index],
         steps=1 + refinements,
         deviations=border.deviations(elimination.schur),
     )

@@ -193,8 +193,8 @@ def sum_moments(values: RowValues, origin: Origin, transform: Array | None, fold
 def _mirrored(upper: Array) -> Array:
     """Return a symmetric matrix from its upper triangle."""
     xp = namespace_of(upper)
-    both: Array = xp.triu(upper) + xp.triu(upper, k=1).T
-    return both
+    matrix: Array = xp.triu(upper) + xp.triu(upper, k=1).T
+    return matrix
 
 
 @dataclass(frozen=True, slots=True)

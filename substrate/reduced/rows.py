@@ -230,15 +230,15 @@ class KernelRows:
     def drop_row(self, row: int) -> "KernelRows":
         """Return the rows but for one."""
         block = self.source.whole("rows are left out of arrays only")
-        others = np.flatnonzero(np.arange(self.n_rows) != row)
-        weights = None if block.weights is None else take_rows(block.weights, others)
-        return replace(self, source=ArraySource(take_rows(block.X, others), take_rows(block.Y, others), weights))
+        places = np.flatnonzero(np.arange(self.n_rows) != row)
+        weights = None if block.weights is None else take_rows(block.weights, places)
+        return replace(self, source=ArraySource(take_rows(block.X, places), take_rows(block.Y, places), weights))
 
     def reweigh(self, weights: Array) -> "KernelRows":
         """Return the rows with these weights multiplied into those given, as robust ones are."""
         source: Any = self.source
-        given = np.ones(self.n_rows) if self.weights is None else to_numpy(self.weights)
-        return replace(self, source=replace(source, weights=source.beside(given * weights)))
+        earlier_weights = np.ones(self.n_rows) if self.weights is None else to_numpy(self.weights)
+        return replace(self, source=replace(source, weights=source.beside(earlier_weights * weights)))
 
     def target_summary(self) -> TargetSummary:
         """Return means and extremes of the targets."""

@@ -165,7 +165,7 @@ def select_feature_vectors(candidates: Candidates, count: int, tolerance: float 
     # R is the kernel less rank-one terms; a gain that has lost its digits to them is computed again
     columns, lines = np.zeros((count, rows.size)), np.zeros((count, scoring.size))
     gains = np.square(K).sum(axis=0)
-    known = gains.copy()
+    sizes = gains.copy()
     # below this share of its size a candidate is the rounding of the terms subtracted from it
     floor = rank_cutoff(rows.size) * float(diagonal.max(initial=0.0))
     outside = diagonal > floor
@@ -188,10 +188,10 @@ def select_feature_vectors(candidates: Candidates, count: int, tolerance: float 
         outside[best] = False
         error -= float(worth[best]) / scoring.size
         chosen.append(best)
-        (poor,) = np.nonzero(outside & (gains < _CANCELLED * known))
+        (poor,) = np.nonzero(outside & (gains < _CANCELLED * sizes))
         if poor.size:
             remainder = K[:, poor] - lines[: k + 1].T @ columns[: k + 1, poor]
-            gains[poor] = known[poor] = np.square(remainder).sum(axis=0)
+            gains[poor] = sizes[poor] = np.square(remainder).sum(axis=0)
     return Chosen(rows[chosen], f"{count} vectors")
 
 

@@ -276,10 +276,10 @@ def sum_squared_weights(values: RowValues, spectrum: ReducedSpectrum, block: Blo
 
 def reduced_spectrum(statistic: Statistic, moments: Moments | None = None) -> ReducedSpectrum:
     """Centre and decompose the moments of all rows, or of some of them."""
-    some = statistic.total if moments is None else moments
-    features, xp = statistic.features, namespace_of(some.second)
-    mean, target = some.first / some.mass, some.targets / some.mass
-    centred = some.shift_to(mean, target)
+    sums = statistic.total if moments is None else moments
+    features, xp = statistic.features, namespace_of(sums.second)
+    mean, target = sums.first / sums.mass, sums.targets / sums.mass
+    centred = sums.shift_to(mean, target)
     with blas_threads(mean.shape[0]):
         if features.free:
             values, rotation = _eliminate(centred.second, features.free)
@@ -287,19 +287,19 @@ def reduced_spectrum(statistic: Statistic, moments: Moments | None = None) -> Re
             values, rotation = xp.linalg.eigh(centred.second)
     # a constant target minus its mean is rounding: it has no slope
     cross = rotation.T @ centred.cross
-    rounding = relative_rounding(some.count) ** 2 * (some.mass / some.count)
+    rounding = relative_rounding(sums.count) ** 2 * (sums.mass / sums.count)
     cross = xp.where(centred.squares > rounding, cross, xp.zeros_like(cross))
     return ReducedSpectrum(
         features=features,
         origin=statistic.origin,
-        n=some.count,
+        n=sums.count,
         values=xp.clip(values, min=0.0),
         rotation=rotation,
         mean=mean,
         cross=cross,
         target_mean=target,
         squares=centred.squares,
-        mass=some.mass,
+        mass=sums.mass,
         lengths=statistic.lengths,
     )
 

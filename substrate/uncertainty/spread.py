@@ -127,8 +127,8 @@ class Spread(Record):
         )
 
 
-def _level_kernel(levels: Array, others: Array) -> Array:
-    return np.asarray(np.exp(-0.5 * np.square(levels[:, None] - others[None, :])))
+def _level_kernel(levels: Array, centres: Array) -> Array:
+    return np.asarray(np.exp(-0.5 * np.square(levels[:, None] - centres[None, :])))
 
 
 def _centred_size(K: Array) -> float:
@@ -138,5 +138,5 @@ def _centred_size(K: Array) -> float:
     return size if size > 1e-9 * max(abs(diagonal), abs(mean)) else np.inf
 
 
-def _joined(kernel_values: Any, levels: Array, others: Array, sizes: Array) -> Array:
-    return np.asarray(np.asarray(kernel_values) / sizes[0] + _level_kernel(levels, others) / sizes[1])
+def _joined(kernel_values: Any, levels: Array, centres: Array, sizes: Array) -> Array:
+    return np.asarray(np.asarray(kernel_values) / sizes[0] + _level_kernel(levels, centres) / sizes[1])
