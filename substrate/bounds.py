@@ -253,12 +253,12 @@ def optimality_rows(machine: RowMachine, a: Array, f: Array, gap: float, y: Arra
     # that vanishes, by a millionth of what a change of the size of the targets costs
     largest = float(np.abs(y).max())
     level, unit = float(np.mean(y)) if machine.border.constant else 0.0, largest or 1.0
-    least, moved = (float(np.abs(losses.values(np.full(f.size, at))).sum()) for at in (level, level + unit))
+    least, unit_cost = (float(np.abs(losses.values(np.full(f.size, at))).sum()) for at in (level, level + unit))
     return (
         Row(
             name="duality gap",
             value=gap,
-            scale=abs(norm) + float(np.abs(costs).sum()) + least + 1e-6 * moved,
+            scale=abs(norm) + float(np.abs(costs).sum()) + least + 1e-6 * unit_cost,
             tolerance=tolerance,
             formula="F - D, a sum over the rows",
         ),
@@ -308,19 +308,19 @@ def bound_rows(machine: RowMachine, point: Point, g: Array, enough: float = 0.0)
         f = f + machine.border.enclose_values(numbers, machine.slopes)
     if dual is None or not np.isfinite(f.midpoint).all():
         return nothing
-    apart = losses.distance_to_values(f, dual)
+    distances = losses.distance_to_values(f, dual)
     gap = at_most(float(np.sum(losses.fenchel_young(f, dual).upper_ends().midpoint)))
     residual = point.bound_residual(dual, lam, math.sqrt(gap / lam))
     gap = at_most(gap + 0.5 * lam * residual**2)
     if not math.isfinite(gap):
         return nothing
     distance = float((machine.fitted - f).bound_norm(v).upper())
-    confined = _Confined.of(losses, f, np.asarray(dual.midpoint), apart, gap)
+    confined = _Confined.of(losses, f, np.asarray(dual.midpoint), distances, gap)
     enough -= distance
     radius, about = _bound_values(machine, point.kernel, Z, confined, gap, enough)
     if radius > enough:  # rows that are hardly curved are better related to others
-        other = _bound_values(machine, point.kernel, Z, confined.drop_flat(v), gap, enough)
-        radius, about = min((radius, about), other)
+        alternative = _bound_values(machine, point.kernel, Z, confined.drop_flat(v), gap, enough)
+        radius, about = min((radius, about), alternative)
     return RowBound(at_most(radius) + distance, about, gap)
 
 
@@ -377,12 +377,12 @@ class _Confined(NamedTuple):
     radii: Array
 
     @classmethod
-    def of(cls, losses: RowLoss, f: Any, g: Array, apart: Array, gap: float) -> "_Confined":
+    def of(cls, losses: RowLoss, f: Any, g: Array, distances: Array, gap: float) -> "_Confined":
         """Return the consequences for these losses."""
         reach = losses.reach(g, gap)
-        moduli = losses.bound_modulus(np.asarray(f.midpoint), g, reach + apart)
+        moduli = losses.bound_modulus(np.asarray(f.midpoint), g, reach + distances)
         curved = moduli > 0.0
-        radii = np.where(curved, math.sqrt(2.0 * gap) / np.sqrt(np.where(curved, moduli, 1.0)), reach + apart)
+        radii = np.where(curved, math.sqrt(2.0 * gap) / np.sqrt(np.where(curved, moduli, 1.0)), reach + distances)
         return cls(moduli, radii)
 
     def drop_flat(self, v: Array) -> "_Confined":
@@ -394,8 +394,8 @@ class _Confined(NamedTuple):
         """Bound the common shift of the values of some rows, for columns of non-negative weights of these rows."""
         moduli, radii = self.moduli[rows], self.radii[rows]
         curved = moduli > 0.0
-        moved = np.sqrt(np.square(weights[curved]).T @ (1.0 / moduli[curved])) * math.sqrt(2.0 * gap)
-        return np.asarray(moved + weights[~curved].T @ radii[~curved])
+        shift = np.sqrt(np.square(weights[curved]).T @ (1.0 / moduli[curved])) * math.sqrt(2.0 * gap)
+        return np.asarray(shift + weights[~curved].T @ radii[~curved])
 
 
 def _bound_values(
@@ -428,9 +428,9 @@ def _bound_values(
     if k == 1 and not machine.border.slopes and total() > enough:  # the same weights relate all rows
         weights = 1.0 / np.maximum(confined.radii[tied], np.finfo(np.float64).tiny) ** 2
         each = _exact_weights(Z, tied, tied[:1], (weights / weights.sum())[:, None])
-        moved = confined.bound_shift(tied, each.upper_ends().midpoint, gap)
+        shift = confined.bound_shift(tied, each.upper_ends().midpoint, gap)
         distances = _bound_distances(kernel, each.T.take(0).place(tied, n))
-        bounds = np.where(curved, 0.0, np.minimum(bounds, moved + weight_step * distances))
+        bounds = np.where(curved, 0.0, np.minimum(bounds, shift + weight_step * distances))
     if total() > enough:
         tied = tied[np.argsort(confined.radii[tied], kind="stable")[:_MOST_TIED]]
         system = np.zeros((tied.size + k, tied.size + k))
@@ -440,18 +440,18 @@ def _bound_values(
         system[: tied.size, tied.size :] = Z.midpoint[tied]
         system[tied.size :, : tied.size] = Z.midpoint[tied].T
         ones, diagonal = type(Z).exact(np.ones(tied.size)), kernel.diagonal()
-        for part in strips(rows.size, _WEIGHTS // tied.size):
-            some = rows[part]
-            across = kernel.block(tied, some)
+        for strip in strips(rows.size, _WEIGHTS // tied.size):
+            strip_rows = rows[strip]
+            across = kernel.block(tied, strip_rows)
             try:
-                solved = np.linalg.solve(system, np.vstack([across.midpoint, Z.midpoint[some].T]))[: tied.size]
+                solved = np.linalg.solve(system, np.vstack([across.midpoint, Z.midpoint[strip_rows].T]))[: tied.size]
             except np.linalg.LinAlgError:
                 return total(), "fitted values"
-            r = _exact_weights(Z, tied, some, solved)
-            squares = diagonal.take(some) - ones @ (r * across) * 2.0 + ones @ (r * (inside @ r))
-            moved = confined.bound_shift(tied, abs(r).upper_ends().midpoint, gap)
-            closer = at_most(1.0) * (moved + weight_step * np.asarray(squares.bound_root().upper_ends().midpoint))
-            bounds[some] = np.fmin(bounds[some], closer)
+            r = _exact_weights(Z, tied, strip_rows, solved)
+            squares = diagonal.take(strip_rows) - ones @ (r * across) * 2.0 + ones @ (r * (inside @ r))
+            shift = confined.bound_shift(tied, abs(r).upper_ends().midpoint, gap)
+            closer = at_most(1.0) * (shift + weight_step * np.asarray(squares.bound_root().upper_ends().midpoint))
+            bounds[strip_rows] = np.fmin(bounds[strip_rows], closer)
     radius = total()
     if machine.border.slopes or radius <= max(spectral, enough):
         return radius, "fitted values"

@@ -229,10 +229,10 @@ class _Reader:
             for key, annotation in _annotations(kind).items():
                 if key in inside and not matches(inside[key], annotation):
                     raise DataError(f"{key} of a {kind.__name__} cannot be {_short(repr(inside[key]))}")
-        made = kind(**inside)
-        if isinstance(made, Certificate):
-            made = self._own(made)
-        return made.restore() if hasattr(made, "restore") else made
+        record = kind(**inside)
+        if isinstance(record, Certificate):
+            record = self._own(record)
+        return record.restore() if hasattr(record, "restore") else record
 
     def _own(self, certificate: Certificate) -> Certificate:
         """Return a certificate of printable words; if the file was changed, it fails and states why."""

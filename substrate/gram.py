@@ -206,8 +206,8 @@ class Gram(KernelOperator):
             advice = "LSSVMRegressor and LSSVMClassifier fit it with solver='cg', which stores none of it; or " + advice
         room_on_device(X, 16.0 * n * n, what, advice)
         if kernel.pairwise:
-            given, alterations = _symmetric(X.toarray() if is_sparse(X) else X, "the precomputed kernel matrix")
-            return cls(symmetric_matrix(kernel, given), kernel, alterations)
+            matrix, alterations = _symmetric(X.toarray() if is_sparse(X) else X, "the precomputed kernel matrix")
+            return cls(symmetric_matrix(kernel, matrix), kernel, alterations)
         gram = cls(symmetric_matrix(kernel, X), kernel)
         gram.points = X
         if (envelope := kernel.envelope) is not kernel:
@@ -329,8 +329,8 @@ class Gram(KernelOperator):
         """Return the entries of some rows and some columns."""
         if is_device_array(self._store):
             return own_copy(take_rows(take_rows(self._store, columns).T, rows))  # type: ignore[no-any-return]
-        part: Array = self._store[np.ix_(rows, columns)]
-        return part
+        entries: Array = self._store[np.ix_(rows, columns)]
+        return entries
 
     def restrict(self, rows: Any) -> "Gram":
         """Return the Gram matrix of some of the points."""

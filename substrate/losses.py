@@ -156,18 +156,18 @@ class RowLoss(ABC):
         ends = np.zeros(self.n)
         for end, is_finite, sign in ((high, has_high, 1.0), (low, has_low, -1.0)):
             start = np.where(is_finite, end.midpoint, 0.0)
-            unsure = np.broadcast_to(end.error().upper_ends().midpoint, start.shape)
-            ends = np.maximum(ends, np.where(is_finite, self._reach_beyond(start, unsure, g, gap, sign), np.inf))
+            radius = np.broadcast_to(end.error().upper_ends().midpoint, start.shape)
+            ends = np.maximum(ends, np.where(is_finite, self._reach_beyond(start, radius, g, gap, sign), np.inf))
         return ends
 
     @np.errstate(over="ignore", invalid="ignore")
-    def _reach_beyond(self, start: Array, unsure: Array, g: Array, gap: float, sign: float) -> Array:
+    def _reach_beyond(self, start: Array, radius: Array, g: Array, gap: float, sign: float) -> Array:
         def is_beyond(t: Array) -> NDArray[np.bool_]:
-            slopes = self.slopes(start + sign * (0.5 * t - unsure), right=sign < 0.0)
+            slopes = self.slopes(start + sign * (0.5 * t - radius), right=sign < 0.0)
             rise = sign * (slopes - g) - relative_rounding(_FUNCTION + _SLOPE) * (np.abs(slopes) + np.abs(g))
             return np.asarray(0.5 * t * rise > at_most(gap))
 
-        t = 2.0 * unsure + relative_rounding(1.0) * (float(np.abs(start).max(initial=0.0)) or 1.0)
+        t = 2.0 * radius + relative_rounding(1.0) * (float(np.abs(start).max(initial=0.0)) or 1.0)
         open_ended = ~is_beyond(t)
         for _ in range(_STRIDES):
             if not open_ended.any():
@@ -179,7 +179,7 @@ class RowLoss(ABC):
             middle = np.sqrt(lower * t)
             beyond = is_beyond(middle)
             lower, t = np.where(beyond, lower, middle), np.where(beyond, middle, t)
-        return np.where(open_ended | ~np.isfinite(t), np.inf, t + unsure)
+        return np.where(open_ended | ~np.isfinite(t), np.inf, t + radius)
 
     def tension(self, f: Array, g: Array, size: float) -> float:
         """Return how far g is from slopes at f, in slopes or in values, whichever is nearer, row by row.
@@ -326,8 +326,8 @@ class PieceLoss(RowLoss):
     def enclose_slopes(self, f: Any, right: bool) -> Any:
         """Return slopes at exact numbers, where it is not sure on which side of a breakpoint the larger or smaller."""
         middle = np.asarray(f.midpoint)
-        unsure = 2.0 * self.width + relative_rounding(2.0) * np.abs(middle)
-        at = middle + unsure if right else middle - unsure
+        radius = 2.0 * self.width + relative_rounding(2.0) * np.abs(middle)
+        at = middle + radius if right else middle - radius
         is_behind = self.places <= at[:, None] if right else self.places < at[:, None]
         piece = self._piece(is_behind.sum(axis=1))
         numbers = type(f)
@@ -364,9 +364,9 @@ class PieceLoss(RowLoss):
         """Return the curvature of the piece that holds all these values; the smallest of all where that is positive."""
         low, high, has_low, has_high = self.enclose_values(Double(g))
         with np.errstate(invalid="ignore"):
-            unsure = reach + self.width
-            bottom = np.minimum(f, np.where(has_low, low.midpoint - low.radius, -np.inf)) - unsure
-            top = np.maximum(f, np.where(has_high, high.midpoint + high.radius, np.inf)) + unsure
+            margin = reach + self.width
+            bottom = np.minimum(f, np.where(has_low, low.midpoint - low.radius, -np.inf)) - margin
+            top = np.maximum(f, np.where(has_high, high.midpoint + high.radius, np.inf)) + margin
             k = (self.places < bottom[:, None]).sum(axis=1)
             is_inside = np.isfinite(bottom) & np.isfinite(top) & (k == (self.places <= top[:, None]).sum(axis=1))
         smallest = self.curvature.min(axis=1)
@@ -425,8 +425,8 @@ class SmoothLoss(RowLoss):
         """Return the smaller of the curvatures at both ends."""
         value, _, is_finite, _ = self.enclose_values(Double(g))
         near = np.where(is_finite, value.midpoint, f)
-        unsure = reach + np.broadcast_to(value.radius, reach.shape)
-        ends = np.minimum(f, near) - unsure, np.maximum(f, near) + unsure
+        margin = reach + np.broadcast_to(value.radius, reach.shape)
+        ends = np.minimum(f, near) - margin, np.maximum(f, near) + margin
         with np.errstate(invalid="ignore"):
             smallest = np.minimum(self.curvatures(ends[0]), self.curvatures(ends[1]))
         return np.where(np.isfinite(smallest), (1.0 - relative_rounding(_FUNCTION * 64.0)) * smallest, 0.0)

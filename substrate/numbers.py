@@ -452,8 +452,8 @@ class Double(Enclosed):
     def log(self) -> "Double":
         """Return the logarithms, without a finite radius where a number may not be positive."""
         middle = np.log(self.middle)
-        unsure = np.where(self.radius < self.middle, -np.log1p(-self.radius / self.middle), np.inf)
-        return Double(middle, at_most(1.0) * unsure + 8.0 * UNIT * (1.0 + np.abs(middle)))
+        radius = np.where(self.radius < self.middle, -np.log1p(-self.radius / self.middle), np.inf)
+        return Double(middle, at_most(1.0) * radius + 8.0 * UNIT * (1.0 + np.abs(middle)))
 
     def error(self) -> "Double":
         """Return the distance from the midpoints: zeros with the same radius."""
@@ -618,13 +618,13 @@ def _multiply(A: Any, x: Any) -> tuple[Any, int]:
     n = int(A.shape[-1])
     if A.ndim != 2 or x.ndim != 1 or n <= _TERMS:
         return A @ x, n
-    parts = np.column_stack([A[:, k : k + _TERMS] @ x[k : k + _TERMS] for k in range(0, n, _TERMS)])
+    sums = np.column_stack([A[:, k : k + _TERMS] @ x[k : k + _TERMS] for k in range(0, n, _TERMS)])
     levels = 0
-    while parts.shape[1] > 1:
-        odd = parts[:, -1:] if parts.shape[1] % 2 else parts[:, :0]
-        parts = np.concatenate([parts[:, 0:-1:2] + parts[:, 1::2], odd], axis=1)
+    while sums.shape[1] > 1:
+        odd = sums[:, -1:] if sums.shape[1] % 2 else sums[:, :0]
+        sums = np.concatenate([sums[:, 0:-1:2] + sums[:, 1::2], odd], axis=1)
         levels += 1
-    return parts[:, 0], _TERMS + levels
+    return sums[:, 0], _TERMS + levels
 
 
 def _is_zero(radius: Any) -> bool:

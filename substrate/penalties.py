@@ -101,16 +101,16 @@ class Columns(ABC):
         """Return E x."""
         return 0.0 if self.quadratic is None else self.quadratic @ x
 
-    def distinct(self, some: Any) -> Any:
-        """Return the numbers of columns that differ from each other, of some."""
-        return some[np.sort(np.unique(self.matrix.midpoint[:, some], axis=1, return_index=True)[1])]
+    def distinct(self, subset: Any) -> Any:
+        """Return the numbers of columns that differ from each other, of a subset."""
+        return subset[np.sort(np.unique(self.matrix.midpoint[:, subset], axis=1, return_index=True)[1])]
 
     @abstractmethod
-    def neighbours(self, some: Any) -> tuple[Any, Any]:
-        """Return the place among some of a column near each, and bounds on the distances in the norm of H."""
+    def neighbours(self, subset: Any) -> tuple[Any, Any]:
+        """Return the place in the subset of a column near each, and bounds on the distances in the norm of H."""
 
     @abstractmethod
-    def bound_step(self, q: Any, some: Any, differences: bool) -> Any:
+    def bound_step(self, q: Any, subset: Any, differences: bool) -> Any:
         """Bound sqrt(q'H^-1 q) in some coordinates, or of differences to the first one; infinite where unknown."""
 
 
@@ -144,23 +144,23 @@ def bound_distance(columns: Columns, penalty: "Penalty", y: Array, x: Array, fit
     theta = errors.without_radius()
     if columns.bias:
         theta = theta - (theta * v).total() / mass
-    moved, size = (errors - theta).bound_norm(v) * root, theta.bound_norm(v) * root
+    offset, size = (errors - theta).bound_norm(v) * root, theta.bound_norm(v) * root
     g = columns.adjoint(theta * v)
     if columns.ridge > 0.0:
         pull = columns.energy(point) * columns.ridge
         g, size = g - pull, (size * size + (point * pull).sum()).bound_root()
-    bound = bound_by_duality(columns, penalty, point, g, size, moved) / root
+    bound = bound_by_duality(columns, penalty, point, g, size, offset) / root
     return bound + (numbers.exact(fitted) - y + errors).bound_norm(v)
 
 
-def bound_by_duality(columns: Columns, penalty: "Penalty", point: Any, g: Any, size: Any, moved: Any) -> Any:
+def bound_by_duality(columns: Columns, penalty: "Penalty", point: Any, g: Any, size: Any, offset: Any) -> Any:
     """Bound the norm of the distance of a feasible point from the optimum: the root of twice the smallest gap.
 
-    ``g`` are the correlations of a dual point of length ``size`` that is at a distance ``moved`` from its errors.
+    ``g`` are the correlations of a dual point of length ``size`` that is at a distance ``offset`` from its errors.
     """
     bounds = []
     for dual in penalty.dual_points(columns, point, g):
-        distance = moved + dual.step + dual.scaled * (size + dual.step)
+        distance = offset + dual.step + dual.scaled * (size + dual.step)
         bounds.append((distance * distance + dual.slack * 2.0).bound_root())
     return reduce(lambda first, second: first.minimum(second), bounds)
 
@@ -211,13 +211,13 @@ class OneNorm:
         near = used | (np.abs(np.abs(middle - center) - self.zeta) <= _NEAR * self.zeta)
         signs = np.where(used, signs, np.sign(middle - center))
         for chosen in [used] if np.array_equal(used, near) else [used, near]:
-            some = columns.distinct(np.flatnonzero(chosen))
-            step = columns.bound_step(g.take(some) - self.zeta * signs[some], some, self.zero_sum)
+            subset = columns.distinct(np.flatnonzero(chosen))
+            step = columns.bound_step(g.take(subset) - self.zeta * signs[subset], subset, self.zero_sum)
             if not math.isfinite(step.upper()):
                 continue
-            on, (nearest, distances) = none.copy(), columns.neighbours(some)
-            on[some] = True
-            c = g - g.take(some[nearest]) + self.zeta * signs[some[nearest]]
+            on, (nearest, distances) = none.copy(), columns.neighbours(subset)
+            on[subset] = True
+            c = g - g.take(subset[nearest]) + self.zeta * signs[subset[nearest]]
             yield self._scale(x, c, distances * step, on, signs, step)
 
     def _scale(self, x: Any, c: Any, change: Any, on: Any, signs: Array, step: Any) -> DualPoint:
@@ -269,11 +269,11 @@ Penalty = OneNorm | MaximalVariation
 def into_balls(xi: Array, rho: Weights) -> Array:
     """Return the multipliers of every component, shrunk where their 1-norm exceeds its weight."""
     out = np.array(xi, dtype=np.float64)
-    for row, given, weight in zip(out, xi, each_weight(rho, len(out)), strict=True):
+    for row, multipliers, weight in zip(out, xi, each_weight(rho, len(out)), strict=True):
         factor = 1.0
         while math.fsum(np.append(np.abs(row), -weight)) > 0.0:  # rounded once, so that its sign is right
-            factor = min(weight / math.fsum(np.abs(given)), math.nextafter(factor, 0.0))
-            row[:] = factor * given
+            factor = min(weight / math.fsum(np.abs(multipliers)), math.nextafter(factor, 0.0))
+            row[:] = factor * multipliers
     return out
 
 
@@ -313,27 +313,27 @@ class DoubleColumns(Columns):
         E = K if energy is None or ridge == 0.0 else _enclose_kernel(kernel, Z, Z, energy)
         return cls(K, v, True, ridge, E if ridge > 0.0 else None)
 
-    def neighbours(self, some: Any) -> tuple[Any, Double]:
+    def neighbours(self, subset: Any) -> tuple[Any, Double]:
         """Return the nearest of some columns to each, by products whose rounding is counted."""
         F = self._centered(slice(None))
-        H, sizes = F.middle.T @ F.middle[:, some], np.square(F.middle).sum(axis=0)
-        lost = sum_rounding(4 * len(F.middle)) * (sizes[:, None] + sizes[some])
+        H, sizes = F.middle.T @ F.middle[:, subset], np.square(F.middle).sum(axis=0)
+        lost = sum_rounding(4 * len(F.middle)) * (sizes[:, None] + sizes[subset])
         if self.quadratic is not None and self.ridge > 0.0:
             E = self.ridge * self.quadratic.middle
-            H, sizes = H + E[:, some], sizes + np.diagonal(E)
+            H, sizes = H + E[:, subset], sizes + np.diagonal(E)
             lost = lost + 4.0 * self.ridge * float(self.quadratic.error().sizes.max()) + 4.0 * UNIT * np.abs(E).max()
-        squares = sizes[:, None] + sizes[some] - 2.0 * H
+        squares = sizes[:, None] + sizes[subset] - 2.0 * H
         nearest = squares.argmin(axis=1)
         places = (np.arange(len(squares)), nearest)
         off = np.linalg.norm(F.error().sizes + np.zeros_like(F.middle), axis=0)
         roots = np.sqrt(np.maximum(squares[places], 0.0) + lost[places])
-        return nearest, Double(at_most(1.0) * (roots + off + off[some][nearest]))
+        return nearest, Double(at_most(1.0) * (roots + off + off[subset][nearest]))
 
-    def bound_step(self, q: Double, some: Any, differences: bool) -> Double:
+    def bound_step(self, q: Double, subset: Any, differences: bool) -> Double:
         """Bound the step by a factor of a matrix M with M'M = H up to a deviation whose norm is counted."""
-        tall, deviation = self._centered(some), None
+        tall, deviation = self._centered(subset), None
         if self.quadratic is not None and self.ridge > 0.0:
-            inner = self.quadratic.take(np.ix_(some, some)) * self.ridge
+            inner = self.quadratic.take(np.ix_(subset, subset)) * self.ridge
             values, vectors = np.linalg.eigh(inner.middle)
             R = Double(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
             tall, deviation = tall.T.beside(R.T).T, inner - R.T @ R
@@ -346,9 +346,9 @@ class DoubleColumns(Columns):
         factor = factor if factor is None or deviation is None else factor.plus(deviation)
         return Double(math.inf) if factor is None else factor.bound_inverse_norm(q)
 
-    def _centered(self, some: Any) -> Double:
+    def _centered(self, subset: Any) -> Double:
         """Return some columns of V^1/2 F, without their means where there is a bias."""
-        F, v = self.matrix.take((slice(None), some)), self.weights
+        F, v = self.matrix.take((slice(None), subset)), self.weights
         if self.bias:
             F = F - (Double((v / v.sum())[None]) @ F)
         centred: Double = F if (v == 1.0).all() else F * np.sqrt(v)[:, None]
@@ -359,20 +359,20 @@ class DoubleColumns(Columns):
 class BallColumns(Columns):
     """F and E in balls."""
 
-    def neighbours(self, some: Any) -> tuple[Any, Balls]:
+    def neighbours(self, subset: Any) -> tuple[Any, Balls]:
         """Return the nearest of some columns to each, by entries of H."""
         H, nearest, distances = self._hessian(np.arange(self.matrix.values.shape[1])), [], []
         for j in range(H.nrows()):
-            squares = [H[j, j] + H[k, k] - 2 * H[j, k] for k in some.tolist()]
+            squares = [H[j, j] + H[k, k] - 2 * H[j, k] for k in subset.tolist()]
             nearest.append(int(np.argmin([float(square) for square in squares])))
             distances.append(squares[nearest[-1]])
         return np.array(nearest), Balls(distances).bound_root()
 
-    def bound_step(self, q: Balls, some: Any, differences: bool) -> Balls:
+    def bound_step(self, q: Balls, subset: Any, differences: bool) -> Balls:
         """Return the step of an exact solution; infinite if these columns are dependent to rounding."""
-        H, column = self._hessian(some), flint().arb_mat(some.size, 1, q.values.tolist())
+        H, column = self._hessian(subset), flint().arb_mat(subset.size, 1, q.values.tolist())
         if differences:
-            D = flint().arb_mat(np.vstack([-np.ones(some.size - 1), np.eye(some.size - 1)]).tolist())
+            D = flint().arb_mat(np.vstack([-np.ones(subset.size - 1), np.eye(subset.size - 1)]).tolist())
             H, column = D.transpose() * H * D, D.transpose() * column
         if not column.nrows():
             return Balls.exact(0.0)
@@ -381,15 +381,15 @@ class BallColumns(Columns):
         except ZeroDivisionError:
             return Balls.exact(math.inf)
 
-    def _hessian(self, some: Any) -> Any:
+    def _hessian(self, subset: Any) -> Any:
         """Return some rows and columns of H, as a matrix of python-flint, whose products are fast."""
-        C, v = self.matrix.values[:, some], Balls.exact(self.weights).values
+        C, v = self.matrix.values[:, subset], Balls.exact(self.weights).values
         H = flint().arb_mat((v[:, None] * C).T.tolist()) * flint().arb_mat(C.tolist())
         if self.bias:
             sums = flint().arb_mat([(v @ C).tolist()])
             H = H - sums.transpose() * sums / sum(v.tolist())
         if self.quadratic is not None and self.ridge > 0.0:
-            H = H + flint().arb_mat((self.quadratic.values[np.ix_(some, some)] * ball(self.ridge)).tolist())
+            H = H + flint().arb_mat((self.quadratic.values[np.ix_(subset, subset)] * ball(self.ridge)).tolist())
         return H
 
 
@@ -434,10 +434,10 @@ class VariationMachine:
         tolerance: Tolerance,
     ) -> Accuracy:
         """Return the row of the answer, with the stored coefficients of every component in exact kernel values."""
-        parts = [Double(component) for component in self.components]
-        F, W = reduce(add, parts), Double(self.root)
+        matrices = [Double(component) for component in self.components]
+        F, W = reduce(add, matrices), Double(self.root)
         columns = DoubleColumns(F, self.weights, self.bias, self.ridge, W.T @ W if self.ridge > 0.0 else None)
         expansions = [kernel.enclose(X, points) @ a for kernel, a in zip(kernels, coefficients, strict=True)]
         stored = reduce(add, expansions) + bias
         more = (stored - fitted).bound_norm(self.weights).upper()
-        return accuracy_of(columns, self.penalty(parts), y, self.v, fitted, tolerance, more)
+        return accuracy_of(columns, self.penalty(matrices), y, self.v, fitted, tolerance, more)

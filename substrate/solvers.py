@@ -249,8 +249,8 @@ def further_solvers() -> tuple[str, ...]:
     """Return the solvers of ``FURTHER`` that cvxpy finds here; it has to be imported for that."""
     import cvxpy as cp
 
-    found = set(cp.installed_solvers())
-    return tuple(name for name in FURTHER if name in found)
+    names = set(cp.installed_solvers())
+    return tuple(name for name in FURTHER if name in names)
 
 
 def _settings_of(name: str) -> _Solver:

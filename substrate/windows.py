@@ -43,13 +43,13 @@ class Windows:
     names: tuple[str, ...]
 
 
-def read_delays(given: Any, name: str, least: int) -> tuple[int, ...]:
+def read_delays(value: Any, name: str, least: int) -> tuple[int, ...]:
     """Return delays in ascending order: a number n stands for 1 to n; each is at least ``least``."""
-    if isinstance(given, Integral) and not isinstance(given, bool):
-        return tuple(range(1, whole_number(given, name, least if least else 0) + 1))
-    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
-        raise DeclarationError(f"{name} must be a number or a list of delays, received {given!r}")
-    delays = sorted({whole_number(delay, f"{name}: a delay", least) for delay in given})
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return tuple(range(1, whole_number(value, name, least if least else 0) + 1))
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise DeclarationError(f"{name} must be a number or a list of delays, received {value!r}")
+    delays = sorted({whole_number(delay, f"{name}: a delay", least) for delay in value})
     if not delays and least:
         raise DeclarationError(f"{name} must name at least one delay")
     return tuple(delays)
