@@ -108,7 +108,7 @@ _TOLERANCE = 1e-6
 #: Share of its unit by which a number is measured where the targets are zero, and everything vanishes at the optimum.
 _FAINT = 1e-6
 #: What a machine is compiled to, where it is asked for.
-_COMPILED = frozenset({"problem", "fitted_points", "_compiled", "_answer", "_own"})
+_COMPILED = frozenset({"problem", "fitted_points", "_compiled", "_answer", "_compiled_constraints"})
 
 
 class Machine:
@@ -166,13 +166,14 @@ class Machine:
             raise DeclarationError(f"minimize must be a scalar cvxpy expression, received {minimize!r}")
         constraints = [subject_to] if isinstance(subject_to, (cp.Constraint, ShapeConstraint)) else list(subject_to)
         shapes = [constraint for constraint in constraints if isinstance(constraint, ShapeConstraint)]
-        self._given = [constraint for constraint in constraints if not isinstance(constraint, ShapeConstraint)]
-        if not all(isinstance(constraint, cp.Constraint) for constraint in self._given):
+        self._constraints = [constraint for constraint in constraints if not isinstance(constraint, ShapeConstraint)]
+        if not all(isinstance(constraint, cp.Constraint) for constraint in self._constraints):
             raise DeclarationError(
-                f"subject_to holds cvxpy constraints, received {[type(c).__name__ for c in self._given]}; a comparison "
-                "of two numbers is a plain bool, so make sure that one side is an expression of the substrate"
+                f"subject_to holds cvxpy constraints, received {[type(c).__name__ for c in self._constraints]}; a "
+                "comparison of two numbers is a plain bool, so make sure that one side is an expression of the "
+                "substrate"
             )
-        refuse_broadcast([objective, *self._given])
+        refuse_broadcast([objective, *self._constraints])
         self._prepare(objective)
         self._shape_parts = (shapes, minimize, predict)
         self.shapes = self._plan_shapes(*self._shape_parts[:2])
@@ -192,7 +193,7 @@ class Machine:
     def with_cuts(self, cuts: list[Any]) -> "Machine":
         """Return the machine with constraints at points in place of its shapes."""
         _, minimize, predict = self._shape_parts
-        constraints = [*self._given, *cuts]
+        constraints = [*self._constraints, *cuts]
         return Machine(*self.substrates, minimize=minimize, subject_to=constraints, predict=predict, task=self.task)
 
     def optimal_value(self) -> "OptimalValue | str":
@@ -201,7 +202,7 @@ class Machine:
 
     def own_variables(self) -> list[Any]:
         """Return the user's own variables in objective and constraints."""
-        leaves = [v for expression in (self._objective, *self._given) for v in expression.variables()]
+        leaves = [v for expression in (self._objective, *self._constraints) for v in expression.variables()]
         return [v for v in dict.fromkeys(leaves) if not isinstance(v, Standing)]
 
     def value_at(self, expansions: Iterable[Any], values: list[Any]) -> float:
@@ -222,7 +223,7 @@ class Machine:
         self._shaped: Result | None = None
         self._row_solution: RowSolution | None = None
         self._compiled_only = False
-        self._row_method = RowMethod.of(objective, self._given, self.substrates, self.outputs, self._labels[0])
+        self._row_method = RowMethod.of(objective, self._constraints, self.substrates, self.outputs, self._labels[0])
         if self._row_method is None:
             self._compile(objective)
         else:
@@ -231,7 +232,7 @@ class Machine:
     def __repr__(self) -> str:
         names = [parameter.name() for parameter in self._objective.parameters()]
         parameters = f", parameters {', '.join(names)}" if names else ""
-        count = len(self._given)
+        count = len(self._constraints)
         constraints = f", {count} constraint{'s' if count > 1 else ''}" if count else ""
         return f"<Machine on {', '.join(map(repr, self.substrates))}{constraints}{parameters}>"
 
@@ -246,12 +247,12 @@ class Machine:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the declaration; it is compiled and solved again after unpickling."""
-        names = ("substrates", "outputs", "task", "_labels", "_given", "_objective", "_shape_parts")
+        names = ("substrates", "outputs", "task", "_labels", "_constraints", "_objective", "_shape_parts")
         return {name: self.__dict__[name] for name in names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        expressions = [self._objective, *self._given]
+        expressions = [self._objective, *self._constraints]
         if self._shape_parts[0]:
             expressions.append(self._shape_parts[1])
         give_new_identities([*expressions, *(h.leaf for s in self.substrates for h in s.holders())])
@@ -385,7 +386,7 @@ class Machine:
         for expansion in expansions:
             expansion.substrate.remember(expansion.value_of)
         self._warn_of_directions()
-        for given_constraint, solved_constraint in zip(self._given, self._own, strict=True):
+        for given_constraint, solved_constraint in zip(self._constraints, self._compiled_constraints, strict=True):
             for dual, solved_dual in zip(
                 given_constraint.dual_variables, solved_constraint.dual_variables, strict=True
             ):
@@ -400,7 +401,7 @@ class Machine:
             certificate=self.certificate(),
             solver_record=record,
             outputs=self.outputs,
-            declared=(self._objective, len(self._given)),
+            declared=(self._objective, len(self._constraints)),
             task=self.task,
             rows=rows,
         )
@@ -413,7 +414,7 @@ class Machine:
         unit = max(compiled.unit for compiled in self._compiled)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            names = find_contradiction(self._own, self._constraint_names(), structure, unit)
+            names = find_contradiction(self._compiled_constraints, self._constraint_names(), structure, unit)
         if names is None:
             return SolverError(str(error))
         if not names:
@@ -431,7 +432,7 @@ class Machine:
 
     def _constraint_names(self) -> list[str]:
         """Return the names of the constraints in certificates and errors: their labels, or their numbers."""
-        return [constraint.label or f"constraint {k}" for k, constraint in enumerate(self._given, start=1)]
+        return [constraint.label or f"constraint {k}" for k, constraint in enumerate(self._constraints, start=1)]
 
     def _solve_by_rows(self, verbose: bool, time_limit: float | None) -> Attempt | None:
         """Solve row by row; None if the objective turns out to be another one."""
@@ -472,7 +473,7 @@ class Machine:
             certificate=self._row_certificate(solution),
             solver_record=self._record,
             outputs=self.outputs,
-            declared=(self._objective, len(self._given)),
+            declared=(self._objective, len(self._constraints)),
             task=self.task,
             rows=solution,
         )
@@ -506,7 +507,7 @@ class Machine:
         return Certificate("Machine", rows if answer is None else (answer, *rows), tuple(facts))
 
     def _compile(self, objective: Any) -> None:
-        leaves = {id(v) for expression in (objective, *self._given) for v in expression.variables()}
+        leaves = {id(v) for expression in (objective, *self._constraints) for v in expression.variables()}
         self._compiled = [
             CompiledSubstrate(s, tuple(h for h in s.holders() if id(h.leaf) in leaves), label)
             for s, label in zip(self.substrates, self._labels, strict=True)
@@ -523,11 +524,11 @@ class Machine:
         exchange = {key: value for compiled in self._compiled for key, value in compiled.replacements().items()}
         total = objective.tree_copy(dict(exchange))
         bounded = {key: value for compiled in self._compiled for key, value in compiled.bounded_norm().items()}
-        self._own = [constraint.tree_copy(exchange | bounded) for constraint in self._given]
-        refuse_non_convex(objective, total, self._given, self._own)
+        self._compiled_constraints = [constraint.tree_copy(exchange | bounded) for constraint in self._constraints]
+        refuse_non_convex(objective, total, self._constraints, self._compiled_constraints)
         structure = [constraint for compiled in self._compiled for constraint in compiled.constraints]
         definitions = [definition for compiled in self._compiled for definition in compiled.definitions()]
-        problem = cp.Problem(cp.Minimize(total), [*self._own, *structure, *definitions])
+        problem = cp.Problem(cp.Minimize(total), [*self._compiled_constraints, *structure, *definitions])
         refuse_incomplete(problem, self._compiled)
         self.problem = problem
         self.outputs.refuse_foreign(self.problem.variables())
@@ -573,7 +574,7 @@ class Machine:
         rows = [row for compiled in self._compiled for row in compiled.rows(tolerance)]
         rows += [
             _feasibility_row(constraint, name, unit, tolerance)
-            for constraint, name in zip(self._own, names, strict=True)
+            for constraint, name in zip(self._compiled_constraints, names, strict=True)
         ]
         if self._trials.witness is not None:
             rows += self._trials.witness.rows(self.problem, cost, tolerance, unit)

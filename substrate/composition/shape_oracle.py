@@ -71,7 +71,7 @@ class LowestValue:
     """A proved lower bound on the smallest value in a box, the smallest value found and where, and the cells."""
 
     lower: float
-    found: float
+    value: float
     point: Array
     cells: int
     stop: str
@@ -211,14 +211,14 @@ class BoundShape:
             point[list(group.columns)] = proof.point[list(group.columns)]
         cells, stop = sum(p.cells for p in proofs), next((p.stop for p in proofs if p.stop), "")
         if self.plan.constraint.hessian:
-            lower, upper = min(p.lower for p in proofs), min(p.found for p in proofs)
+            lower, value = min(p.lower for p in proofs), min(p.value for p in proofs)
             if set(self.plan.constraint.hessian) - {c for group in self.plan.groups for c in group.columns}:
-                lower, upper = min(lower, 0.0), min(upper, 0.0)  # a column that the kernel does not read
-            return LowestValue(lower, upper, point, cells, stop)
-        lowers, uppers = [p.lower for p in proofs], [p.found for p in proofs]
+                lower, value = min(lower, 0.0), min(value, 0.0)  # a column that the kernel does not read
+            return LowestValue(lower, value, point, cells, stop)
+        lowers, values = [p.lower for p in proofs], [p.value for p in proofs]
         lower = math.fsum([*lowers, self.constant, -self.constant_radius])
         lower -= relative_rounding(4.0) * (abs(lower) + abs(self.constant))
-        return LowestValue(lower, math.fsum([*uppers, self.constant]), point, cells, stop)
+        return LowestValue(lower, math.fsum([*values, self.constant]), point, cells, stop)
 
     def minimisers(self, below: float, most: int) -> list[Array]:
         """Return points where the shape is locally smallest and below a level, found without proof, the lowest first.

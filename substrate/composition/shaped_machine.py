@@ -178,7 +178,7 @@ class _Solved(NamedTuple):
     result: Any
     expansions: tuple[KernelExpansion, ...]
     shapes: list[BoundShape]
-    own: list[Any]
+    variable_values: list[Any]
     multipliers: tuple[ShapeMultipliers, ...]
 
 
@@ -204,7 +204,7 @@ class _Loop:
         self.small = _SMALL
 
     @property
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds left."""
         return self.end - time.monotonic()
 
@@ -215,28 +215,28 @@ class _Loop:
             solved = self._solve([0.0] * len(self.plans))
             optimal = solved.machine.optimal_value()
             proofs = [
-                shape.proof(self._accepted(k), self.bounds[k], self.left, allowed)
+                shape.proof(self._accepted(k), self.bounds[k], self.seconds_left, allowed)
                 for k, shape in enumerate(solved.shapes)
             ]
             inside, inner_proofs, reason = self._solve_inside(solved, proofs)
-            results.append((self._result(optimal, inside, inner_proofs, reason), inside.own))
-            best = max(results, key=lambda found: _rank(found[0]))[0]
+            results.append((self._result(optimal, inside, inner_proofs, reason), inside.variable_values))
+            best = max(results, key=lambda entry: _rank(entry[0]))[0]
             # a value that is large against the spread of f has a narrow bracket before f is known
             accepted = 0.5 * BRACKET if any(proof.stop for proof in proofs) else _ENOUGH
             is_near = -_rank(best)[1] <= accepted and best.certificate.rows[0].passes
-            if is_near or inside is solved or self.left <= 0.0:
+            if is_near or inside is solved or self.seconds_left <= 0.0:
                 break
             allowed = _CHEAP if -_rank(best)[1] <= BRACKET else _EXPENSIVE
             # what the oracle found and the grids did not
-            found = [
+            counts = [
                 self.cuts[k].add([proof.point], solved.shapes[k])
                 for k, proof in enumerate(proofs)
-                if self.bounds[k] - proof.found > self._accepted(k)
+                if self.bounds[k] - proof.value > self._accepted(k)
             ]
-            if not sum(found) and self.small <= _SMALLEST:
+            if not sum(counts) and self.small <= _SMALLEST:
                 break
             self.small = max(0.2 * self.small, _SMALLEST)
-        best, values = max(results, key=lambda found: _rank(found[0]))
+        best, values = max(results, key=lambda entry: _rank(entry[0]))
         self.base.value_at(best.expansions, values)
         return best
 
@@ -249,7 +249,7 @@ class _Loop:
         for _ in range(_ROUNDS):
             constraints = [cuts.constraint(margin) for cuts, margin in zip(self.cuts, margins, strict=True)]
             machine = self.base.with_cuts(constraints)
-            limit = None if self.end == math.inf else max(self.left, 0.1)
+            limit = None if self.end == math.inf else max(self.seconds_left, 0.1)
             result = machine.solve(self.solver, verbose=self.verbose, time_limit=limit, certify=False)
             functions = [ExpandedFunction.of(expansion) for expansion in result.expansions]
             duals = [np.maximum(np.atleast_1d(np.asarray(c.dual_value, float)), 0.0) for c in constraints]
@@ -261,7 +261,7 @@ class _Loop:
                     for expansion, f in zip(result.expansions, functions, strict=True)
                 ),
                 shapes=[plan.bind(functions) for plan in self.plans],
-                own=[np.array(v.value, dtype=np.float64) for v in self.base.own_variables()],
+                variable_values=[np.array(v.value, dtype=np.float64) for v in self.base.own_variables()],
                 multipliers=tuple(
                     ShapeMultipliers(cuts.points, cuts.directions, values)
                     for cuts, values in zip(self.cuts, duals, strict=True)
@@ -272,7 +272,7 @@ class _Loop:
             for k, shape in enumerate(solved.shapes):
                 below = self.bounds[k] + (0.5 * margins[k] if margins[k] else -self._accepted(k))
                 added += self.cuts[k].add(shape.minimisers(below, _NEW), shape)
-            if not added or self.left <= 0.0:
+            if not added or self.seconds_left <= 0.0:
                 break
         return solved
 
@@ -292,7 +292,7 @@ class _Loop:
             except SolverError as error:
                 return solved, proofs, f"with a margin of {max(margins):.1e} at the points: {error}"
             last = [
-                shape.proof(0.1 * (margin or self._accepted(k)), self.bounds[k], self.left)
+                shape.proof(0.1 * (margin or self._accepted(k)), self.bounds[k], self.seconds_left)
                 for k, (shape, margin) in enumerate(zip(inside.shapes, margins, strict=True))
             ]
             if all(proof.lower >= bound for bound, proof in zip(self.bounds, last, strict=True)):
@@ -304,7 +304,7 @@ class _Loop:
         self, optimal: OptimalValue | str, solved: _Solved, proofs: list[LowestValue], reason: str
     ) -> ShapedResult:
         """Return a machine with its value, what was proved of its shapes, and what is known of the optimal value."""
-        value, certificate = self.base.value_at(solved.expansions, solved.own), solved.result.certificate
+        value, certificate = self.base.value_at(solved.expansions, solved.variable_values), solved.result.certificate
         lower = -math.inf if isinstance(optimal, str) else optimal.lower
         excess = max(value - lower, 0.0) + relative_rounding(1e4) * abs(value)
         reports = tuple(map(ShapeReport.of, self.plans, proofs, self.scales))

@@ -424,7 +424,7 @@ class _Walk:
         """Allow all rows to enter but the active ones, and one that has just left."""
         self.least = self.flat.copy()
         self.least[self.active] = _NEVER
-        self.left = row
+        self.left_row = row
         if row >= 0:
             self.least[row] = _NEVER
 
@@ -485,8 +485,8 @@ class _Walk:
             if self.finished or length > _STILL * self.rho:
                 self._record()
                 still = 0
-                if self.left >= 0:  # a row that has just left may enter again once a step is made
-                    self.least[self.left], self.left = self.flat[self.left], -1
+                if self.left_row >= 0:  # a row that has just left may enter again once a step is made
+                    self.least[self.left_row], self.left_row = self.flat[self.left_row], -1
             else:
                 still += 1
             if self.finished or still > _PATIENCE:

@@ -4,7 +4,7 @@ With B the inverse of the centred kernel matrix plus :math:`\lambda = 1/\gamma` 
 columns without a penalty leave, and :math:`\alpha = B y` the support values, an orthonormal basis of eigenvectors
 :math:`u_k` turns B into :math:`\operatorname{diag}(g)`, :math:`g_k = 1/(s_k + \lambda)`. A matrix of low rank, as on a
 reduced basis, has a few eigenvalues :math:`s_k` and otherwise zeros, and in those directions B is :math:`1/\lambda`.
-With :math:`z_k = u_k^T y`, the rest :math:`\rho = \|y\|^2 - \sum_k z_k^2` of the squares outside, the masses
+With :math:`z_k = u_k^T y`, the remainder :math:`\rho = \|y\|^2 - \sum_k z_k^2` of the squares outside, the masses
 :math:`m_k = \sum_i v_i u_{ik}^2` of weights v of mean one (one without weights) and M the sum of the masses of all F
 directions,
 
@@ -38,14 +38,14 @@ __all__ = ["LeastSquares"]
 class LeastSquares:
     """Eigenvalues ``values``, the ``squares`` of the coordinates, one column per output, and the number of ``rows``.
 
-    ``rest`` has the squares outside of the directions, one number per output; None if nothing is outside. ``free`` is N
-    less the columns without a penalty. ``masses`` are the m_k and ``mass`` is M; None and ``free`` where rows have no
-    weights. Arrays may be on a device; sums are returned in numpy, one line per lambda.
+    ``remainder`` has the squares outside of the directions, one number per output; None if nothing is outside. ``free``
+    is N less the columns without a penalty. ``masses`` are the m_k and ``mass`` is M; None and ``free`` where rows have
+    no weights. Arrays may be on a device; sums are returned in numpy, one line per lambda.
     """
 
     values: Array
     squares: Array
-    rest: Array | None
+    remainder: Array | None
     rows: int
     free: int
     masses: Array | None = None
@@ -77,7 +77,7 @@ class LeastSquares:
         return cls(
             values=values,
             squares=squares,
-            rest=total - squares.sum(axis=0),
+            remainder=total - squares.sum(axis=0),
             rows=rows,
             free=free,
             masses=masses,
@@ -91,29 +91,29 @@ class LeastSquares:
 
     @property
     def whole(self) -> Array:
-        """The size of the terms whose difference is the rest, one number per output; zeros without a rest."""
-        if self.rest is None:
+        """The size of the terms whose difference is the remainder, one number per output; zeros without one."""
+        if self.remainder is None:
             return np.zeros(self.squares.shape[1])
-        return np.asarray(np.abs(self.rest) + self.squares.sum(axis=0))
+        return np.asarray(np.abs(self.remainder) + self.squares.sum(axis=0))
 
     def support_squares(self, g: Array, lambdas: Array) -> Array:
         """Return the squares of the support values, one column per output, from ``g`` = 1/(s + lambda)."""
         inside: Array = to_numpy((g**2).T @ self.squares)
-        if self.rest is None:
+        if self.remainder is None:
             return inside
-        return np.asarray(np.maximum(inside + self.rest / np.square(lambdas)[:, None], 0.0))
+        return np.asarray(np.maximum(inside + self.remainder / np.square(lambdas)[:, None], 0.0))
 
     def quadratic(self, g: Array, lambdas: Array) -> Array:
         """Return Q, one column per output."""
         inside: Array = to_numpy(g.T @ self.squares)
-        if self.rest is None:
+        if self.remainder is None:
             return inside
-        return np.asarray(np.maximum(inside + self.rest / lambdas[:, None], 0.0))
+        return np.asarray(np.maximum(inside + self.remainder / lambdas[:, None], 0.0))
 
     def trace(self, g: Array, lambdas: Array) -> Array:
         """Return the sum of B_ii, each by its weight, which is 1 - H_ii over lambda."""
         inside = to_numpy(namespace_of(g).sum(g, axis=0) if self.masses is None else self.masses @ g)
-        if self.rest is None:
+        if self.remainder is None:
             return np.asarray(inside)
         mass = float(g.shape[0]) if self.masses is None else float(self.masses.sum())
         outside = (self.free if self.mass is None else self.mass) - mass

@@ -335,7 +335,7 @@ class GeneralizedCrossValidation(Criterion):
         values, ahead = falling * rising, following(rising, t)
         ceilings = np.maximum(falling * ahead, ceilings_of_remainder(values, self._shape(whole, t) * rising, self.size))
         lam, quadratic = np.exp(t)[:, :, None], self._shape(machine.quadratic(g, lambdas), t)
-        above = falling if machine.rest is None else quadratic / lam
+        above = falling if machine.remainder is None else quadratic / lam
         lost = self._lost(t, 4.0 * above * ahead, np.sqrt(rising) / lam, following(quadratic * lam, t))
         return Samples(values, ceilings, lost)
 
@@ -430,7 +430,7 @@ class ValidationCriterion(Criterion):
             centred = spectrum.about_border(rows, linear)
             directions = (centred if spectrum.root is None else centred * spectrum.root) @ spectrum.basis
         targets_val = Y_val[:, None] if Y_val.ndim == 1 else Y_val
-        offsets = (targets_val / targets.unit - targets.mean) - targets.rest
+        offsets = (targets_val / targets.unit - targets.mean) - targets.mean_error
         if spectrum.linear is not None and linear is not None and targets.slopes is not None:
             offsets = offsets - spectrum.linear[0].line(linear)[:, 1:] @ targets.slopes
         if weights is not None:  # a weighted mean of squares is a plain one of errors times the roots of the weights

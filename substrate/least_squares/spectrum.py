@@ -59,15 +59,15 @@ _COLUMNS = 512
 class Targets:
     """Targets in the coordinates of a spectrum, one column per output: z, their means, and the unit all are divided by.
 
-    ``rest`` is what the means lack: y less both is exact to the last place of the difference, whatever the offset of y.
-    ``slopes`` are the coefficients W y of the columns of a border besides the constant. ``total`` are the squares of
-    the centred targets where the coordinates do not have them all.
+    ``mean_error`` is what the means lack: y less both is exact to the last place of the difference, whatever the offset
+    of y. ``slopes`` are the coefficients W y of the columns of a border besides the constant. ``total`` are the squares
+    of the centred targets where the coordinates do not have them all.
     """
 
     coordinates: Array
     mean: Array
     unit: float
-    rest: Any = 0.0
+    mean_error: Any = 0.0
     slopes: Array | None = None
     total: Array | None = None
 
@@ -121,7 +121,7 @@ class Spectrum:
         """
         free, masses = int(self.values.shape[0]), self.masses() if weighted else None
         squares = zeros_beside(self.values, (free, 0)) if targets is None else targets.coordinates**2
-        return LeastSquares(values=self.values, squares=squares, rest=None, rows=self.n, free=free, masses=masses)
+        return LeastSquares(values=self.values, squares=squares, remainder=None, rows=self.n, free=free, masses=masses)
 
     def targets(self, Y: Array) -> Targets:
         """Return z = U'y for every column of Y (a vector is one column)."""
@@ -132,8 +132,8 @@ class Spectrum:
         scaled = Y / unit
         # exact where y is constant
         mean = xp.clip(self._mean(scaled), xp.min(scaled, axis=0), xp.max(scaled, axis=0))
-        variance = self._mean(scaled - mean)
-        centred, slopes = (scaled - mean) - variance, None
+        mean_error = self._mean(scaled - mean)
+        centred, slopes = (scaled - mean) - mean_error, None
         if self.linear is not None:
             slopes = self._slopes(centred)
             centred = centred - on_device_of(centred, self.linear[0].linear_basis) @ slopes
@@ -141,7 +141,7 @@ class Spectrum:
             coordinates=self.basis.T @ (centred if self.root is None else self.root[:, None] * centred),
             mean=mean,
             unit=unit,
-            rest=variance,
+            mean_error=mean_error,
             slopes=slopes,
         )
 

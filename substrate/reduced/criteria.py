@@ -129,33 +129,35 @@ def sum_left_out(features: RowValues, spectrum: ReducedSpectrum, inverses: Array
 
 @dataclass(frozen=True, slots=True)
 class ReducedLeaveOneOut(LeftOutCriterion):
-    """The mean square of e_i/(1 - h_ii), with weights of mean one; ``there`` is the spectrum where the rows are.
+    """The mean square of e_i/(1 - h_ii), with weights of mean one; ``row_spectrum`` is the spectrum where the rows are.
 
     Features of rows in memory are stored where they fit: a search needs them at a hundred gammas.
     """
 
     spectrum: ReducedSpectrum
-    there: ReducedSpectrum
+    row_spectrum: ReducedSpectrum
     features: RowValues
     source: Source
 
     @classmethod
-    def of_rows(cls, spectrum: ReducedSpectrum, there: ReducedSpectrum, rows: KernelRows, *, pooled: bool) -> Self:
+    def of_rows(
+        cls, spectrum: ReducedSpectrum, row_spectrum: ReducedSpectrum, rows: KernelRows, *, pooled: bool
+    ) -> Self:
         """Return the criterion on the rows of the statistic and their targets, with the spectrum on the host."""
-        features: RowValues = there.feature_values(rows.values)
+        features: RowValues = row_spectrum.feature_values(rows.values)
         source = rows.source
         block = None if rows.on_device else source.block_in_memory
         if block is not None and block.n_rows * features.n_basis <= _MOST_STORED:
             source = ArraySource(features.matrix(block.X), block.Y, block.weights)
             features = StoredValues(features.n_basis, features.step)
-        return cls(spectrum, spectrum.targets(), 0.0, pooled, there, features, source)
+        return cls(spectrum, spectrum.targets(), 0.0, pooled, row_spectrum, features, source)
 
     def _sum_left_out(self, g: Array, quadratic: Array, t: Array) -> tuple[Array, Array, Any, Any, Any]:
         """Sum in a pass over the rows."""
-        of_block = partial(sum_left_out, self.features, self.there, g)
+        of_block = partial(sum_left_out, self.features, self.row_spectrum, g)
         sums: ResidualSums = sum_blocks(self.source, of_block, self.features.n_basis)
         # the relative error of 1 - h_ii is the error of a sum of so many terms, divided by it
-        terms = self.there.values.shape[0] / (self.size + 16.0)
+        terms = self.row_spectrum.values.shape[0] / (self.size + 16.0)
         with np.errstate(over="ignore"):  # of a row that is the machine nothing is known
             rounded = sums.squares / self.size * np.square(terms / sums.smallest)[:, None]
         lever = 1.0 / (math.sqrt(self.size) * sums.smallest.reshape(*t.shape, 1))

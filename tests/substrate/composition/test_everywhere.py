@@ -149,7 +149,7 @@ def test_the_lower_bound_is_below_the_function_in_extended_precision(kernel, ord
     scale = np.ptp(values)
     gap = 1e-4 * scale
     proof = bound.proof(gap)
-    assert proof.found - proof.lower <= 1.01 * gap or proof.stop
+    assert proof.value - proof.lower <= 1.01 * gap or proof.stop
     assert proof.lower <= values.min() + 1e-9 * scale
 
     def exact(x, z):
