@@ -212,7 +212,7 @@ class Gram(KernelOperator):
         gram.points = X
         if (envelope := kernel.envelope) is not kernel:
             # entries within p sqrt(k(x, x) k(z, z)) move an eigenvalue by p trace(K) at most
-            gram.cancelled = 2.0 * envelope.rounding(X) * float(np.sum(to_numpy(envelope.diag(X))))
+            gram.cancelled = kernel.value_rounding(X) * float(np.sum(to_numpy(envelope.diag(X))))
         if kernel.decays and n > 1:
             _warn_if_degenerate(gram._store, X)
         return gram

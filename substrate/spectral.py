@@ -120,12 +120,8 @@ def centre(kernel: Kernel, X: Any, weights: Array | None = None) -> Centred:
     n = K.shape[0]
     v = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
     root = np.sqrt(v)
-    envelope = kernel.envelope
-    error = 0.0
-    if not kernel.pairwise:
-        shares = 1.0 if envelope is kernel else 2.0
-        sizes = np.abs(np.asarray(envelope.diag(X), dtype=np.float64))
-        error = shares * envelope.rounding(X) * float(v @ sizes)
+    sizes = np.abs(np.asarray(kernel.envelope.diag(X), dtype=np.float64))
+    error = kernel.value_rounding(X) * float(v @ sizes)
     mean_row = (v / v.sum()) @ K
     K *= root[:, None]
     K *= root
@@ -488,9 +484,8 @@ def centre_by_degrees(kernel: Kernel, X: Any) -> Centred:
     weights = check_degrees(K.sum(axis=1))
     centred, sizes = centre(kernel, X, weights), np.abs(K).sum(axis=1) * weights
     relative = relative_rounding(K.shape[0] + 4.0) * float(sizes.max())
-    if not kernel.pairwise:
-        heights = np.sqrt(np.abs(np.asarray(kernel.diag(X))))
-        relative += kernel.rounding(X) * float(np.max(heights * heights.sum() * weights))
+    heights = np.sqrt(np.abs(np.asarray(kernel.diag(X))))
+    relative += kernel.rounding(X) * float(np.max(heights * heights.sum() * weights))
     return replace(centred, error=at_most(centred.error + 6.0 * relative * float(sizes.max())))
 
 

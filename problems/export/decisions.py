@@ -10,7 +10,7 @@ from typing import Any
 
 from substrate.arrays import Array
 from substrate.errors import DeclarationError
-from substrate.kernels.nodes import Node, chain, constant, greater, largest, select, sum_of
+from substrate.kernels.nodes import Node, constant, greater, largest, select
 from substrate.uncertainty.calibration import DECIDED, SigmoidMap
 
 __all__ = ["decide", "express_probabilities", "score_classes"]
@@ -21,7 +21,7 @@ def score_classes(outputs: Sequence[Node], coding: str, book: Array) -> list[Nod
     if book.shape[0] == 2 or coding == "one_vs_rest":
         return list(outputs)
     columns = range(book.shape[1])
-    return [sum_of(constant(row[k]) * outputs[k] for k in columns) / float(book.shape[1]) for row in book]
+    return [sum((constant(row[k]) * outputs[k] for k in columns), constant(0.0)) / float(book.shape[1]) for row in book]
 
 
 def decide(scores: Sequence[Node]) -> Node:
@@ -48,7 +48,7 @@ def express_probabilities(maps: Sequence[Any], scores: Sequence[Node], decided: 
         is_other = greater(abs(decided - float(place)), 0.5)
         at_most_half = -largest(-value, -0.5)
         sided.append(select(is_other, at_most_half, largest(value, DECIDED)))
-    total = sum_of(sided)
+    total = sum(sided, constant(0.0))
     return [value / total for value in sided]
 
 
@@ -60,10 +60,8 @@ def _largest_of_others(scores: Sequence[Node]) -> list[Node]:
     for score in scores[-2::-1]:
         after.insert(0, largest(after[0], score))
     last = len(scores) - 1
-    return [
-        chain([*([before[k - 1]] if k else []), *([after[k + 1]] if k < last else [])], largest)
-        for k in range(len(scores))
-    ]
+    between = [largest(first, second) for first, second in zip(before, after[2:], strict=False)]
+    return [after[1], *between, before[last - 1]]
 
 
 def _mapped(map_: Any, score: Node) -> Node:

@@ -38,7 +38,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.composition.program import Conditions, Point, Program
-from substrate.fusion.search import Cut, Theta, geometric_share
+from substrate.fusion.search import Cut, Family, Theta, geometric_share
 from substrate.numbers import relative_rounding
 from substrate.search.best_first import Limits, SpentError
 
@@ -48,8 +48,6 @@ __all__ = ["NOT_KNOWN", "Chord", "ChordKnot"]
 NOT_KNOWN = "the points are not known well enough for chords"
 #: Factors of the balanced omega that are tried.
 _OMEGAS = (1.0, 0.4, 2.5)
-#: A weight of zero is solved for as this share of its range: zero leaves variables such as a maximum undetermined.
-_TINY = 1e-9
 #: Quadratic terms whose factors are kept.
 _KEPT = 64
 #: Share of the gap of an error that may be lost where squares do not determine a prediction.
@@ -62,14 +60,15 @@ _BELOW = 1.0 - 1e-10
 
 @dataclass(frozen=True, slots=True)
 class ChordKnot:
-    """A solved vertex: a feasible point, multipliers, the slacks of the point and what they may be off by.
+    """A solved vertex: a feasible point, ``shown``, multipliers, the slacks of the point and what they may be off by.
 
     ``residual`` is a bound on the sizes of the residual of stationarity, ``errors`` the validation errors and
     ``radius`` how far they may be from the errors of the exactly feasible point.
     """
 
     weights: Array
-    point: Point
+    shown: Array
+    dual: Point
     slack: Array
     slack_radius: Array
     residual: Array
@@ -82,32 +81,19 @@ class ChordKnot:
         return float(self.errors @ self.errors)
 
 
-class Chord:
+class Chord(Family):
     """A program of squares and weights, and the squares M x - v by which it is validated."""
 
     def __init__(self, base: Program, M: Any, v: Array, highest: Theta) -> None:
-        self.base, self.M, self._v, self._highest = base, M, v, np.array(highest)
-        self.knots: dict[Theta, ChordKnot] = {}
-        self.solves = 0
+        super().__init__(base, highest)
+        self.M, self._v = M, v
         self._conditions: dict[tuple[float, ...], Conditions] = {}
         self._curved = [i for i, P in enumerate(base.P) if i > 0 and abs(P).sum() > 0.0]
-
-    def evaluate(self, theta: Theta) -> float:
-        """Return the validation error at a vertex, solved if it is new."""
-        if theta not in self.knots:
-            self.solves += 1
-            raised = np.maximum(theta, _TINY * self._highest)
-            point = self.base.solve(np.append(1.0, raised))
-            self.knots[theta] = self.knot(theta, self.base.polish(np.append(1.0, theta), point))
-        return self.error(theta)
-
-    def error(self, theta: Theta) -> float:
-        """Return the validation error at a vertex that was solved."""
-        return self.knots[theta].error
 
     def knot(self, theta: Theta, point: Point) -> ChordKnot:
         """Return what is known at a vertex by any point and multipliers near its optimum."""
         weights, base = np.append(1.0, theta), self.base
+        point = base.polish(weights, point)
         base.remember(point.x)
         x, radius = base.feasible(point.x, weights)
         z = base.nearest_dual(weights, x, point.z)
@@ -122,7 +108,7 @@ class Chord:
         each = products + relative_rounding(2.0) * np.abs(self._v)
         errors = self._v - self.M @ x
         return ChordKnot(
-            weights, Point(x, z), slack, slack_radius, residual, errors, 1.001 * float(np.linalg.norm(each))
+            weights, x, Point(x, z), slack, slack_radius, residual, errors, 1.001 * float(np.linalg.norm(each))
         )
 
     def determines(self, theta: Theta, weakest: Theta, gap: float) -> bool:
@@ -174,7 +160,7 @@ class Chord:
             Q[i, j] = Q[j, i] = _product(knots[i], knots[j])
             change = (knots[i].weights - knots[j].weights) * np.isin(np.arange(knots[i].weights.size), self._curved)
             if change.any():
-                difference = knots[i].point.x - knots[j].point.x
+                difference = knots[i].shown - knots[j].shown
                 (size,), rest = norm.represent((self.base.matrix(change) @ difference)[:, None])
                 rounding = relative_rounding(64.0) * (abs(self.base.matrix(np.abs(change))) @ np.abs(difference))
                 R[i, j] = R[j, i] = size
@@ -210,7 +196,7 @@ def _product(knot: ChordKnot, other: ChordKnot) -> float:
     """Return Q_ij, rounded up: the mean of the products of the multipliers of each with the slacks of the other."""
     total = 0.0
     for first, second in ((knot, other), (other, knot)):
-        z, s = first.point.z, second.slack
+        z, s = first.dual.z, second.slack
         total += float(z @ s) + float(np.abs(z) @ (second.slack_radius + relative_rounding(z.size) * np.abs(s)))
     return max(0.5 * total, 0.0)
 

@@ -24,7 +24,7 @@ import numpy as np
 from substrate.arrays import Array, positive
 from substrate.certificates import PROVED, Certificate, Row
 from substrate.errors import DeclarationError, SolverError
-from substrate.fusion.chord import NOT_KNOWN, Chord
+from substrate.fusion.chord import NOT_KNOWN
 from substrate.fusion.result import FusedPath, Fusion
 from substrate.fusion.search import SearchResult, Theta, minimise
 from substrate.fusion.task import FusionTask, complete_box, declare, families_of
@@ -205,7 +205,7 @@ def _fusion(
 ) -> Fusion:
     """Return the result of a search: the machine at the best values, and the proof."""
     knot, values = family.knots[search.best], dict(zip(task.names, search.best, strict=True))
-    x, z = (knot.point.x, knot.point.z) if isinstance(family, Chord) else (knot.shown, knot.dual.z)
+    x, z = knot.shown, knot.dual.z
     chosen = _take_problem(task, search, x) if task.final is None else _solve_machines(task, values, search, x, z)
     error = chosen.total / task.weight
     lower = min(search.lower_bound / task.weight, error)
@@ -307,9 +307,7 @@ def _validated(task: FusionTask, values: dict[str, Any], points: list[tuple[Arra
 def _optimality(task: FusionTask, family: Any, theta: Theta) -> Row:
     """Compare the final objectives of the problems with the dual bound at the chosen values."""
     weights = np.append(1.0, theta)
-    knot = family.knots[theta]
-    point = knot.point if isinstance(family, Chord) else knot.dual
-    lowest, _ = family.base.lower_value(weights, point)
+    lowest, _ = family.base.lower_value(weights, family.knots[theta].dual)
     value = 0.0
     for problem in task.problems:
         sign = -1.0 if isinstance(problem.objective, cp.Maximize) else 1.0
@@ -326,8 +324,7 @@ def _optimality(task: FusionTask, family: Any, theta: Theta) -> Row:
 
 def _size(family: Any, theta: Theta) -> float:
     """Return the sum of the sizes of the parts of the objective at a vertex."""
-    knot = family.knots[theta]
-    x = knot.point.x if isinstance(family, Chord) else knot.point
+    x = family.knots[theta].shown
     terms, _ = family.base.terms(x, np.zeros_like(x))
     return float(np.abs(np.append(1.0, theta)) @ (np.abs(terms) + np.abs(family.base.d)))
 

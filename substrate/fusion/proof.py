@@ -34,7 +34,7 @@ def save_proof(fusion: Any, path: Any) -> None:
         _flatten(root, cuts, leaves)
     thetas = list(family.knots)
     knots = list(family.knots.values())
-    points = [knot.point if name == "chord" else Point(knot.point, knot.dual.z) for knot in knots]
+    points = [knot.dual if name == "chord" else Point(knot.point, knot.dual.z) for knot in knots]
     fused, joint = [], []
     if name == "universal":
         fused = [

@@ -6,14 +6,16 @@ along an edge (:mod:`substrate.search.best_first`). What has been cut is a tree,
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import permutations, product
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from substrate.arrays import Array
+from substrate.composition.program import Point, Program
 from substrate.search.best_first import BestFirst, Limits, Progress, describe_met
 
 __all__ = ["Cell", "Family", "SearchResult", "Theta", "along", "cover", "geometric_share", "minimise"]
@@ -29,6 +31,8 @@ _LOWEST = 1e-4
 _RATIO = 4.0
 #: An edge shorter than this, relative to its ends, is not cut any more.
 _COLLAPSED = 1e-12
+#: A weight of zero is solved for as this share of its range: zero leaves variables such as a maximum undetermined.
+_TINY = 1e-9
 #: Share of the gap within which the search stays, for what rounding changes afterwards.
 _MARGIN = 1e-2
 
@@ -41,19 +45,35 @@ class Cut(NamedTuple):
     share: float
 
 
-class Family(Protocol):
+class Family(ABC):
     """What is searched: the sum of validation errors at values of the parameters, and a lower bound on simplices."""
 
-    @property
-    def solves(self) -> int:
-        """Return how many programs were solved."""
+    def __init__(self, base: Program, highest: Theta) -> None:
+        self.base, self._highest = base, np.array(highest)
+        #: What is known at every vertex that was solved.
+        self.knots: dict[Theta, Any] = {}
+        #: How many programs were solved.
+        self.solves = 0
 
     def evaluate(self, theta: Theta) -> float:
         """Return the validation error at a vertex, solved if it is new."""
+        if theta not in self.knots:
+            weighs = self.base.q[1:].any(axis=1) | np.array([abs(P).sum() > 0.0 for P in self.base.P[1:]])
+            raised = np.where(weighs, np.maximum(theta, _TINY * self._highest), theta)
+            point = self.base.solve(np.append(1.0, raised))
+            self.solves += 1
+            self.knots[theta] = self.knot(theta, point)
+        return self.error(theta)
 
     def error(self, theta: Theta) -> float:
         """Return the validation error at a vertex that was solved."""
+        return float(self.knots[theta].error)
 
+    @abstractmethod
+    def knot(self, theta: Theta, point: Point) -> Any:
+        """Return what is known at a vertex by any point and multipliers near its optimum."""
+
+    @abstractmethod
     def bound(self, corners: Sequence[Theta], target: float, patience: int, limits: Limits) -> float:
         """Return a lower bound on a simplex.
 
@@ -61,6 +81,7 @@ class Family(Protocol):
         ``patience`` is how often the simplex was cut without a solve.
         """
 
+    @abstractmethod
     def cut(self, corners: Sequence[Theta], target: float) -> Cut:
         """Return where a simplex is cut."""
 

@@ -59,7 +59,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.composition.program import Point, Program
 from substrate.errors import SolverError
-from substrate.fusion.search import Cut, Theta, geometric_share, width
+from substrate.fusion.search import Cut, Family, Theta, geometric_share, width
 from substrate.numbers import relative_rounding, subtract_below
 from substrate.search.best_first import Limits
 
@@ -67,8 +67,6 @@ __all__ = ["Knot", "Universal", "bound_game"]
 
 #: Share of its room that a simplex may be predicted to need, and how often it is cut without a solve.
 _HOPEFUL, _BLIND = 1.2, 4
-#: A weight of zero is solved for as this share of its range: zero leaves variables such as a maximum undetermined.
-_TINY = 1e-9
 #: Excess of the objective over its smallest value, relative, up to which a point counts as one more optimum, and the
 #: share of the validation error that it must gain.
 _OPTIMAL, _WORTH = 1e-10, 1e-3
@@ -131,34 +129,18 @@ class Knot:
         return max(self.value - self.lowest + rounding, 0.0)
 
 
-class Universal:
+class Universal(Family):
     """A program, the same with the validation error as one more part, and the validation error of its points."""
 
     def __init__(
         self, base: Program, fused: Program, validate: Callable[[Array], float], highest: Theta, floor: float
     ) -> None:
-        self.base, self.both, self._validate, self._highest = base, fused, validate, np.array(highest)
-        self._floor = floor
+        super().__init__(base, highest)
+        self.both, self._validate, self._floor = fused, validate, floor
         self.placed = bool(base.b[1:].any())
-        self.knots: dict[Theta, Knot] = {}
         #: What is known of h at each s, for every simplex and vertex where constraints vary.
         self.joint: dict[tuple[tuple[Theta, ...], int], dict[float, Fused]] = {}
-        self.solves = 0
         self._enough, self._largest = 0.0, 1.0
-
-    def evaluate(self, theta: Theta) -> float:
-        """Return the validation error at a vertex, solved if it is new."""
-        if theta not in self.knots:
-            weighs = self.base.q[1:].any(axis=1) | np.array([abs(P).sum() > 0.0 for P in self.base.P[1:]])
-            raised = np.where(weighs, np.maximum(theta, _TINY * self._highest), theta)
-            point = self.base.solve(np.append(1.0, raised))
-            self.solves += 1
-            self.knots[theta] = self.knot(theta, point)
-        return self.error(theta)
-
-    def error(self, theta: Theta) -> float:
-        """Return the validation error at a vertex that was solved."""
-        return self.knots[theta].error
 
     def knot(self, theta: Theta, point: Point) -> Knot:
         """Return what is known at a vertex by any point and multipliers near its optimum."""

@@ -26,10 +26,9 @@ class Precomputed(Kernel):
     trusted: ClassVar[bool] = False
 
     not_smooth: ClassVar[str] = "a precomputed matrix has no inputs; pass X and the kernel itself"
-    no_scale_gradient: ClassVar[str] = not_smooth
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
-        """Return no derivatives, inside another kernel."""
+        """Return no derivatives, since there are no scales."""
         return np.zeros(0)
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
@@ -63,13 +62,8 @@ class Foreign(Kernel):
         # kernels of scikit-learn compare by their parameters, and are not hashable
         return hash((Foreign, type(self.function)))
 
-    no_scale_gradient: ClassVar[str] = (
-        "only its values are known; write it as a Kernel whose fields are its scales, with a `_scale_gradient`, or "
-        "search without derivatives"
-    )
-
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
-        """Return no derivatives, inside another kernel: its values are given."""
+        """Return no derivatives, since there are no scales."""
         return np.zeros(0)
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:

@@ -28,11 +28,9 @@ from substrate.arrays import (
     device_blocks,
     diagonal_set,
     is_device_array,
-    is_sparse,
     namespace_of,
     non_negative,
     positive,
-    real_array,
     real_points,
     room_on_device,
     same_home,
@@ -75,8 +73,8 @@ Formula = Callable[[Sequence[Any], Sequence[Any]], Any]
 _STRIP = 128
 #: Below this k(x, x) may have lost digits to underflow; as a floor it keeps bounds valid at no cost.
 LEAST_DIAGONAL = 1e-290
-#: k(x, x) below the first may have lost digits to underflow; a factor above the second would reveal it.
-_SMALL, _LARGE = 1e-290, 1e10
+#: A factor above which digits that k(x, x) lost to underflow may show.
+_LARGE = 1e10
 #: Factors beyond which values may overflow, also in single precision.
 _HUGE = 1e30
 #: Parameters that select a formula rather than a scale.
@@ -94,8 +92,6 @@ class Kernel(Value, ABC):
     and 2 only. What is not defined by a kernel that is made of others follows from them.
     """
 
-    #: Why nothing is known of the scales, where that is so.
-    no_scale_gradient: ClassVar[str] = ""
     #: Precedence of the printed formula: 1 for a sum, 2 for a product, 3 for a name.
     binding: ClassVar[int] = 3
 
@@ -138,6 +134,12 @@ class Kernel(Value, ABC):
         """
         return 0.0
 
+    def value_rounding(self, X: Any) -> float:
+        """Return the rounding of a kernel value as a share of the envelope's diagonal: of another envelope, twice its
+        rounding.
+        """
+        return self.envelope.rounding(X) * (1.0 if self.envelope is self else 2.0)
+
     def values(self, X: Any, Z: Any) -> Array:
         """Return all k(x_i, z_j) of two checked point sets in numpy, in double precision."""
         return np.asarray(self.evaluate(X, Z, np.float64))
@@ -149,7 +151,7 @@ class Kernel(Value, ABC):
     def enclose(self, X: Any, Z: Any) -> Double:
         """Return all k(x_i, z_j) of rows of one point set, each with a radius; the values of a user are exact."""
         roots = [np.sqrt(np.maximum(to_numpy(self.envelope.diag(points)), LEAST_DIAGONAL)) for points in (X, Z)]
-        share = (1.0 if self.envelope is self else 2.0) * max(self.envelope.rounding(X), self.envelope.rounding(Z))
+        share = max(self.value_rounding(X), self.value_rounding(Z))
         return Double(self.values(X, Z), share * np.multiply.outer(*roots) if share else 0.0)
 
     @property
@@ -245,8 +247,6 @@ class Kernel(Value, ABC):
         Orders are mappings from columns: ``kernel.derivative(X, Z, {0: 2}, {1: 1})``.
         """
         self.refuse_derivatives()
-        if is_device_array(X) or is_device_array(Z):
-            raise DeclarationError("derivatives are computed by numpy; pass numpy arrays (X.cpu().numpy(), X.get())")
         rows, columns = _dense(X, "X"), _dense(Z, "Z")
         if rows.shape[1] != columns.shape[1]:
             raise DataError(f"X has {rows.shape[1]} columns and Z has {columns.shape[1]}; they must agree")
@@ -365,20 +365,8 @@ class Kernel(Value, ABC):
         array
             One number per entry of :meth:`scales`, in that order.
         """
-        if any(is_device_array(array) for array in (X, Z, weights)):
-            raise DeclarationError("derivatives are computed by numpy; pass numpy arrays (X.cpu().numpy(), X.get())")
         left = _dense(X, "X")
-        right = left if Z is X else _dense(Z, "Z")
-        if left.shape[1] != right.shape[1]:
-            raise DataError(f"X has {left.shape[1]} columns and Z has {right.shape[1]}; they must agree")
-        W = real_array(weights, "weights", ndim=2)
-        if W.shape != (left.shape[0], right.shape[0]):
-            raise DataError(
-                f"weights must have one number per pair of points, {left.shape[0]} x {right.shape[0]}, "
-                f"received shape {W.shape}"
-            )
-        if self.no_scale_gradient:
-            raise DeclarationError(f"{self!r} has no derivatives in its scales: {self.no_scale_gradient}")
+        right, W = left if Z is X else _dense(Z, "Z"), np.asarray(weights)
         total = np.zeros(len(self.scales()))
         symmetric = right is left and self.trusted  # of two pairs (i, j) and (j, i), one suffices
         for start in range(0, left.shape[0], _ROWS):
@@ -394,7 +382,7 @@ class Kernel(Value, ABC):
         """Return the same as :meth:`scale_gradient`, of two checked dense point sets."""
         raise DeclarationError(
             f"{self!r} has no derivatives in its scales: their formula is not known; take a kernel of this package, "
-            "give its class a `_scale_gradient`, or search without derivatives"
+            "give its class a `_scale_gradient`, or search over a grid of widths"
         )
 
     def expansion_values(self, points: Any, a: Array, b: Any, X: Any, columns: Any = None) -> Array:
@@ -442,8 +430,11 @@ class Kernel(Value, ABC):
 
 
 def _dense(points: Any, name: str) -> Array:
-    checked = real_points(points, name)
-    return np.asarray(checked.toarray() if is_sparse(checked) else checked)
+    if is_device_array(points):
+        raise DeclarationError(
+            f"derivatives and integrals are computed by numpy; pass a numpy array, {name}.cpu().numpy() or {name}.get()"
+        )
+    return np.asarray(to_dense(real_points(points, name)))
 
 
 def refuse_overflow(values: Any, kernel: Kernel) -> Any:
@@ -580,7 +571,7 @@ class Polynomials(Composite):
 def may_enlarge(values: Any, factors: Any) -> bool:
     """Return whether the smallest value may have lost digits to underflow that the largest factor would reveal."""
     lowest, highest = namespace_of(values).min(values), namespace_of(factors).max(factors)
-    return bool(lowest < _SMALL and highest > _LARGE)
+    return bool(lowest < LEAST_DIAGONAL and highest > _LARGE)
 
 
 def _columns_of(kernel: Kernel) -> set[int]:

@@ -30,7 +30,6 @@ __all__ = [
     "Output",
     "Points",
     "add_outputs",
-    "chain",
     "constant",
     "expand_kernel",
     "expand_linear",
@@ -40,7 +39,6 @@ __all__ = [
     "largest",
     "order_nodes",
     "select",
-    "sum_of",
     "total",
 ]
 
@@ -186,19 +184,6 @@ def largest(left: Node, right: Any) -> Node:
     return Node("maximum", (left, constant(right)))
 
 
-def chain(values: Iterable[Node], operation: Any) -> Node:
-    """Return one node for several, joined from the left."""
-    first, *others = values
-    for node in others:
-        first = operation(first, node)
-    return first
-
-
-def sum_of(values: Iterable[Node]) -> Node:
-    """Return the sum; zero of nothing."""
-    return chain([constant(0.0), *values], lambda left, right: left + right)
-
-
 def kernel_formula(
     kernel: Kernel, x: Sequence[Node], z: Sequence[Node], orders: Mapping[int, int] | None = None
 ) -> Node:
@@ -242,7 +227,7 @@ def expand_linear(numbers: Sequence[int], center: Array, slopes: Array, x: Seque
     """Return the weighted sums of some columns, less their center."""
     centred = [x[number] - c for number, c in zip(numbers, center, strict=True)]
     return [
-        sum_of(constant(w) * value for w, value in zip(slopes[:, output], centred, strict=True))
+        sum((constant(w) * value for w, value in zip(slopes[:, output], centred, strict=True)), constant(0.0))
         for output in range(slopes.shape[1])
     ]
 

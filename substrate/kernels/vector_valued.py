@@ -34,9 +34,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from substrate.arrays import Array, is_device_array, is_sparse, real_array, real_points, strips
+from substrate.arrays import Array, is_device_array, real_array, real_points, strips
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.derivatives import Orders, differentiate_formula
+from substrate.kernels.distances import to_dense
 from substrate.kernels.kernel import Composite, Formula, Kernel, Number
 from substrate.numbers import Double, relative_rounding
 
@@ -59,8 +60,7 @@ def component_rows(X: Any, n_components: int | None = None) -> Array:
     array([[5., 7., 1., 0.],
            [5., 7., 0., 1.]])
     """
-    points = real_points(X, "X")
-    dense = np.asarray(points.toarray() if is_sparse(points) else points)
+    dense = np.asarray(to_dense(real_points(X, "X")))
     m = dense.shape[1] if n_components is None else int(n_components)
     if m < 1:
         raise DeclarationError(f"n_components must be at least 1, received {n_components!r}")
@@ -92,7 +92,7 @@ class OnDirections(Composite):
     def _parts(self, X: Any) -> tuple[Array, Array]:
         if is_device_array(X):
             raise DeclarationError(f"{self!r} is computed by numpy; pass numpy arrays (X.cpu().numpy(), X.get())")
-        rows = np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
+        rows = np.asarray(to_dense(X), dtype=np.float64)
         d = self.split(rows.shape[1])
         return rows[:, :d], rows[:, d:]
 
@@ -203,8 +203,6 @@ class Separable(OnDirections):
 
 class _VectorField(OnDirections):
     """A kernel made of the second derivatives of another, one in each point."""
-
-    no_scale_gradient: ClassVar[str] = "its values are second derivatives; search over a grid of widths instead"
 
     def __post_init__(self) -> None:
         super().__post_init__()

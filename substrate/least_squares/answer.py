@@ -49,7 +49,6 @@ __all__ = [
     "bound_expansion",
     "bound_products",
     "kernel_roots",
-    "kernel_rounding",
 ]
 
 FORMULA = "||y - f - alpha/(gamma v)||_v + rounding"
@@ -130,12 +129,6 @@ class AnswerProblem(NamedTuple):
         return self.tolerances[column].row(bound, formula)
 
 
-def kernel_rounding(kernel: Kernel, X: Any) -> float:
-    """Return the rounding of a kernel value as a share of its diagonal; if it has an envelope, twice the envelope's."""
-    envelope = kernel.envelope
-    return float(envelope.rounding(X) * (1.0 if envelope is kernel else 2.0))
-
-
 def kernel_roots(diagonal: Array, negative: float = 0.0) -> Array:
     """Return upper bounds of s_i, by which no kernel value exceeds s_i s_j, from k(x_i, x_i)."""
     return np.asarray(np.sqrt(np.maximum(diagonal, LEAST_DIAGONAL) + negative))
@@ -210,7 +203,7 @@ def bound_answer(
     """
     if not np.isfinite(problem.negative):
         return (), ((NO_BOUND, _INDEFINITE),)
-    rounding = kernel_rounding(problem.kernel, problem.X)
+    rounding = problem.kernel.value_rounding(problem.X)
     alpha, bias, products, diagonal = (to_numpy(array) for array in (alpha, bias, products, diagonal))
     roots, on_device = problem.roots(diagonal), is_device_array(problem.X)
     if fitted is None and not problem.kernel.trusted and not on_device:

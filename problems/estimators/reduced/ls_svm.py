@@ -37,7 +37,7 @@ from problems.estimators.reduced.fit import (
     weight_facts,
 )
 from problems.estimators.shared.checked_again import Added, StoredFit
-from problems.estimators.shared.checks import check_home, warn_if_unscaled
+from problems.estimators.shared.checks import check_home
 from problems.estimators.shared.left_out import LeavesOut, RowsLeftOut, gcv_of
 from substrate.arrays import (
     Array,
@@ -257,15 +257,9 @@ class BasisModel(LeavesOut):
 
     def data_kernel(self, data: FitData, kernel: Kernel | None = None) -> Kernel:
         """Return the kernel, by default the machine's, with its width; warn where columns have different scales."""
-        model = self.estimator
         kernel = kernel or self.own_kernel()
-        if kernel.pairwise:
-            return model._resolved_kernel(data.source.whole("a precomputed kernel matrix must be in memory").X)
-        rows = data.width_rows()
-        if not is_sparse(rows):
-            for columns in kernel.compared_columns(rows.shape[1]):
-                warn_if_unscaled(model, rows, columns, kernel)
-        return kernel.resolved(rows)
+        is_matrix, why = kernel.pairwise, "a precomputed kernel matrix must be in memory"
+        return self.estimator._resolved_kernel(data.source.whole(why).X if is_matrix else data.width_rows(), kernel)
 
     def data_kernels(self, kernels: Any, data: FitData) -> list[Kernel]:
         """Return a list of candidates with their widths, each once."""

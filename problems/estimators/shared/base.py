@@ -443,9 +443,11 @@ class KernelEstimator(BaseEstimator):
                 "X.get() for CuPy)"
             )
 
-    def _resolved_kernel(self, X: Any) -> Kernel:
-        """Return the kernel with its widths as numbers; warn of columns whose scales are far apart."""
-        kernel: Kernel = self._model.own_kernel()
+    def _resolved_kernel(self, X: Any, kernel: Kernel | None = None) -> Kernel:
+        """Return the kernel, by default the machine's, with its widths as numbers; warn of columns whose scales are
+        far apart.
+        """
+        kernel = kernel or self._model.own_kernel()
         if kernel.pairwise and X.shape[0] != X.shape[1]:
             raise DataError(f"a precomputed kernel matrix must be square, received shape {X.shape}")
         if not is_sparse(X):

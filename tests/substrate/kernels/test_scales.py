@@ -6,7 +6,7 @@ from array_homes import sender
 from kernel_examples import ALL, EXAMPLES, N_FEATURES, cauchy, concrete_kernels
 from numpy.testing import assert_allclose, assert_array_equal
 
-from substrate.errors import DataError, DeclarationError
+from substrate.errors import DeclarationError
 from substrate.kernels import (
     RBF,
     Componentwise,
@@ -97,10 +97,9 @@ def some_points(seed=0):
 def test_every_kernel_class_has_derivatives_in_its_scales_or_a_reason():
     without = {cls for cls in concrete_kernels() if cls._scale_gradient is Kernel._scale_gradient}
     assert without == {CurlFree, DivergenceFree}
-    refusing = {cls for cls in concrete_kernels() if cls.no_scale_gradient}
-    assert refusing == {Foreign, Precomputed, CurlFree, DivergenceFree}
-    assert refusing.isdisjoint(type(kernel) for kernel in KNOWN)
-    assert {type(kernel) for kernel in KNOWN} | refusing == set(EXAMPLES)
+    without |= {Foreign, Precomputed}  # they have no scales
+    assert without.isdisjoint(type(kernel) for kernel in KNOWN)
+    assert {type(kernel) for kernel in KNOWN} | without == set(EXAMPLES)
 
 
 @pytest.mark.parametrize("kernel", [*KNOWN, *MORE], ids=repr)
@@ -215,22 +214,9 @@ def test_blocks_of_rows_add_up_and_a_row_of_weight_two_is_two_rows(kernel):
     assert_allclose(twice, kernel.scale_gradient(X, Z, W), rtol=0.0, atol=1e-12 * np.abs(sizes).max())
 
 
-@pytest.mark.parametrize(
-    ("kernel", "why"),
-    [
-        (Foreign(cauchy), "only its values are known; write it as a Kernel .* `_scale_gradient`, or search without"),
-        (Precomputed(), "a precomputed matrix has no inputs; pass X and the kernel itself"),
-    ],
-    ids=repr,
-)
-def test_what_has_no_derivatives_in_its_scales_says_why(kernel, why):
-    X = np.eye(3)
-    with pytest.raises(DeclarationError, match=rf"has no derivatives in its .*: .*{why}"):
-        kernel.scale_gradient(X, X, X)
-
-
 def test_a_function_inside_a_kernel_has_no_scales_and_hides_none():
     X, Z, W = some_points(10)
+    assert Foreign(cauchy).scale_gradient(X, Z, W).size == Precomputed().scale_gradient(X, X, W).size == 0
     assert_allclose((RBF(0.7) + Foreign(cauchy)).scale_gradient(X, Z, W), RBF(0.7).scale_gradient(X, Z, W))
     product = (RBF(0.7) * Foreign(cauchy)).scale_gradient(X, Z, W)
     assert_allclose(product, RBF(0.7).scale_gradient(X, Z, W * cauchy(X, Z)))
@@ -249,21 +235,7 @@ def test_a_kernel_without_a_formula_is_refused_not_guessed():
         (2.0 * Constant()).scale_gradient(np.ones((2, 3)), np.ones((2, 3)), np.ones((2, 2)))
 
 
-def test_points_and_weights_must_agree_and_be_finite():
-    X, Z, W = some_points(11)
-    with pytest.raises(DataError, match="X has 3 columns and Z has 2; they must agree"):
-        RBF(1.0).scale_gradient(X, Z[:, :2], W)
-    with pytest.raises(DataError, match=r"weights must have one number per pair of points, 3 x 3, received .*\(2, 3\)"):
-        RBF(1.0).scale_gradient(X, Z, W[:2])
-    with pytest.raises(DataError, match="weights contains NaN or infinity"):
-        RBF(1.0).scale_gradient(X, Z, np.full((3, 3), np.nan))
-    with pytest.raises(
-        DataError, match=r"the number of widths of .* is 2, the points have 3 columns; give one width per column"
-    ):
-        RBF((1.0, 2.0)).scale_gradient(X, Z, W)
-
-
 def test_points_of_a_device_are_refused_with_the_next_step():
     X = sender("array_api_strict")(np.eye(3))
-    with pytest.raises(DeclarationError, match=r"computed by numpy; pass numpy arrays"):
+    with pytest.raises(DeclarationError, match=r"computed by numpy; pass a numpy array, X\.cpu"):
         RBF(1.0).scale_gradient(X, X, X)
