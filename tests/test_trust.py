@@ -34,7 +34,7 @@ def share(certificate):
 
 def exact_errors(model, wild):
     """The true distance of every output from the exact optimum, and what is allowed."""
-    for one in model._model.recall_fit(wild.X, wild.y, wild.weights).machines:
+    for one in model._recall_fit(wild.X, wild.y, wild.weights).machines:
         error = exact_distance(model.kernel_, one.points, one.y, model.gamma, one.weights, one.fitted)
         spread, rounding = spread_of(one.y, one.weights)
         yield error, spread, rounding

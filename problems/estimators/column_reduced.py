@@ -25,7 +25,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -41,7 +41,6 @@ from problems.estimators.shared.checked_again import (
     definite_gram,
 )
 from problems.estimators.shared.classifier import Classifier
-from problems.estimators.shared.model import Model
 from substrate.arrays import Array, positive, take_points, whole_number
 from substrate.certificates import NO_BOUND, Certificate, Tolerance, warn_unless_holds
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
@@ -138,51 +137,10 @@ class StoredColumns:
         return prove_kept_columns(self.kernel, self.points, self.machine, self.fitted, tolerance)
 
 
-class ColumnModel(Model):
-    """A model of machines on some of the columns of their systems."""
-
-    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
-        """Return all machines on the data of the fit."""
-        # the kept columns are chosen by a rule of the paper, not as an optimum: all is about the solution on them
-        model = self.estimator
-        X, labels, _ = model._check_again(X, y, None, numeric=False)
-        Y = model._codes_again(labels)
-        last = int(model.support_.max(initial=-1))
-        if last >= labels.size:
-            raise DataError(f"the model was fitted to row {last}, these are {labels.size} rows")
-        return self.recall_machines(X, Y)
-
-    def recall_machines(self, X: Any, Y: Array) -> StoredFit:
-        """Return all machines on checked rows and codes."""
-        machines = (self.recall_machine(stored) for stored in self.stored_columns(X, Y))
-        return StoredFit(machines, lambda: ((), (("kernel", repr(self.estimator.kernel_)),)))
-
-    def recall_machine(self, stored: StoredColumns) -> StoredMachine:
-        """Return one machine as stored: least squares on its columns, which have the nonzero coefficients."""
-        return stored
-
-    def stored_columns(self, X: Any, Y: Array) -> Iterator[StoredColumns]:
-        """Return every machine of this model, on the training rows."""
-        model = self.estimator
-        a = np.reshape(model._coefficients(), (model.support_.size, Y.shape[1]))
-        bias, fitted = np.atleast_1d(model.bias_), np.reshape(self.evaluate(X), (X.shape[0], -1))
-        for k, y in enumerate(np.ascontiguousarray(Y.T)):
-            used = np.flatnonzero(a[:, k])
-            machine = ColumnMachine(
-                y=y,
-                columns=model.support_[used],
-                gamma=positive(model.gamma, "gamma"),
-                bias=float(bias[k]),
-                coefficients=np.ascontiguousarray(a[used, k]),
-            )
-            yield StoredColumns(model.kernel_, X, machine, np.ascontiguousarray(fitted[:, k]), model._tolerance())
-
-
 @dataclass(eq=False, repr=False)
 class ColumnReducedClassifier(Classifier):
     """A base of the classifiers that keep some columns of the linear system of the LS-SVM."""
 
-    _model_type: ClassVar[type[Model]] = ColumnModel
     _page = "column_reduced_ls_svm"
     _takes_weights = False
     gamma: float = 1.0
@@ -214,7 +172,7 @@ class ColumnReducedClassifier(Classifier):
         values = np.ascontiguousarray(values[:, 0] if single else values)
         self._keep_expansion(X, kept, kernel, values, float(bias[0]) if single else bias)
         with warnings.catch_warnings(action="ignore", category=IndefiniteKernelWarning):  # warned of above
-            checked = certify_stored(self._title, self._model.recall_machines(X, Y))
+            checked = certify_stored(self._title, self._recall_machines(X, Y))
         support = ("support vectors", f"{kept.size} of {Y.shape[0]} rows")
         self.certificate_ = Certificate(self._title, checked.rows, (*facts, *checked.record, support))
         warn_unless_holds(self.certificate_)
@@ -232,6 +190,39 @@ class ColumnReducedClassifier(Classifier):
         """Return coefficients and bias of least squares on the kept columns, all rows."""
         solved = solve_columns(system.A, columns, system.B)
         return solved.coefficients, solved.bias
+
+    def _recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
+        """Return all machines on the data of the fit."""
+        # the kept columns are chosen by a rule of the paper, not as an optimum: all is about the solution on them
+        X, labels, _ = self._check_again(X, y, None, numeric=False)
+        last = int(self.support_.max(initial=-1))
+        if last >= labels.size:
+            raise DataError(f"the model was fitted to row {last}, these are {labels.size} rows")
+        return self._recall_machines(X, self._codes_again(labels))
+
+    def _recall_machines(self, X: Any, Y: Array) -> StoredFit:
+        """Return all machines on checked rows and codes."""
+        machines = (self._recall_machine(stored) for stored in self._stored_columns(X, Y))
+        return StoredFit(machines, lambda: ((), (("kernel", repr(self.kernel_)),)))
+
+    def _recall_machine(self, stored: StoredColumns) -> StoredMachine:
+        """Return one machine as stored: least squares on its columns, which have the nonzero coefficients."""
+        return stored
+
+    def _stored_columns(self, X: Any, Y: Array) -> Iterator[StoredColumns]:
+        """Return every machine of this model, on the training rows."""
+        a = np.reshape(self._coefficients(), (self.support_.size, Y.shape[1]))
+        bias, fitted = np.atleast_1d(self.bias_), np.reshape(self._evaluate(X), (X.shape[0], -1))
+        for k, y in enumerate(np.ascontiguousarray(Y.T)):
+            used = np.flatnonzero(a[:, k])
+            machine = ColumnMachine(
+                y=y,
+                columns=self.support_[used],
+                gamma=positive(self.gamma, "gamma"),
+                bias=float(bias[k]),
+                coefficients=np.ascontiguousarray(a[used, k]),
+            )
+            yield StoredColumns(self.kernel_, X, machine, np.ascontiguousarray(fitted[:, k]), self._tolerance())
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -380,27 +371,6 @@ class IPLSSVMClassifier(ColumnReducedClassifier):
         return Selection(ranked_columns(alpha, count), (fact,))
 
 
-class PatternModel(ColumnModel):
-    """The LS-SVMs of the patterns left, each without the other rows."""
-
-    def recall_machine(self, stored: StoredColumns) -> StoredMachine:
-        """Return the LS-SVM of the kept patterns alone."""
-        machine, kernel = stored.machine, self.estimator.kernel_
-        points = take_points(stored.points, machine.columns, kernel.pairwise)
-        return StoredSaddle(
-            kernel=kernel,
-            points=points,
-            gram=lambda: definite_gram(kernel, points),
-            y=machine.y[machine.columns],
-            gamma=machine.gamma,
-            weights=np.ones(machine.columns.size),
-            a=machine.coefficients,
-            b=machine.bias,
-            fitted=stored.fitted[machine.columns],
-            tolerance=stored.tolerance,
-        )
-
-
 @dataclass(eq=False, repr=False, kw_only=True)
 class ALSSVMClassifier(ColumnReducedClassifier):
     """A-LSSVM: an Adaline that eliminates the patterns it fits ([Carvalho2006]_ section 3.1), with a stopping rule.
@@ -437,7 +407,6 @@ class ALSSVMClassifier(ColumnReducedClassifier):
     max_epochs: int = 500
     n_support: float = 0.5
     random_state: Any = None
-    _model_type = PatternModel
     _title = "A-LSSVM classification"
 
     def _check_parameters(self, n: int) -> None:
@@ -463,6 +432,23 @@ class ALSSVMClassifier(ColumnReducedClassifier):
     def _solve(self, system: PatternSystem, columns: Any) -> tuple[Array, float]:
         solved = solve_saddle_system(system.gram.restrict(columns), system.labels[columns], system.ridge[columns])
         return solved.support_values, float(solved.bias)
+
+    def _recall_machine(self, stored: StoredColumns) -> StoredMachine:
+        """Return the LS-SVM of the kept patterns alone."""
+        machine, kernel = stored.machine, self.kernel_
+        points = take_points(stored.points, machine.columns, kernel.pairwise)
+        return StoredSaddle(
+            kernel=kernel,
+            points=points,
+            gram=lambda: definite_gram(kernel, points),
+            y=machine.y[machine.columns],
+            gamma=machine.gamma,
+            weights=np.ones(machine.columns.size),
+            a=machine.coefficients,
+            b=machine.bias,
+            fitted=stored.fitted[machine.columns],
+            tolerance=stored.tolerance,
+        )
 
 
 def _tell_training(trained: TrainedAdaline) -> tuple[str, str]:

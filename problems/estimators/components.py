@@ -15,8 +15,6 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from problems.estimators.shared.base import Absent, KernelEstimator, Uses, WeightedRows
-from problems.estimators.shared.checked_again import StoredFit
-from problems.estimators.shared.model import Model
 from substrate.arrays import (
     Array,
     is_device_array,
@@ -46,7 +44,6 @@ from substrate.spectral import (
 from substrate.streaming.rows import ArraySource, Source, source_of, streams, width_rows
 
 __all__ = [
-    "ComponentsModel",
     "KernelComponents",
     "KernelSpectralClustering",
     "LSSVMKernelPCA",
@@ -55,25 +52,6 @@ __all__ = [
 
 #: Weights, and their inverses, from which squares and products with kernel values cannot leave the range of doubles.
 _LEAST_WEIGHT = 1e-100
-
-
-class ComponentsModel(Model):
-    """The scores of components: columns of one kernel expansion, each with its bias."""
-
-    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
-        """Refuse: there are no fitted values; ``certify`` checks eigenpairs."""
-        raise DeclarationError(
-            f"{type(self.estimator).__name__} has no fitted values; certify(X) checks its components"
-        )
-
-    def check_loaded(self) -> None:
-        """Refuse inconsistent attributes of a fitted model read from a file."""
-        super().check_loaded()
-        model = self.estimator
-        for name, shape in model._stored_shapes().items():
-            received = np.shape(getattr(model, name))
-            if received != shape:
-                raise DataError(f"{name} has the shape {received}, where {shape} belongs to the other attributes")
 
 
 def check_points(estimator: Any, X: Any, sample_weight: Any = None, *, reset: bool = True) -> WeightedRows:
@@ -119,7 +97,6 @@ class KernelComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
     _: KW_ONLY
     #: A proof in ball arithmetic is one of fitted values, of which there are none.
     prove: ClassVar[Any] = Absent()
-    _model_type: ClassVar[type[Model]] = ComponentsModel
 
     def transform(self, X: Any) -> Any:
         """Return the scores of rows, one column per component."""
@@ -133,6 +110,13 @@ class KernelComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
         """Return the shapes that fitted attributes other than the expansion must have."""
         count = self._n_features_out
         return {"eigenvalues_": (count,), "explained_variance_ratio_": (count,)}
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        for name, shape in self._stored_shapes().items() if self.__sklearn_is_fitted__() else ():
+            received = np.shape(getattr(self, name))
+            if received != shape:
+                raise DataError(f"{name} has the shape {received}, where {shape} belongs to the other attributes")
 
     def _keep_values(self, found: Components, facts: Facts, equal_rows: bool, *further: Row) -> None:
         """Set the eigenvalues and the certificate of the fit, and warn unless it holds."""

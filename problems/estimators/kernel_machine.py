@@ -21,7 +21,7 @@ from problems.estimators.reduced.fit import CONDITIONAL, FitData, Weighed, prepa
 from problems.estimators.shared.base import KernelEstimator, WeightedRows
 from problems.estimators.shared.checked_again import Added, Facts, StoredFit, definite_gram
 from problems.estimators.shared.classifier import Classifier
-from problems.estimators.shared.left_out import LeavesOut, RowsLeftOut, leave_one_out
+from problems.estimators.shared.left_out import LeavesOut, LeftOutOutputs, leave_one_out
 from problems.estimators.shared.model import Model
 from problems.estimators.shared.regressor import Regressor
 from substrate import losses as loss_values
@@ -272,10 +272,8 @@ class RowLossModel(LeavesOut):
         Y = coded.codes(rows.y)
         expansion, chosen = self.expand(model._resolved_kernel(rows.X), rows, Y)
 
-        def least_squares_errors() -> Array:
-            return np.asarray(Y[:, 0] - self.fit_machines(expansion, Y[:, :1], rows.weights, _SQUARED)[0].point.f)
-
-        model.loss_ = loss.resolve(least_squares_errors, rows.weights)
+        least_squares = partial(self.fit_machines, expansion, Y[:, :1], rows.weights, _SQUARED)
+        model.loss_ = loss.resolve(lambda: np.asarray(Y[:, 0] - least_squares()[0].point.f), rows.weights)
         fits = self.fit_machines(expansion, Y, rows.weights, model.loss_)
         a, g = (np.column_stack(columns) for columns in ([fit.coefficients for fit in fits], [fit.g for fit in fits]))
         self.keep_machines(rows, expansion, a, fits, coded, Y)
@@ -379,7 +377,9 @@ class RowLossModel(LeavesOut):
             return model.kernel_.expansion_values(None, model._coefficients(), self.unpenalised(X), X, places)
         return self.evaluate(X)
 
-    def leave_rows_out(self, X: Any, y: Any = None, sample_weight: Any = None, is_checked: bool = True) -> RowsLeftOut:
+    def leave_rows_out(
+        self, X: Any, y: Any = None, sample_weight: Any = None, is_checked: bool = True
+    ) -> LeftOutOutputs:
         """Leave every row out of every machine, in closed form where no other row changes the piece of its loss."""
         model = self.estimator
         if X is None or y is None:
@@ -409,7 +409,7 @@ class RowLossModel(LeavesOut):
             ("fitted again", f"for {again} rows, without which the pieces of the others do not settle"),
         )
         unknown, worst = np.full(Y.shape[1], np.nan), max(checks, key=lambda row: row.relative)
-        return RowsLeftOut(expansion.points, Y, Y - fitted, residuals, weights, unknown, unknown, (worst,), facts)
+        return LeftOutOutputs(expansion.points, Y, Y - fitted, residuals, weights, unknown, unknown, (worst,), facts)
 
 
 class BasisLossModel(RowLossModel):

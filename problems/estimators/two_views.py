@@ -134,8 +134,9 @@ class KernelCCA(KernelComponents):
         if kernel.pairwise or kernel_y.pairwise:
             raise DeclarationError(f"{type(self).__name__} needs points of both views, not precomputed matrices")
         first, second = view_of(kernel, rows.X), view_of(kernel_y, Y)
-        self.nus_ = np.array(self._choose(first, second, count))
-        pairs = find_pairs(first, second, self._nus(), count)
+        nus = self._choose(first, second, count)
+        self.nus_: Any = np.array(nus)
+        pairs = find_pairs(first, second, nus, count)
         self.singular_values_ = pairs.values
         self.correlations_ = correlations(first.centred.matrix @ pairs.alpha, second.centred.matrix @ pairs.beta)
         self.y_kernel_, self.y_vectors_ = kernel_y, Y.copy()
@@ -155,10 +156,6 @@ class KernelCCA(KernelComponents):
             raise DataError(f"y has {Y.shape[1]} columns, this model was fitted to {self.y_vectors_.shape[1]}")
         return scores, self.y_kernel_.expansion_values(self.y_vectors_, self.y_support_values_, self.y_bias_, Y)
 
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
-        """Fit, and return the scores of X."""
-        return self.fit(X, y, **fit_params).transform(X)
-
     def score(self, X: Any, y: Any) -> float:
         """Return the mean correlation of the pairs of scores of rows, for rows that were not in the fit."""
         first, second = self.transform(X, y)
@@ -166,17 +163,13 @@ class KernelCCA(KernelComponents):
 
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
         """Check the present coefficients on both views of the rows of the fit, given again."""
-        check_is_fitted(self)
-        if y is None:
-            raise DataError(f"{type(self).__name__}.certify needs y, the second view of the rows of the fit")
-        if sample_weight is not None:
-            raise DataError(f"{type(self).__name__}.fit takes no sample_weight; leave it out")
+        self._check_given_again(X, y, sample_weight)
         rows = check_points(self, X, reset=False)
         Y = _second_view(y, int(rows.X.shape[0]))
         if rows.X.shape != self.support_vectors_.shape or Y.shape != self.y_vectors_.shape:
             raise DataError(f"this model was fitted to {self.support_vectors_.shape[0]} rows of both views; pass those")
         first, second = view_of(self.kernel_, rows.X), view_of(self.y_kernel_, Y)
-        again = find_pairs(first, second, self._nus(), int(self.singular_values_.size))
+        again = find_pairs(first, second, self.nus_, int(self.singular_values_.size))
         off = float(np.abs(again.values - self.singular_values_).max())
         # the stored values may differ from the exact ones by their distance from ours
         radius = again.square_radius + off * (2.0 * float(self.singular_values_.max(initial=0.0)) + off)
@@ -210,10 +203,7 @@ class KernelCCA(KernelComponents):
         if hasattr(self, "criterion_"):
             text = f"{self.criterion_:.4f}, the largest of {self.candidate_criteria_.size} weights"
             facts.append(("left-out correlation", text))
-        return pairs_certificate(self._title, first, second, self._nus(), pairs, self._tolerance(), tuple(facts))
-
-    def _nus(self) -> tuple[float, float]:
-        return float(self.nus_[0]), float(self.nus_[1])
+        return pairs_certificate(self._title, first, second, self.nus_, pairs, self._tolerance(), tuple(facts))
 
     def _check_choices(self) -> None:
         """Refuse parameters that are not usable, before any work."""
@@ -377,9 +367,7 @@ class KernelFisherDiscriminant(ClassifierMixin, KernelCCA):
 
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
         """Check the present coefficients on the rows and classes of the fit, given again."""
-        check_is_fitted(self)
-        if y is None:
-            raise DataError(f"{type(self).__name__}.certify needs y, the classes of the rows of the fit")
+        self._check_given_again(X, y, sample_weight)
         labels = column_or_1d(y)
         if strange := sorted({str(label) for label in labels} - {str(label) for label in self.classes_}):
             raise DataError(f"y holds {strange[0]!r}, which is no class of the fit")

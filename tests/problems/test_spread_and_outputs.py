@@ -210,7 +210,7 @@ def test_a_machine_without_a_bound_leaves_none_for_all():
     assert model.certificate_.answer is None
     assert model.certificate_.accuracy == np.inf
     assert "no bound on the answer" in str(model.certificate_)
-    assert len(list(model._model.recall_fit(K, labels, None).machines)) == 3
+    assert len(list(model._recall_fit(K, labels, None).machines)) == 3
 
 
 @pytest.mark.parametrize("seed", first(3, range(12)))

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from problems.estimators.chosen.families import at_all_widths, is_families, list_unresolved
-from problems.estimators.chosen.judgement import Candidates, EvaluatedKernel, Task, evaluate
+from problems.estimators.chosen.judgement import EvaluatedKernel, JudgedKernels, Task, evaluate
 from problems.estimators.chosen.kernel_search import search_kernels
 from problems.estimators.chosen.rules import criterion_of, splits_of
 from problems.estimators.reduced.fit import CONDITIONAL, FitData, PreparedRows, fit_at, prepare
@@ -90,7 +90,7 @@ def choose_on_basis(model: Any, X: Any, y: Any, sample_weight: Any) -> None:
     else:
         resolved = model._model.data_kernels(list_unresolved(model.kernels), data)
         kernels = at_all_widths(model.kernels, resolved)
-    few, searched = Candidates((), None), ""
+    few, searched = JudgedKernels((), None), ""
     if model.search == "gradient":
         sample = _sample(model, data, folds)
         few = search_kernels(model, kernels, partial(evaluate, task=sample), sample)

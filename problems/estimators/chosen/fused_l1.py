@@ -48,7 +48,6 @@ from problems.estimators.penalised.l1 import (
 )
 from problems.estimators.shared.checked_again import definite_gram
 from problems.estimators.shared.classifier import Classifier
-from problems.estimators.shared.model import Model
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, non_negative, positive
 from substrate.errors import DeclarationError
@@ -133,7 +132,6 @@ class ZetaChoice(FusedChoice):
     :class:`FusedL1SubstrateRegressor` documents them.
     """
 
-    _model_type: ClassVar[Any] = Model
     _page: ClassVar[str] = "fused_l1_substrate"
     _chooses: ClassVar[str | None] = "zeta"
     _: KW_ONLY

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from problems.estimators.chosen.judgement import Candidates, EvaluatedKernel
+from problems.estimators.chosen.judgement import EvaluatedKernel, JudgedKernels
 from problems.estimators.chosen.rules import criterion_of, splits_of, take_points
 from problems.estimators.full.ls_svm import LSSVMRegressor
-from problems.estimators.full.saddle_machine import Chosen
+from problems.estimators.full.saddle_machine import ChosenKernel
 from problems.estimators.full.shaped import has_shape
 from substrate.arrays import Array
 from substrate.errors import DeclarationError
@@ -48,7 +48,7 @@ def check_folds(model: Any) -> None:
         )
 
 
-def choose_by_folds(model: Any, data: tuple[Any, Any], X: Any, Y: Array, v: Array, rows: Any) -> Chosen:
+def choose_by_folds(model: Any, data: tuple[Any, Any], X: Any, Y: Array, v: Array, rows: Any) -> ChosenKernel:
     """Choose gamma by folds, of one kernel and one output."""
     kernel, shaped, y = model._resolved_kernel(X), has_shape(model), Y[:, 0] if Y.shape[1] == 1 else Y
     folds, columns = splits_of(model, *data, rows), model._model.linear_numbers()
@@ -82,8 +82,8 @@ def choose_by_folds(model: Any, data: tuple[Any, Any], X: Any, Y: Array, v: Arra
     judged = EvaluatedKernel(kernel, found, criteria[best], seconds=seconds)
     tried = f"{len(gammas)} values from {gammas[0]:.3g} to {gammas[-1]:.3g}, by {len(folds)} folds"
     facts = (("choice of gamma", f"the best of {tried}; nothing is proved of others"),)
-    keep = partial(model._keep_search, Candidates([judged], judged), True)
-    return Chosen(kernel, (gammas[best],) * Y.shape[1], ((), facts), keep)
+    keep = partial(model._keep_search, JudgedKernels([judged], judged), True)
+    return ChosenKernel(kernel, (gammas[best],) * Y.shape[1], ((), facts), keep)
 
 
 def _fold_errors(model: Any, machine: Any, X: Any, y: Array, v: Array, train: Any, test: Any) -> Array:

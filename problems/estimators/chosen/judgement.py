@@ -58,9 +58,9 @@ from substrate.search.gamma_search import search_gamma
 from substrate.threads import blas_threads
 
 __all__ = [
-    "Candidates",
     "End",
     "EvaluatedKernel",
+    "JudgedKernels",
     "LeftOutLosses",
     "Task",
     "centred_points",
@@ -235,7 +235,7 @@ def _row_rounding(p: float, diagonal: Array, checked: Array, v: Array | None, w:
     return 2.0 * p * length * float(np.sqrt(max(np.abs(checked).mean(), np.abs(diagonal).mean())))
 
 
-class Candidates(NamedTuple):
+class JudgedKernels(NamedTuple):
     """The kernels that were judged, the best of them, how many more were tried on the way, and facts."""
 
     judged: Sequence[EvaluatedKernel]

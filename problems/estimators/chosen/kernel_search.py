@@ -46,7 +46,14 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from problems.estimators.chosen.families import at_median_widths, is_families
-from problems.estimators.chosen.judgement import Candidates, End, EvaluatedKernel, LeftOutLosses, Task, centred_points
+from problems.estimators.chosen.judgement import (
+    End,
+    EvaluatedKernel,
+    JudgedKernels,
+    LeftOutLosses,
+    Task,
+    centred_points,
+)
 from problems.estimators.chosen.rules import Widths, widths_of
 from substrate.arrays import Array, is_device_array, is_sparse
 from substrate.errors import DeclarationError
@@ -105,7 +112,7 @@ def check_slopes(kernels: Sequence[Kernel], X: Any) -> None:
         raise DeclarationError(f"{kernels[0]!r} has no parameter to search; give kernels= or search=None")
 
 
-def search_kernels(model: Any, kernels: list[Kernel], judge: Judge, task: Task) -> Candidates:
+def search_kernels(model: Any, kernels: list[Kernel], judge: Judge, task: Task) -> JudgedKernels:
     """Return the judged candidates and, with ``search``, the ends of gradient searches."""
     by_slopes = model.search == "gradient"
     most = MOST_KERNELS if model.max_evaluations is None else int(model.max_evaluations)
@@ -122,7 +129,7 @@ def search_kernels(model: Any, kernels: list[Kernel], judge: Judge, task: Task) 
             judged, tried, facts = judge_each(kernels, judge, n_jobs, progress), 0, ()
     finally:
         progress.close()
-    return Candidates(judged, min(judged, key=lambda one: one.score), tried, facts)
+    return JudgedKernels(judged, min(judged, key=lambda one: one.score), tried, facts)
 
 
 def judge_each(kernels: Sequence[Kernel], judge: Judge, n_jobs: Any, progress: Progress) -> list[EvaluatedKernel]:

@@ -19,7 +19,7 @@ from problems.estimators.chosen import families
 from problems.estimators.chosen.basis_selection import choose_on_basis
 from problems.estimators.chosen.gamma_by_folds import check_folds, choose_by_folds
 from problems.estimators.chosen.input_ranking import rank_inputs
-from problems.estimators.chosen.judgement import Candidates, Task, evaluate, judge_by_noise, prefer_simplest
+from problems.estimators.chosen.judgement import JudgedKernels, Task, evaluate, judge_by_noise, prefer_simplest
 from problems.estimators.chosen.kernel_search import search_kernels
 from problems.estimators.chosen.rules import (
     Widths,
@@ -31,7 +31,7 @@ from problems.estimators.chosen.rules import (
     widths_of,
 )
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
-from problems.estimators.full.saddle_machine import Chosen
+from problems.estimators.full.saddle_machine import ChosenKernel
 from problems.estimators.full.shaped import has_closed_forms
 from problems.estimators.shared.base import Absent, Uses
 from problems.estimators.shared.checks import warn_if_unscaled
@@ -113,7 +113,7 @@ class GammaChoice:
 
     def _choose_on_all_rows(
         self, groups: Any, data: tuple[Any, Any], X: Any, Y: Array, weights: Array, kept: Any
-    ) -> Chosen:
+    ) -> ChosenKernel:
         """Judge kernels by one decomposition each, and return the best one at its gamma."""
         model: Any = self
         pooled, criterion, unit = bool(model._labels), criterion_of(model), float(weights.mean())
@@ -141,7 +141,7 @@ class GammaChoice:
         conditional = "preparation of the columns and candidate kernels, chosen with all rows"
         facts = (*self._search_facts(found, conditional), *((("validated on", validated),) if validated else ()))
         keep = partial(self._keep_search, found, pooled or Y.shape[1] == 1)
-        return Chosen(found.best.kernel, gammas, (found.rows(), facts), keep)
+        return ChosenKernel(found.best.kernel, gammas, (found.rows(), facts), keep)
 
     def _candidates(self, X: Any) -> list[Kernel]:
         """Return the kernels to judge, built from the given ones as the model builds its own, with widths as
@@ -158,18 +158,18 @@ class GammaChoice:
                 warn_if_unscaled(model, X, columns, kernel)
         return families.at_all_widths(self.kernels, (kernel.resolved(X) for kernel in kernels))
 
-    def _judge(self, kernels: list[Kernel], task: Task) -> Candidates:
+    def _judge(self, kernels: list[Kernel], task: Task) -> JudgedKernels:
         """Judge the candidates, and continue from the best of them by ``search``."""
         if task.criterion == "noise":
             judged = judge_by_noise(self, kernels[0], task)
-            return Candidates([judged], judged)
+            return JudgedKernels([judged], judged)
         found = search_kernels(self, kernels, partial(evaluate, task=task), task)
         if not families.is_families(self.kernels):
             return found
         best, fact = prefer_simplest(found.judged, task)
         return found._replace(best=best, facts=found.facts if fact is None else (fact, *found.facts))
 
-    def _keep_search(self, found: Candidates, one: bool) -> None:
+    def _keep_search(self, found: JudgedKernels, one: bool) -> None:
         """Set the attributes of a search: what was chosen, its criterion and bound, and the table of all candidates."""
         model: Any = self
         search, bounds = found.best.search, found.lower_bound
@@ -180,7 +180,7 @@ class GammaChoice:
         model.path_ = search.path
         model.cv_results_ = found.table(one)
 
-    def _search_facts(self, found: Candidates, conditional: str, searched: str = "") -> tuple[tuple[str, str], ...]:
+    def _search_facts(self, found: JudgedKernels, conditional: str, searched: str = "") -> tuple[tuple[str, str], ...]:
         """Return the facts of a search for a certificate: on what it is ``conditional``, and what was ``searched``."""
         judged, best, criterion = found.judged, found.best, criterion_of(self)
         kernels = f"{len(judged)} evaluated" + (f", {found.tried} more tried on the way" if found.tried else "")

@@ -105,7 +105,9 @@ def fit_saddle(
         kernel=kernel, X=X, Y=targets, gammas=gammas, weights=v, tolerances=tolerances, border=border
     )
     facts: Facts = ()
-    if solver == "cg" or (solver == "auto" and gram is None and _is_iterated(kernel, X)):
+    is_large = not is_device_array(X) and X.shape[0] > FACTORED_ROWS
+    is_iterated = solver == "auto" and gram is None and kernel.trusted
+    if solver == "cg" or (is_iterated and (is_large or not has_room_for_matrix(kernel, X))):
         can_factor = solver == "auto" and has_room_for_matrix(kernel, X)
         most = max_iter if solver == "cg" else n // _ROWS_PER_ITERATION if can_factor else _MOST
         try:
@@ -133,12 +135,6 @@ def fit_saddle(
     problem = problem._replace(negative=gram.negative)
     facts = (("solver", f"closed form, refined {solution.steps - 1} times"), *facts)
     return _certify(problem, gram, solution, gram.record(), facts, Y)
-
-
-def _is_iterated(kernel: Kernel, X: Any) -> bool:
-    """Return whether a matrix that has not been computed is too large; a device factors whatever fits it."""
-    is_large = not is_device_array(X) and X.shape[0] > FACTORED_ROWS
-    return kernel.trusted and (is_large or not has_room_for_matrix(kernel, X))
 
 
 def _iterate(problem: AnswerProblem, most: int, home: Array) -> SaddleFit:

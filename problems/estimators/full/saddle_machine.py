@@ -19,7 +19,7 @@ from problems.estimators.full.shaped import (
 )
 from problems.estimators.shared.checked_again import Added, StoredFit, recall_saddle
 from problems.estimators.shared.checks import check_home
-from problems.estimators.shared.left_out import LeavesOut, RowsLeftOut, gcv_of
+from problems.estimators.shared.left_out import LeavesOut, LeftOutOutputs, gcv_of
 from substrate.arrays import (
     Array,
     is_device_array,
@@ -39,7 +39,7 @@ from substrate.certificates import Certificate, Row, roundoff, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
-from substrate.least_squares.border import Border
+from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.leave_one_out import leave_one_out_residuals, projected_diagonal
 from substrate.least_squares.saddle_system import solve_saddle_system
 from substrate.numbers import relative_rounding
@@ -49,7 +49,7 @@ from substrate.uncertainty.intervals import noise_of_targets
 if TYPE_CHECKING:
     from substrate.kernels.nodes import Node
 
-__all__ = ["EFFECTIVE_PARAMETERS", "Chosen", "LSSVMModel"]
+__all__ = ["EFFECTIVE_PARAMETERS", "ChosenKernel", "LSSVMModel"]
 
 
 def _effective_parameters(self: Any) -> Any:
@@ -75,7 +75,7 @@ def _effective_parameters(self: Any) -> Any:
 EFFECTIVE_PARAMETERS: Any = property(_effective_parameters)
 
 
-class Chosen(NamedTuple):
+class ChosenKernel(NamedTuple):
     """The kernel and gammas of a fit, what their choice adds to its certificate, and what sets its attributes."""
 
     kernel: Kernel
@@ -119,7 +119,7 @@ class LSSVMModel(LeavesOut):
                 f"with {asked} the machine is solved in closed form, received solver={model.solver!r}; use 'auto'"
             )
 
-    def fit(self, X: Any, y: Any, sample_weight: Any, choose: Callable[..., Chosen] | None = None) -> None:
+    def fit(self, X: Any, y: Any, sample_weight: Any, choose: Callable[..., ChosenKernel] | None = None) -> None:
         """Fit to numbers, one column per output, or to the codes of labels.
 
         ``choose`` chooses kernel and gammas, where they are no parameters, from the rows as given, X, Y, the weights of
@@ -133,7 +133,7 @@ class LSSVMModel(LeavesOut):
         coded = model._encode(y)
         Y = coded.codes(y)
         if choose is None:
-            chosen = Chosen(model._resolved_kernel(X), model._gammas(Y.shape[1]))
+            chosen = ChosenKernel(model._resolved_kernel(X), model._gammas(Y.shape[1]))
         else:
             chosen = choose(data, X, Y, weights, rows)
         kernel, gammas, added, keep_search = chosen
@@ -271,14 +271,19 @@ class LSSVMModel(LeavesOut):
             raise DataError("the constants and the support values do not belong together")
         check_history(model, int(alpha.shape[0]))
 
-    def leave_rows_out(self, X: Any, y: Any = None, sample_weight: Any = None, is_checked: bool = True) -> RowsLeftOut:
+    def leave_rows_out(
+        self, X: Any, y: Any = None, sample_weight: Any = None, is_checked: bool = True
+    ) -> LeftOutOutputs:
         """Leave every row out of every machine, in closed form."""
         model = self.estimator
         self.check_room()
         gram = self.training_gram(X)
         alpha, ridge, codes = self.to_columns()
         products = to_numpy(gram.product(on_device_of(gram.diagonal, alpha)))
-        fitted = products + self.unpenalised_columns(alpha)
+        added = np.atleast_1d(to_numpy(self.bias()))
+        if self.linear_slopes() is not None:
+            added = np.reshape(to_numpy(self.unpenalised(model.support_vectors_)), alpha.shape)
+        fitted = products + added
         errors = ridge * alpha
         solved = fitted + errors  # what the stored support values solve, which iterations leave near the codes
         targets = codes if model._labels else solved
@@ -294,9 +299,9 @@ class LSSVMModel(LeavesOut):
         worst = sorted(checks, key=lambda row: row.relative / row.tolerance)[-1:]
         points = None if model.kernel_.pairwise else model.support_vectors_
         weights = self.row_weights()
-        return RowsLeftOut(points, targets, errors, residuals, weights, freedom, gcv, tuple(worst), gram.record())
+        return LeftOutOutputs(points, targets, errors, residuals, weights, freedom, gcv, tuple(worst), gram.record())
 
-    def leave_groups_out(self, left_out: RowsLeftOut, groups: Any) -> Array:
+    def leave_groups_out(self, left_out: LeftOutOutputs, groups: Any) -> Array:
         """Leave equal rows out as the one row that they are together, of the sum of their weights: near interpolation
         nothing remains of one less the sum of their leverages.
         """
@@ -334,7 +339,9 @@ class LSSVMModel(LeavesOut):
     def groups(self) -> "Iterator[tuple[Any, Array, Border]]":
         """Yield columns, diagonal and border for each group of machines that share a system, and so an inverse."""
         alpha, ridge, _ = self.to_columns()
-        border, shared = self.training_border(), dict[bytes, list[int]]()
+        border, shared = ONES, dict[bytes, list[int]]()
+        if self.linear_slopes() is not None:
+            border = self.border(self.estimator.support_vectors_, np.ones(alpha.shape[0]))
         for k in range(alpha.shape[1]):
             shared.setdefault(ridge[:, k].tobytes(), []).append(k)
         for columns in shared.values():
@@ -358,7 +365,7 @@ class LSSVMModel(LeavesOut):
         machines = self.left_out_machines(None)
         return namespace_of(diagonal).stack([machine.spread(points, diagonal) for machine in machines], axis=1)
 
-    def importance_weights(self, left_out: RowsLeftOut, sample_weight: Any) -> Array | None:
+    def importance_weights(self, left_out: LeftOutOutputs, sample_weight: Any) -> Array | None:
         """Return the weights of the rows in a mean: those given, one for each row of the fit."""
         if sample_weight is None:
             return None
@@ -396,13 +403,8 @@ class LSSVMModel(LeavesOut):
         else:
             values = np.empty((X.shape[0], model.support_.size))
             kernel.fill(new_points, points, values)
-        return self.append_linear(values, X)
-
-    def unpenalised_columns(self, alpha: Array) -> Array:
-        """Return what the machines add to their kernel expansions at their rows: a number each, or one line per row."""
-        if self.linear_slopes() is None:
-            return np.atleast_1d(to_numpy(self.bias()))
-        return np.reshape(to_numpy(self.unpenalised(self.estimator.support_vectors_)), alpha.shape)
+        linear = self.linear(X)
+        return values if linear is None else namespace_of(values).concat([values, linear], axis=1)
 
     def check_room(self) -> None:
         """Refuse an inverse that does not fit memory."""

@@ -17,7 +17,6 @@ from problems.estimators.reduced.fit import choose_basis
 from problems.estimators.shared.base import KernelEstimator, WeightedRows
 from problems.estimators.shared.checked_again import Added, Facts, StoredFit, definite_gram
 from problems.estimators.shared.classifier import Classifier
-from problems.estimators.shared.model import Model
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, non_negative, positive
 from substrate.certificates import Accuracy, Certificate, Tolerance, power_of_two, warn_unless_holds, worst_rows
@@ -32,7 +31,6 @@ __all__ = [
     "LEAST_ZETA",
     "L1Columns",
     "L1Machine",
-    "L1Model",
     "L1SubstrateClassifier",
     "L1SubstrateRegressor",
 ]
@@ -151,14 +149,31 @@ class L1Machine:
         return None if (self.weights == 1.0).all() else self.weights
 
 
-class L1Model(Model):
-    """The L1 substrates: fits, and their answers checked again."""
+@dataclass(eq=False, repr=False)
+class L1Substrate(KernelEstimator):
+    """A base of the L1 substrates, of numbers or of classes: their parameters, and the fit.
 
-    def fit(self, given: WeightedRows) -> None:
-        """Fit to checked rows, and set the fitted attributes."""
-        model = self.estimator
-        coded, kernel = model._encode(given.y), model._resolved_kernel(given.X)
-        Y, zeta, ridge = coded.codes(given.y), self.zeta(), self.ridge_of_w()
+    :class:`L1SubstrateRegressor` documents them.
+    """
+
+    _page = "l1_substrate"
+    _typical = ({"ridge": 0.1}, {"basis": 10})
+    zeta: float = 1.0
+    _: KW_ONLY
+    basis: Any = None
+    ridge: float = 0.0
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to rows X and targets y, or labels of any kind; ``sample_weight`` weighs the squared errors against zeta.
+
+        With ``basis`` X may be blocks ``(X, y)`` or a Dask collection.
+        """
+        model: Any = self
+        model._begin_fit()
+        zeta, ridge = self._weights()
+        given = self._read_rows(X, y, sample_weight)
+        coded, kernel = model._encode(given.y), self._resolved_kernel(given.X)
+        Y = coded.codes(given.y)
         basis = None if model.basis is None else choose_basis(model, "kmeans++", kernel, given, Y)
         points = given.X if basis is None else basis.points
         columns = L1Columns.of(kernel, given.X, None if basis is None else basis.rows if points is None else points)
@@ -192,89 +207,41 @@ class L1Model(Model):
         values = np.ascontiguousarray(kept[:, 0] if one else kept)
         model._keep_expansion(points, used, kernel, values, float(bias[0]) if one else bias)
         model.support_ = names
+        return self
 
-    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
+    def _weights(self) -> tuple[float, float]:
+        """Return the weights of the 1-norm and of half the squared norm of w, checked."""
+        return positive(self.zeta, "zeta"), non_negative(self.ridge, "ridge", "as the weight of a squared norm")
+
+    def _recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
         """Return all machines on the data of the fit."""
-        model = self.estimator
-        given = model._read_rows(X, y, sample_weight, again=True)
-        Y = model._codes_again(given.y)
-        facts = (("kernel", repr(model.kernel_)), ("zeta", f"{self.zeta():g}"), *given.facts())
-        return StoredFit(self.recall_machines(given, Y), lambda: ((), facts))
+        model: Any = self
+        given = self._read_rows(X, y, sample_weight, again=True)
+        Y, weights = model._codes_again(given.y), self._weights()
+        facts = (("kernel", repr(self.kernel_)), ("zeta", f"{weights[0]:g}"), *given.facts())
+        return StoredFit(self._recall_machines(given, Y, *weights), lambda: ((), facts))
 
-    def recall_machines(self, given: WeightedRows, Y: Array) -> Iterator[Any]:
-        """Return every machine, with the coefficients of all its columns."""
-        model = self.estimator
-        fitted, biases = np.reshape(self.fitted_values(given), Y.shape), np.atleast_1d(model.bias_)
-        columns = L1Columns.of(model.kernel_, given.X, self.basis_points(given))
-        stored, names = model._coefficients(), self.column_names(given.numbers)
-        if not np.isin(model.support_, names).all():
-            raise DataError(f"the model has support at row {model.support_.max()}, these are {Y.shape[0]} rows")
+    def _recall_machines(self, given: WeightedRows, Y: Array, zeta: float, ridge: float) -> Iterator[L1Machine]:
+        """Return every machine, with the coefficients of all its columns and the values that ``predict`` returns."""
+        kernel, pairwise, support = self.kernel_, self.kernel_.pairwise, self.support_
+        points, names = None, given.numbers  # the numbers of the columns as support_ has them
+        if self.basis is not None:
+            rows = self.basis_indices_
+            points = np.searchsorted(given.numbers, rows) if pairwise else self.candidates_
+            names = np.arange(self.candidates_.shape[0]) if rows is None else rows
+        if not np.isin(support, names).all():
+            raise DataError(f"the model has support at row {support.max()}, these are {Y.shape[0]} rows")
+        columns, stored = L1Columns.of(kernel, given.X, points), self._coefficients()
+        vectors = None if pairwise else self.support_vectors_
+        used = np.searchsorted(given.numbers, support)  # in a given matrix, without rows of weight zero
+        values = kernel.expansion_values(vectors, stored, self.bias_, given.X, used)
+        fitted, biases = np.reshape(values, Y.shape), np.atleast_1d(self.bias_)
         coefficients = np.zeros((names.size, Y.shape[1]))
         order = np.argsort(names)
-        places = order[np.searchsorted(names[order], model.support_)]
-        coefficients[places] = stored[:, None] if stored.ndim == 1 else stored
-        own = (given.weights, self.zeta(), self.ridge_of_w(), model._tolerance())
+        coefficients[order[np.searchsorted(names[order], support)]] = np.reshape(stored, (support.size, -1))
+        own = (given.weights, zeta, ridge, self._tolerance())
         for k, y in enumerate(np.ascontiguousarray(Y.T)):
             yield L1Machine(columns, y, *own, coefficients[:, k], float(biases[k]), fitted[:, k], columns.facts)
-
-    def fitted_values(self, given: WeightedRows) -> Array:
-        """Return what ``predict`` returns for the rows of the fit; for a given matrix, without rows of weight zero."""
-        model = self.estimator
-        if not model.kernel_.pairwise:
-            return self.evaluate(given.X)
-        support = np.searchsorted(given.numbers, model.support_)
-        return model.kernel_.expansion_values(None, model._coefficients(), model.bias_, given.X, support)
-
-    def basis_points(self, given: WeightedRows) -> Any:
-        """Return the points of the basis, or the numbers of its columns among rows of positive weight; None: all."""
-        model = self.estimator
-        if model.basis is None:
-            return None
-        if not model.kernel_.pairwise:
-            return model.candidates_
-        return np.searchsorted(given.numbers, model.basis_indices_)
-
-    def column_names(self, numbers: Any) -> Any:
-        """Return the numbers of the columns as ``support_`` has them."""
-        model = self.estimator
-        if model.basis is None:
-            return numbers
-        return np.arange(model.candidates_.shape[0]) if model.basis_indices_ is None else model.basis_indices_
-
-    def zeta(self) -> float:
-        """Return zeta, checked."""
-        return positive(self.estimator.zeta, "zeta")
-
-    def ridge_of_w(self) -> float:
-        """Return the weight of half the squared norm of w, checked."""
-        return non_negative(self.estimator.ridge, "ridge", "as the weight of a squared norm")
-
-
-@dataclass(eq=False, repr=False)
-class L1Substrate(KernelEstimator):
-    """A base of the L1 substrates, of numbers or of classes: their parameters, and the fit.
-
-    :class:`L1SubstrateRegressor` documents them.
-    """
-
-    _model_type = L1Model
-    _page = "l1_substrate"
-    _typical = ({"ridge": 0.1}, {"basis": 10})
-    zeta: float = 1.0
-    _: KW_ONLY
-    basis: Any = None
-    ridge: float = 0.0
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit to rows X and targets y, or labels of any kind; ``sample_weight`` weighs the squared errors against zeta.
-
-        With ``basis`` X may be blocks ``(X, y)`` or a Dask collection.
-        """
-        self._begin_fit()
-        self._model.zeta()
-        self._model.ridge_of_w()
-        self._model.fit(self._read_rows(X, y, sample_weight))
-        return self
 
     @property
     def basis_(self) -> Any:

@@ -16,7 +16,7 @@ from problems.estimators.full.ls_svm import LSSVMRegressor
 from problems.estimators.penalised.group_weights import GroupWeights
 from problems.estimators.penalised.variation_fit import AdditiveModel, FittedVariation, Variation
 from problems.estimators.reduced.fit import choose_basis
-from problems.estimators.shared.base import KernelEstimator, WeightedRows
+from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checked_again import StoredFit, recall_saddle
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.components import component_functions, components_of, get_support
@@ -40,75 +40,6 @@ class MaximalVariationModel(AdditiveModel):
 
     Where every component has its own expansion, the last axis of the coefficients is the axis of the components.
     """
-
-    def choices(self) -> Variation:
-        """Return the choices, checked before any work."""
-        model = self.estimator
-        positive(model.gamma, "gamma")
-        GroupWeights.of(model.rho, model.groups)
-        non_negative(model.relevance, "relevance", "as a share of the largest maximal variation")
-        if model.refit and model.basis is not None:
-            raise DeclarationError(
-                "refit=True fits the LS-SVM on all rows, and basis names few points; leave one of them out, and fit an "
-                "LS-SVM on a basis to the inputs of get_support() instead"
-            )
-        return Variation(rho=1.0, expansion=model.expansion, ridge=model.ridge, cutoff=model.cutoff)
-
-    def own_rho(self) -> Weights:
-        """Return the weights that were given, for the columns of the fit."""
-        model = self.estimator
-        columns = (model.n_features_in_, getattr(model, "feature_names_in_", None))
-        return GroupWeights.of(model.rho, model.groups).of_components(self.component_columns(), *columns)
-
-    def group_facts(self) -> tuple[tuple[str, str], ...]:
-        """Return the weight of every group of inputs, where there are some."""
-        return GroupWeights.of(self.estimator.rho, self.estimator.groups).facts()
-
-    def fit(self, choices: Variation, given: WeightedRows) -> None:
-        """Fit to checked rows, and set the fitted attributes, refitting on the relevant components if requested."""
-        model, X = self.estimator, given.X
-        coded = model._encode(given.y)
-        Y, kernel = coded.codes(given.y), cast(Any, model._resolved_kernel(X))
-        basis = None if model.basis is None else choose_basis(model, "feature_vectors", kernel, given, Y)
-        points = None if basis is None else basis.points
-        Gram.of(kernel, X if points is None else points)  # refuses what does not fit memory, warns of widths
-        how: Any = {"weights": given.weights, "points": points}
-        fits = replace(choices, rho=self.own_rho()).fit_all(kernel, X, Y, model._tolerance(), **how)
-        a, checked = np.stack([fit.a for fit in fits], axis=1), [fit.certify() for fit in fits]
-        one, bias = Y.shape[1] == 1, np.array([fit.b for fit in fits])
-        rows = worst_rows([rows for rows, _ in checked])
-        stated = dict.fromkeys(fact for _, facts in checked for fact in facts)
-        facts = (("kernel", repr(kernel)), *self.group_facts(), *stated, *given.facts())
-        facts += () if basis is None else (("basis", basis.description),)
-        variation = np.array([fit.maximal_variation for fit in fits])
-        model.maximal_variation_ = variation[0] if one else variation
-        vectors = X if points is None else points
-        if model.refit:
-            chosen = self.mark_components(model.relevance)
-            model.component_support_, gamma = chosen, float(model.gamma)
-            parts = [part for part, keep in zip(kernel.components(X.shape[1]), chosen, strict=True) if keep]
-            # a kernel of zeros leaves the bias
-            kernel = Componentwise(parts) if parts else 0.0 * kernel.components(X.shape[1])[0]
-            with warnings.catch_warnings(action="ignore"):  # its rows are on the certificate
-                machine = LSSVMRegressor(kernel, gamma, tol=model._tolerance()).fit(X, Y, given.weights)
-            a, bias = np.reshape(machine.support_values_, Y.shape), np.atleast_1d(machine.bias_)
-            selection = (row.plain(f"selection: {row.name}") if isinstance(row, Accuracy) else row for row in rows)
-            rows, record = (*machine.certificate_.rows, *selection), machine.certificate_.record
-            told = f"LS-SVM on {chosen.sum()} of {chosen.size} components, gamma {gamma:g}"
-            facts += (("refit", told), *(fact for fact in record if fact[0] in (NO_BOUND, "rounding")))
-        model.certificate_ = Certificate(model._title, rows, facts)
-        warn_unless_holds(model.certificate_)
-        model.n_rows_, codes = int(Y.shape[0]), np.ascontiguousarray(Y if basis is None else Y[:0])
-        model._keep_classes(coded, codes)
-        signs = codes.reshape(codes.shape + (1,) * (a.ndim - codes.ndim))
-        a = a if basis is not None else coded.sign(signs, a)  # from regression's sign to the sign of y f = 1 - e
-        numbers = given.numbers
-        if basis is not None:
-            numbers = np.arange(basis.size) if basis.rows is None else given.numbers[basis.rows]
-            model.basis_indices_ = None if basis.rows is None else numbers
-        kept = np.ascontiguousarray(a[:, 0] if one else a)
-        model._keep_expansion(vectors, np.arange(a.shape[0]), kernel, kept, float(bias[0]) if one else bias)
-        model.support_ = numbers
 
     @property
     def decoupled(self) -> bool:
@@ -153,35 +84,9 @@ class MaximalVariationModel(AdditiveModel):
             outputs = add_outputs(expand_kernel(component, model.support_vectors_, coefficients, x), outputs)
         return outputs
 
-    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
-        """Return all machines on the data of the fit."""
-        model = self.estimator
-        given = model._read_rows(X, y, sample_weight, again=True)
-        Y = model._codes_again(given.y)
-        X, weights = given.X, given.weights
-        if model.refit:
-            if len(components_of(model.kernel_, X.shape[1])) != model.component_support_.sum():
-                raise DataError("component_support_ and the components of kernel_ do not belong together")
-            return recall_saddle(model, X, Y, weights, (float(model.gamma),) * Y.shape[1])
-        facts = (("kernel", repr(model.kernel_)), *self.group_facts(), *given.facts())
-        return StoredFit(self.recall_machines(X, Y, weights), lambda: ((), facts))
-
-    def recall_machines(self, X: Any, Y: Array, weights: Array) -> Iterator[FittedVariation]:
-        """Return every machine, with the optimum computed again for its multipliers."""
-        model, on_basis = self.estimator, self.estimator.basis is not None
-        stored = model._coefficients()
-        if not on_basis and stored.shape[0] != X.shape[0]:
-            raise DataError(f"the model has {stored.shape[0]} support values, these are {X.shape[0]} rows")
-        a = stored[:, None] if stored.ndim == (2 if self.decoupled else 1) else stored
-        fitted, biases = np.reshape(self.evaluate(X), Y.shape), np.atleast_1d(model.bias_)
-        how: Any = {"weights": weights} | ({"points": model.support_vectors_} if on_basis else {})
-        fits = replace(self.choices(), rho=self.own_rho()).fit_all(model.kernel_, X, Y, model._tolerance(), **how)
-        for k, fit in enumerate(fits):
-            yield replace(fit, a=np.ascontiguousarray(a[:, k]), b=float(biases[k]), fitted=fitted[:, k])
-
 
 @dataclass(eq=False, repr=False)
-class MaximalVariation(SelectorMixin, KernelEstimator):
+class MaximalVariationEstimator(SelectorMixin, KernelEstimator):
     """A base of structure detection, of numbers or of classes: its parameters, and the fit.
 
     :class:`MaximalVariationRegressor` documents them.
@@ -209,10 +114,96 @@ class MaximalVariation(SelectorMixin, KernelEstimator):
         Every row of positive weight, however small, is bounded alike. With ``basis`` X may be blocks ``(X, y)`` or a
         Dask collection.
         """
-        self._begin_fit()
-        choices = self._model.choices()
-        self._model.fit(choices, self._read_rows(X, y, sample_weight))
+        model: Any = self
+        model._begin_fit()
+        choices, given = self._choices(), self._read_rows(X, y, sample_weight)
+        X = given.X
+        coded = model._encode(given.y)
+        Y, kernel = coded.codes(given.y), cast(Any, model._resolved_kernel(X))
+        basis = None if model.basis is None else choose_basis(model, "feature_vectors", kernel, given, Y)
+        points = None if basis is None else basis.points
+        Gram.of(kernel, X if points is None else points)  # refuses what does not fit memory, warns of widths
+        how: Any = {"weights": given.weights, "points": points}
+        fits = replace(choices, rho=self._own_rho()).fit_all(kernel, X, Y, model._tolerance(), **how)
+        a, checked = np.stack([fit.a for fit in fits], axis=1), [fit.certify() for fit in fits]
+        one, bias = Y.shape[1] == 1, np.array([fit.b for fit in fits])
+        rows = worst_rows([rows for rows, _ in checked])
+        stated = dict.fromkeys(fact for _, facts in checked for fact in facts)
+        facts = (("kernel", repr(kernel)), *GroupWeights.of(self.rho, self.groups).facts(), *stated, *given.facts())
+        facts += () if basis is None else (("basis", basis.description),)
+        variation = np.array([fit.maximal_variation for fit in fits])
+        model.maximal_variation_ = variation[0] if one else variation
+        vectors = X if points is None else points
+        if model.refit:
+            chosen = self._model.mark_components(model.relevance)
+            model.component_support_, gamma = chosen, float(model.gamma)
+            parts = [part for part, keep in zip(kernel.components(X.shape[1]), chosen, strict=True) if keep]
+            # a kernel of zeros leaves the bias
+            kernel = Componentwise(parts) if parts else 0.0 * kernel.components(X.shape[1])[0]
+            with warnings.catch_warnings(action="ignore"):  # its rows are on the certificate
+                machine = LSSVMRegressor(kernel, gamma, tol=model._tolerance()).fit(X, Y, given.weights)
+            a, bias = np.reshape(machine.support_values_, Y.shape), np.atleast_1d(machine.bias_)
+            selection = (row.plain(f"selection: {row.name}") if isinstance(row, Accuracy) else row for row in rows)
+            rows, record = (*machine.certificate_.rows, *selection), machine.certificate_.record
+            told = f"LS-SVM on {chosen.sum()} of {chosen.size} components, gamma {gamma:g}"
+            facts += (("refit", told), *(fact for fact in record if fact[0] in (NO_BOUND, "rounding")))
+        model.certificate_ = Certificate(model._title, rows, facts)
+        warn_unless_holds(model.certificate_)
+        model.n_rows_, codes = int(Y.shape[0]), np.ascontiguousarray(Y if basis is None else Y[:0])
+        model._keep_classes(coded, codes)
+        signs = codes.reshape(codes.shape + (1,) * (a.ndim - codes.ndim))
+        a = a if basis is not None else coded.sign(signs, a)  # from regression's sign to the sign of y f = 1 - e
+        numbers = given.numbers
+        if basis is not None:
+            numbers = np.arange(basis.size) if basis.rows is None else given.numbers[basis.rows]
+            model.basis_indices_ = None if basis.rows is None else numbers
+        kept = np.ascontiguousarray(a[:, 0] if one else a)
+        model._keep_expansion(vectors, np.arange(a.shape[0]), kernel, kept, float(bias[0]) if one else bias)
+        model.support_ = numbers
         return self
+
+    def _choices(self) -> Variation:
+        """Return the choices, checked before any work."""
+        positive(self.gamma, "gamma")
+        GroupWeights.of(self.rho, self.groups)
+        non_negative(self.relevance, "relevance", "as a share of the largest maximal variation")
+        if self.refit and self.basis is not None:
+            raise DeclarationError(
+                "refit=True fits the LS-SVM on all rows, and basis names few points; leave one of them out, and fit an "
+                "LS-SVM on a basis to the inputs of get_support() instead"
+            )
+        return Variation(rho=1.0, expansion=self.expansion, ridge=self.ridge, cutoff=self.cutoff)
+
+    def _own_rho(self) -> Weights:
+        """Return the weights that were given, for the columns of the fit."""
+        columns = (self.n_features_in_, getattr(self, "feature_names_in_", None))
+        return GroupWeights.of(self.rho, self.groups).of_components(self._model.component_columns(), *columns)
+
+    def _recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
+        """Return all machines on the data of the fit."""
+        model: Any = self
+        given = self._read_rows(X, y, sample_weight, again=True)
+        Y = model._codes_again(given.y)
+        X, weights = given.X, given.weights
+        if model.refit:
+            if len(components_of(model.kernel_, X.shape[1])) != model.component_support_.sum():
+                raise DataError("component_support_ and the components of kernel_ do not belong together")
+            return recall_saddle(model, X, Y, weights, (float(model.gamma),) * Y.shape[1])
+        facts = (("kernel", repr(model.kernel_)), *GroupWeights.of(self.rho, self.groups).facts(), *given.facts())
+        return StoredFit(self._recall_machines(X, Y, weights), lambda: ((), facts))
+
+    def _recall_machines(self, X: Any, Y: Array, weights: Array) -> Iterator[FittedVariation]:
+        """Return every machine, with the optimum computed again for its multipliers."""
+        stored, on_basis = self._coefficients(), self.basis is not None
+        if not on_basis and stored.shape[0] != X.shape[0]:
+            raise DataError(f"the model has {stored.shape[0]} support values, these are {X.shape[0]} rows")
+        a = stored[:, None] if stored.ndim == (2 if self._model.decoupled else 1) else stored
+        fitted, biases = np.reshape(self._evaluate(X), Y.shape), np.atleast_1d(self.bias_)
+        how: Any = {"weights": weights} | ({"points": self.support_vectors_} if on_basis else {})
+        kernel = cast(Any, self.kernel_)
+        fits = replace(self._choices(), rho=self._own_rho()).fit_all(kernel, X, Y, self._tolerance(), **how)
+        for k, fit in enumerate(fits):
+            yield replace(fit, a=np.ascontiguousarray(a[:, k]), b=float(biases[k]), fitted=fitted[:, k])
 
     @property
     def basis_(self) -> Any:
@@ -223,7 +214,7 @@ class MaximalVariation(SelectorMixin, KernelEstimator):
 
 
 @dataclass(eq=False, repr=False)
-class MaximalVariationRegressor(MaximalVariation, Regressor):
+class MaximalVariationRegressor(MaximalVariationEstimator, Regressor):
     """Structure detection for regression ([Pelckmans2005]_ eq. (13)-(14), (30)).
 
     Parameters
@@ -300,7 +291,7 @@ class MaximalVariationRegressor(MaximalVariation, Regressor):
 
 
 @dataclass(eq=False, repr=False)
-class MaximalVariationClassifier(MaximalVariation, Classifier):
+class MaximalVariationClassifier(MaximalVariationEstimator, Classifier):
     """Structure detection for classification ([Pelckmans2005]_ eq. (13)-(14) with errors 1 - y f).
 
     Parameters

@@ -38,7 +38,7 @@ from problems.estimators.reduced.fit import (
 )
 from problems.estimators.shared.checked_again import Added, StoredFit
 from problems.estimators.shared.checks import check_home
-from problems.estimators.shared.left_out import LeavesOut, RowsLeftOut, gcv_of
+from problems.estimators.shared.left_out import LeavesOut, LeftOutOutputs, gcv_of
 from substrate.arrays import (
     Array,
     is_device_array,
@@ -432,7 +432,9 @@ class BasisModel(LeavesOut):
             )
         return self.read_again(X, y, sample_weight)
 
-    def leave_rows_out(self, X: Any, y: Any = None, sample_weight: Any = None, is_checked: bool = True) -> RowsLeftOut:
+    def leave_rows_out(
+        self, X: Any, y: Any = None, sample_weight: Any = None, is_checked: bool = True
+    ) -> LeftOutOutputs:
         """Leave every row out, in one pass over the rows; one number per row and output is kept of rows in passes."""
         data = self.read_training_rows(X, y, sample_weight)
         rows, block = self.training_rows(data), data.source.block_in_memory
@@ -444,7 +446,7 @@ class BasisModel(LeavesOut):
         if is_checked and block is not None and float(rows.n_rows) * rows.n_basis**2 <= _CHEAP_REFIT:
             checks.append(self.refit(rows, Y, residuals, int(np.argmax(leverages))))
         v = None if rows.weights is None else to_numpy(rows.weights)
-        return RowsLeftOut(
+        return LeftOutOutputs(
             X=None if block is None or self.estimator.kernel_.pairwise else block.X,
             targets=Y,
             errors=errors,

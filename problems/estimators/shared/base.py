@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Absent", "Fitted", "KernelEstimator", "Uses", "WeightedRows"]
 
-#: The names of the parameters of every class that was asked for them.
-_PARAMETERS: dict[type, list[str]] = {}
 #: An estimator whose ``fit`` is a function that several classes share.
 Fitted = TypeVar("Fitted")
 #: Choices of parameters, each by name.
@@ -117,7 +115,7 @@ class KernelEstimator(BaseEstimator):
         "basis": Basis.of,
     }
     #: The kind of its model, unless its parameters choose another.
-    _model_type: ClassVar[type[Model]]
+    _model_type: ClassVar[type[Model]] = Model
     #: Parameters other than its defaults with which it is typically used: the shared checks also fit it with each.
     _typical: ClassVar[Uses] = ()
     #: The page of :mod:`problems` that states the machine.
@@ -159,14 +157,6 @@ class KernelEstimator(BaseEstimator):
             elif inner:
                 setattr(self, name, read(value_given).with_params(**inner))
         return self
-
-    @classmethod
-    def _get_param_names(cls) -> list[str]:
-        """Return the names of the parameters, found once for a class: reading a signature takes longer than a small
-        check."""
-        if cls not in _PARAMETERS:
-            _PARAMETERS[cls] = list(super()._get_param_names())
-        return _PARAMETERS[cls]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -91,18 +91,12 @@ class CalibrationScores(Record):
         return nonconformity(self.scores, self.classes)
 
 
-def _of_classes(scores: CalibrationScores) -> list[tuple[Array, Any, Array]]:
-    """Return margins, whether a row is of the class, and weights, for each class, or for the second of two."""
-    ahead = margins(scores.scores)
-    wanted = [1] if scores.scores.ndim == 1 else range(scores.n_classes)
-    return [(ahead[:, number], scores.classes == number, scores.weights) for number in wanted]
-
-
 def probability_maps(scores: CalibrationScores, calibration: Any) -> list[Map]:
     """Return the map of each class, or of the second of two."""
     check_choice(calibration, CALIBRATIONS, "calibration")
     fit = fit_sigmoid if calibration == "sigmoid" else fit_isotonic
-    return [fit(*arguments) for arguments in _of_classes(scores)]
+    ahead, wanted = margins(scores.scores), [1] if scores.n_classes == 2 else range(scores.n_classes)
+    return [fit(ahead[:, number], scores.classes == number, scores.weights) for number in wanted]
 
 
 def probabilities(maps: list[Map], scores: Array, decided: Any) -> Array:

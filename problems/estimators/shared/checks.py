@@ -2,7 +2,7 @@
 file."""
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -69,10 +69,6 @@ def list_some(things: Sequence[Any], most: int = 10) -> str:
     return f"{shown}, ..." if len(things) > most else shown
 
 
-#: Work that is queued while rows are checked; it returns the function that refuses entries which are not finite.
-Meanwhile = Callable[[Any, Any], Callable[[], None] | None]
-
-
 @contextmanager
 def explain_missing(estimator: Any) -> Iterator[None]:
     """Add to scikit-learn's refusal of missing cells in X a rule by which they can be filled in."""
@@ -84,16 +80,12 @@ def explain_missing(estimator: Any) -> Iterator[None]:
         is_on_device = isinstance(error, DataError) and first.startswith("X contains NaN")
         if not (is_of_cells or is_on_device) or estimator.__sklearn_tags__().input_tags.pairwise:
             raise
-        raise DataError(f"{first}, and a machine needs a number in every cell: {_missing_advice(estimator)}") from error
-
-
-def _missing_advice(estimator: Any) -> str:
-    """Return a sentence with the rules by which missing cells can be filled in."""
-    table = "TabularClassifier" if estimator._labels else "TabularRegressor"
-    return (
-        "put a rule before it, make_pipeline(SimpleImputer(strategy='median'), ...); "
-        f"problems.tables.{table}(impute='median') does so for tables with text; or drop these rows"
-    )
+        table = "TabularClassifier" if estimator._labels else "TabularRegressor"
+        raise DataError(
+            f"{first}, and a machine needs a number in every cell: put a rule before it, "
+            f"make_pipeline(SimpleImputer(strategy='median'), ...); problems.tables.{table}(impute='median') does so "
+            "for tables with text; or drop these rows"
+        ) from error
 
 
 def check_home(estimator: Any, home: Any, X: Any, name: str = "X") -> None:

@@ -25,7 +25,7 @@ from substrate.least_squares.saddle_system import target_unit
 if TYPE_CHECKING:
     from problems.estimators.shared.importance import LeftOutImportance
 
-__all__ = ["LeavesOut", "LeftOut", "RowsLeftOut", "decode", "gcv_of", "leave_one_out", "left_out_importance"]
+__all__ = ["LeavesOut", "LeftOut", "LeftOutOutputs", "decode", "gcv_of", "leave_one_out", "left_out_importance"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class LeftOut:
         return self._each(lambda residuals: np.median(np.abs(residuals)))
 
 
-class RowsLeftOut(NamedTuple):
+class LeftOutOutputs(NamedTuple):
     """The machines of a model at the rows of its fit, with each row left out; numpy arrays of one column per machine.
 
     Parameters
@@ -142,12 +142,14 @@ class LeavesOut(Model):
     conditional: ClassVar[str] = "kernel, gamma, weights and preparation of the columns"
 
     @abstractmethod
-    def leave_rows_out(self, X: Any, y: Any = None, sample_weight: Any = None, is_checked: bool = True) -> RowsLeftOut:
+    def leave_rows_out(
+        self, X: Any, y: Any = None, sample_weight: Any = None, is_checked: bool = True
+    ) -> LeftOutOutputs:
         """Leave every row of the fit out. Rows are given again where the model does not keep them; a refit checks the
         result if ``is_checked``.
         """
 
-    def leave_groups_out(self, left_out: RowsLeftOut, groups: Any) -> Array:
+    def leave_groups_out(self, left_out: LeftOutOutputs, groups: Any) -> Array:
         r"""Return the residuals of rows left out together with equal rows, whose numbers are ``groups``.
 
         With the errors :math:`e` of the fit, :math:`1 - h_i = e_i / r_i` is the spare leverage of a row; equal rows
@@ -216,7 +218,7 @@ class LeavesOut(Model):
         how = n_repeats, random_state, groups
         return importance_of(machines, self.evaluate, left_out.X, outputs, losses, *how, self.rests_on())
 
-    def importance_weights(self, left_out: RowsLeftOut, sample_weight: Any) -> Array | None:
+    def importance_weights(self, left_out: LeftOutOutputs, sample_weight: Any) -> Array | None:
         """Return the weights of the rows in a mean, as in the fit."""
         return left_out.weights
 

@@ -6,26 +6,23 @@ classifier. A part is made for an estimator when it is needed, and holds nothing
 belong to the estimator, so that a copy, a clone or a file of an estimator needs no part.
 """
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.shared.checked_again import StoredFit
 from problems.estimators.shared.checks import check_state, column_number
 from problems.estimators.shared.components import components_of
-from substrate.arrays import Array, namespace_of, non_negative, on_device_of, row_blocks, to_numpy
+from substrate.arrays import Array, non_negative, on_device_of, row_blocks, to_numpy
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel, Restricted, as_kernel
 from substrate.least_squares.border import ONES, Border
 from substrate.reduced.linear_columns import columns_of
 from substrate.streaming.passes import each_block
-from substrate.streaming.rows import Block, source_of
+from substrate.streaming.rows import source_of
 
 if TYPE_CHECKING:
     from substrate.kernels.nodes import Node
@@ -38,14 +35,10 @@ class Model:
     """A kernel expansion, a bias, and a linear part: columns that are not penalised, which the kernel does not see.
 
     The estimator may have a parameter ``linear_columns``; in a regression their coefficients have standard errors.
-    A subclass defines ``recall_fit``; the other methods suit a machine with one expansion.
+    The methods suit a machine with one expansion.
     """
 
     estimator: Any
-
-    @abstractmethod
-    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
-        """Return what the model stores, on the data of the fit, which are checked as the fit checks them."""
 
     def own_kernel(self, given: Any = None) -> Kernel:
         """Return the kernel of the machine, made from the parameter or a candidate of a search, on the columns that are
@@ -142,22 +135,6 @@ class Model:
         errors = np.where(is_known, np.where(is_known, deviations, 0.0) * scale, np.inf)
         self.estimator.coef_standard_errors_ = np.ascontiguousarray(errors[:, 0] if one_output else errors.T)
 
-    def training_border(self) -> Border:
-        """Return the border of the rows of the fit, from what the model keeps of them."""
-        estimator = self.estimator
-        return (
-            ONES
-            if self.linear_slopes() is None
-            else self.border(estimator.support_vectors_, np.ones(estimator.support_.size))
-        )
-
-    def append_linear(self, values: Array, X: Any) -> Array:
-        """Return kernel values of the rows of X and, after them, the columns of the linear part."""
-        linear = self.linear(X)
-        if linear is None:
-            return values
-        return namespace_of(values).concat([values, linear], axis=1)
-
     def unpenalised(self, X: Any) -> Any:
         """Return what is added to the kernel expansion at the rows of X: one number per output, or one line per row."""
         linear, slopes = self.linear(X), self.linear_slopes()
@@ -184,7 +161,7 @@ class Model:
             raise DataError("rows of a precomputed kernel matrix are predicted in memory; give them as an array")
         if rows.n_features != model.n_features_in_:
             raise DataError(f"{rows.name} has {rows.n_features} columns, the model has {model.n_features_in_}")
-        return np.concatenate(list(each_block(rows, partial(_evaluate_block, self))))
+        return np.concatenate(list(each_block(rows, lambda block: self.evaluate(block.X))))
 
     def express(self, x: "Sequence[Node]") -> "list[Node]":
         """Return the outputs as formulas of the coordinates of a row, in the units of the machine: what
@@ -251,7 +228,3 @@ class Model:
             if k and getattr(model.kernel_, "columns", None) != getattr(self.own_kernel(), "columns", None):
                 raise DataError("kernel_ is not on the columns that linear_columns leaves to it")
         check_state(model)
-
-
-def _evaluate_block(model: Model, block: Block) -> Array:
-    return model.evaluate(block.X)
