@@ -53,7 +53,7 @@ __all__ = [
     "SMALLEST_ZETA",
     "VIOLATION",
     "Path",
-    "Point",
+    "PathPoint",
     "centered_columns",
     "correlation_noise",
     "describe_coverage",
@@ -87,7 +87,7 @@ _LEVEL = 1e-12
 _RENEW, _OFTEN, _FEW, _SOME = 50, 20, 5000, 20000
 
 
-class Point(NamedTuple):
+class PathPoint(NamedTuple):
     """The path at one value of its parameter."""
 
     value: float
@@ -150,7 +150,7 @@ class Path:
         """Return whether the path covers this value."""
         return self.lowest <= value <= self.highest
 
-    def at(self, value: float) -> Point:
+    def at(self, value: float) -> PathPoint:
         """Return the solution at this value: linear between knots, constant beyond an end that is known to be final."""
         if not self.covers(value):
             raise DeclarationError(
@@ -169,7 +169,7 @@ class Path:
             ends = rows[[k, after]] if isinstance(rows, np.ndarray) else rows[[k, after]].toarray()
             return (1.0 - share) * ends[0] + share * ends[1]
 
-        return Point(value, between(self.primal), between(self.dual), float(between(self.bias)))
+        return PathPoint(value, between(self.primal), between(self.dual), float(between(self.bias)))
 
 
 def describe_coverage(parameter: str, coverage: tuple[float, float]) -> str:
