@@ -238,7 +238,7 @@ class L1Substrate(KernelEstimator):
         fitted, biases = np.reshape(values, Y.shape), np.atleast_1d(self.bias_)
         coefficients = np.zeros((names.size, Y.shape[1]))
         order = np.argsort(names)
-        coefficients[order[np.searchsorted(names[order], support)]] = np.reshape(stored, (support.size, -1))
+        coefficients[order[np.searchsorted(names[order], support)]] = np.reshape(stored, (support.size, Y.shape[1]))
         own = (given.weights, zeta, ridge, self._tolerance())
         for k, y in enumerate(np.ascontiguousarray(Y.T)):
             yield L1Machine(columns, y, *own, coefficients[:, k], float(biases[k]), fitted[:, k], columns.facts)
