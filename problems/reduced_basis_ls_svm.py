@@ -28,6 +28,7 @@ whenever :math:`K_{SS}` is, as on tied inputs.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -37,6 +38,7 @@ import numpy as np
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.balls import Balls
+from substrate.certificates import on_basis
 from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import basis_points
 from substrate.declarations.regression_page import RegressionData, optimality_rows, within_solvers
@@ -186,7 +188,8 @@ def prove(
     def matrices() -> tuple[Balls, Balls]:
         return Balls.exact(gram.block(R, kept)), Balls.exact(gram.block(kept, kept))
 
-    return prove_reduced(matrices, target, data.gamma, data.weights, fitted, tolerance)
+    proof = prove_reduced(matrices, target, data.gamma, data.weights, fitted, tolerance)
+    return replace(proof, about=f"{proof.about}{on_basis(kept.size, S.size)}")
 
 
 class _ReducedData(NamedTuple):

@@ -240,6 +240,11 @@ def with_cutoff(row: Accuracy) -> Accuracy:
     return replace(row, about=f"{row.about} {WITH_CUTOFF}")
 
 
+def on_basis(rank: int, n: int) -> str:
+    """Return the words for a machine on the basis vectors that double precision can tell apart, where some are not."""
+    return "" if rank == n else f" of the machine on {rank} of {n} basis vectors"
+
+
 def power_of_two(size: float) -> float:
     """Return the power of two above a size, by which numbers are divided without rounding; 1 for zero."""
     if size == 0.0 or not math.isfinite(size):

@@ -42,6 +42,7 @@ from substrate.certificates import (
     Certificate,
     Row,
     Tolerance,
+    on_basis,
     unpolished_tolerance,
     warn_unless_holds,
     worst_rows,
@@ -188,7 +189,7 @@ class BasisExpansion:
     def facts(self) -> Facts:
         """Return facts about the vectors of the machine."""
         n, rank = self.transform.shape
-        about = (("accuracy", f"of the machine on {rank} of {n} basis vectors"),) if rank < n else ()
+        about = (("accuracy", on_basis(rank, n).strip()),) if rank < n else ()
         return ("kernel", repr(self.kernel)), *about
 
 
@@ -243,8 +244,7 @@ class StoredRows:
         tolerance = Tolerance.of_page(self.y, self.weights, self._share)
         point = self.expansion.enclose(self.coefficients)
         bound = bound_rows(self.machine, point, self.g, tolerance.largest_radius)
-        of = "".join({"lift": f" with {text}", "accuracy": f" {text}"}.get(name, "") for name, text in facts)
-        row = tolerance.row(bound.radius, FORMULA, f"{bound.about}{of}")
+        row = tolerance.row(bound.radius, FORMULA, f"{bound.about}{self._which(facts)}")
         rows = optimality_rows(self.machine, -self.g, self.machine.fitted, bound.gap, self.y, _CHECKED)
         unit = float(np.abs(self.y).max()) / (self.expansion.largest or 1.0)
         balance = (zero_sum_row(self.g, _CHECKED, np.array([unit])), *self.machine.border.row(self.g, _CHECKED))
@@ -255,7 +255,13 @@ class StoredRows:
         if self.expansion.refusal:
             return Proof.of(math.inf, Tolerance.of_page(self.y, self.weights, self._share), 0, self.expansion.refusal)
         enclose = partial(self.expansion.enclose_in_balls, self.coefficients)
-        return prove_rows(self.machine, enclose, self.g, self.y, self.weights, self._share)
+        proof = prove_rows(self.machine, enclose, self.g, self.y, self.weights, self._share)
+        return replace(proof, about=f"{proof.about}{self._which(self.expansion.facts())}")
+
+    @staticmethod
+    def _which(facts: Facts) -> str:
+        """Return the words for the machine that is bounded, where it is not the one on all vectors and values."""
+        return "".join({"lift": f" with {text}", "accuracy": f" {text}"}.get(name, "") for name, text in facts)
 
 
 class RowLossModel(LeavesOut):

@@ -204,13 +204,8 @@ class MachineClassifier(ClassifierMixin, _MachineEstimator):
         A function of ``(X, y, ...)`` that returns a :class:`~substrate.Machine`: its training rows, labels -1.0 and
         +1.0, and some of ``parameters`` by name. It must be one that pickle finds, as all parameters of scikit-learn,
         where the estimator is pickled or fitted in other processes.
-    parameters : dict, default=None
-        Values by name: the parameters of ``build`` go to it, the others to ``Machine.solve``, as the values of
-        ``cvxpy.Parameter`` of that name. A grid names them ``parameters__C``.
-    solver : str, default=None
-        As in ``Machine.solve``.
-    time_limit : float, default=None
-        Seconds for each solution, as in ``Machine.solve``.
+    parameters, solver, time_limit
+        As for :class:`MachineRegressor`.
 
     Attributes
     ----------

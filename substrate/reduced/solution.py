@@ -34,7 +34,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from substrate.arrays import Array, is_device_array, namespace_of, on_device_of, to_numpy, zeros_beside
-from substrate.certificates import ACCURATE, Accuracy, Tolerance, accuracy_of_outputs
+from substrate.certificates import ACCURATE, Accuracy, Tolerance, accuracy_of_outputs, on_basis
 from substrate.numbers import at_most, sum_rounding
 from substrate.reduced.features import Features
 from substrate.reduced.rows import PART, KernelRows, KernelValues
@@ -229,8 +229,7 @@ class AnswerBound:
         radii = at_most(1.0) * self.unit * distance / root
         tolerances = residuals.tolerances(self.unit, self.targets, self.share)
         each = [tolerance.row(float(radius), FORMULA) for tolerance, radius in zip(tolerances, radii, strict=True)]
-        if r < m:
-            each = [replace(row, about=f"{row.about} of the machine on {r} of {m} basis vectors") for row in each]
+        each = [replace(row, about=f"{row.about}{on_basis(r, m)}") for row in each]
         failing = np.array([not row.passes for row in each])
         helped = bool(np.any(failing & (effect > 0.1 * distance) & np.isfinite(distance)))
         return ReducedAnswer(accuracy_of_outputs(each), gradient, np.asarray(residuals.total), helped)

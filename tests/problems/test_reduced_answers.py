@@ -5,6 +5,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from problems import (
+    KernelRegressor,
     L1SubstrateClassifier,
     L1SubstrateRegressor,
     LSSVMClassifier,
@@ -14,6 +15,7 @@ from problems import (
 )
 from substrate.errors import DataError
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Polynomial
+from substrate.losses import Huber
 
 pytest.importorskip("flint")
 
@@ -111,7 +113,12 @@ def test_the_first_line_names_the_vectors_of_the_machine_that_is_proved():
     first = str(cut.certificate_).splitlines()[0]
     assert f"fitted values of the machine on {cut.rank_} of 90 basis vectors within" in first
     assert f"{cut.rank_} of 90 basis vectors" in str(cut.certify(X, Y)).splitlines()[0]
-    assert cut.prove(X, Y).proved
+    proof = cut.prove(X, Y)
+    assert proof.proved
+    assert f"of the machine on {cut.rank_} of 90 basis vectors within" in str(proof)
+    huber = KernelRegressor(RBF(5.0), 1.0, loss=Huber(1.0), basis=np.arange(90)).fit(X, Y)
+    for text in (huber.certificate_, huber.certify(X, Y), huber.prove(X, Y)):
+        assert "of 90 basis vectors within" in str(text).splitlines()[0]
     whole = LSSVMRegressor(RBF(0.5), 1.0, basis=BASIS).fit(X, Y)
     assert "basis vectors" not in str(whole.certificate_).splitlines()[0]
 

@@ -53,7 +53,7 @@ from substrate.arrays import (
     where_it_lives,
 )
 from substrate.balls import Balls
-from substrate.certificates import Certificate, Row, accuracy_of_outputs, warn_unless_holds
+from substrate.certificates import Certificate, Row, accuracy_of_outputs, on_basis, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
@@ -138,6 +138,7 @@ class StoredReduced:
             points = basis = to_numpy(model.support_vectors_)
             fitted = machine.evaluate(block.X)
             kept = kept_vectors(np.asarray(kernel(points)), machine.columns()[0])
+        about = on_basis(kept.size, len(points))
         points, basis, linear = points[kept], basis[kept], machine.values().linear if not kernel.pairwise else None
 
         def matrices() -> tuple[Balls, Balls]:
@@ -149,9 +150,8 @@ class StoredReduced:
 
         outputs = zip(Y.T, np.reshape(to_numpy(fitted), Y.shape).T, strict=True)
         tol, gamma = model._tolerance(), machine.fitted_gamma()
-        return accuracy_of_outputs(
-            [prove_reduced(matrices, t, gamma, v, f, tolerance_in_balls(t, v, tol)) for t, f in outputs]
-        )
+        proofs = [prove_reduced(matrices, t, gamma, v, f, tolerance_in_balls(t, v, tol)) for t, f in outputs]
+        return accuracy_of_outputs([replace(proof, about=f"{proof.about}{about}") for proof in proofs])
 
 
 class BasisModel(LeavesOut):
