@@ -70,6 +70,16 @@ def test_the_exact_value_is_within_the_radius(numbers, name):
                 assert above(abs(value - middle)) <= radius or abs(value - middle) <= ball(radius), (seed, name)
 
 
+@pytest.mark.parametrize("radius", [0.0, 1e-17, 1e-8, 0.3, 1.0, 1.5, 20.0])
+@pytest.mark.parametrize("middle", [-30.0, -1.0, 0.0, 2.0])
+def test_an_exponential_contains_both_ends_of_its_numbers(middle, radius):
+    value = Double(np.array([middle]), np.array([radius])).exp()
+    with precision(BITS):
+        for end in (ball(middle) - ball(radius), ball(middle) + ball(radius)):
+            assert above(abs(end.exp() - ball(value.middle[0]))) <= value.radius[0]
+    assert value.radius[0] <= np.exp(middle) * (1.7 * np.expm1(radius) + 1e-15)
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_the_norm_is_not_exceeded(seed):
     x, y, _ = vectors(seed)

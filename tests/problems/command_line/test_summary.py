@@ -141,7 +141,8 @@ def test_a_category_is_one_input_that_matters_or_does_not(tmp_path, capsys):
     lines = [f"{a},{b!r},{c!r}" for a, b, c in zip(levels, x.tolist(), y.tolist(), strict=True)]
     (tmp_path / "t.csv").write_text("\n".join(["level,x,y", *lines]))
     assert main(["fit", str(tmp_path / "t.csv"), "--target", "y", "--max-evaluations", "0"]) == 0
-    assert re.search(r"inputs that matter: level \(\d+%\), x \(\d+%\) \(share", capsys.readouterr().out)
+    shares = re.search(r"inputs that matter: level \((\d+)%\), x \((\d+)%\) \(share", capsys.readouterr().out)
+    assert sum(map(int, shares.groups())) in (99, 100, 101)
 
 
 def test_a_table_without_noise_is_good_and_the_command_says_so(tmp_path, capsys):
