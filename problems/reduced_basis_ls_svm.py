@@ -16,7 +16,7 @@ cannot tell from combinations of the others, as on tied inputs, have the coeffic
 equalities are :math:`\alpha_i = \gamma v_i e_i`, with :math:`u = \sum_i \alpha_i z_i` and :math:`1^T \alpha = 0`; the
 predictor is :math:`f(x) = \sum_{j \in S} \beta_j k(x_j, x) + b`.
 
-S is given, or chosen by :func:`~substrate.reduced.rules.select_feature_vectors`.
+S is given, or chosen by :func:`~substrate.reduced.choice.select_feature_vectors`.
 
 Closed form: :func:`substrate.reduced.solution.solve_reduced`.
 
@@ -47,10 +47,8 @@ from substrate.ingredients import regression_fit, squared_errors, squared_norm
 from substrate.kernels import RBF, Precomputed
 from substrate.least_squares.robust_weights import check_choice
 from substrate.least_squares.saddle_system import ridge_of, target_unit
-from substrate.proof import Proof, tolerance_in_balls
-from substrate.proof.least_squares import prove_reduced
-from substrate.reduced.features import Features, basis_features
-from substrate.reduced.moments import accumulate, origin_of
+from substrate.proof import Proof, prove_reduced, tolerance_in_balls
+from substrate.reduced.features import Features, accumulate, basis_features, origin_of
 from substrate.reduced.rows import KernelRows
 from substrate.reduced.solution import solve_reduced
 from substrate.reduced.spectrum import reduced_spectrum

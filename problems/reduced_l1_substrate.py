@@ -13,7 +13,7 @@ not sum to zero. It is a lasso with a free bias on n columns of kernel values.
 The predictor is :math:`f(x) = \sum_{j} \beta_j k(x_j, x) + b` over the vectors with :math:`\beta_j \ne 0`. At
 :math:`\zeta \ge \zeta_{max} = \max_j |\sum_i k(x_i, x_j) (y_i - \bar y)|` all are zero.
 
-S is given, or chosen by :func:`~substrate.reduced.rules.select_feature_vectors`.
+S is given, or chosen by :func:`~substrate.reduced.choice.select_feature_vectors`.
 
 Fast path: the exact path in zeta (:func:`substrate.fits.l1.solve_l1`).
 """

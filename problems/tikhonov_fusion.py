@@ -43,8 +43,7 @@ from substrate.gram import Gram
 from substrate.kernels import RBF
 from substrate.least_squares.criteria import ValidationCriterion
 from substrate.least_squares.spectrum import Spectrum, centred_spectrum
-from substrate.search.gamma_result import GammaSearch
-from substrate.search.gamma_search import GAP, search_gamma
+from substrate.search.gamma_search import GAP, GammaSearch, search_gamma
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare", "search"]
 

@@ -1,4 +1,4 @@
-r"""Arrays: checks of the input, and the only file that knows of other libraries than numpy and of devices.
+"""Arrays: checks of the input, and the only file that knows of other libraries than numpy and of devices.
 
 scikit-learn's own validation serves the estimators; the functions here serve callers who pass matrices to a
 ``declare``, and close two gaps of that validation: dates would silently become floats and a masked array would silently
@@ -10,6 +10,9 @@ numpy. The common interface is the array API standard, through ``array_api_compa
 array that is not numpy's. This file has a verb for what the standard lacks (triangular solves, free memory of a device)
 and for what numpy does in less time or memory than the standard's functions; no other file asks which library it is
 dealing with in order to compute something.
+
+On small matrices a second thread of BLAS costs more in waiting than it gains, 10 to 90 times more under load, so
+below a measured size linear algebra runs on one thread and above it on as many as the user allows.
 """
 
 import contextvars
@@ -17,20 +20,26 @@ import math
 import numbers
 import os
 import sys
+import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
 from typing import Any
 
 import numpy as np
+import threadpoolctl
 
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.numbers import Array
 
 __all__ = [
     "HOST",
+    "MOST_DENSE",
+    "SERIAL_BELOW",
     "Array",
     "ascending_pair",
     "available_memory",
+    "blas_threads",
     "blocks_beside",
     "check_finite",
     "check_memory",
@@ -48,6 +57,7 @@ __all__ = [
     "namespace_of",
     "non_negative",
     "on_device_of",
+    "one_blas_thread",
     "own_copy",
     "paired_sums",
     "partition",
@@ -65,6 +75,8 @@ __all__ = [
     "take_columns",
     "take_points",
     "take_rows",
+    "threads_for",
+    "to_dense",
     "to_numpy",
     "where_it_lives",
     "whole_number",
@@ -580,3 +592,82 @@ def check_finite(**arrays: Any) -> None:
     for name, total in zip(arrays, to_numpy(xp.stack(sums)), strict=True):
         if total != 0.0:
             raise DataError(f"{name} contains NaN or infinity; drop or impute those entries")
+
+
+#: Entries of sparse rows that are made dense at a time.
+MOST_DENSE = 10_000_000
+
+
+def to_dense(points: Any) -> Any:
+    """Return sparse rows as a dense array, and other rows unchanged."""
+    return points.toarray() if is_sparse(points) else points
+
+
+#: Order of a matrix below which one thread is used.
+SERIAL_BELOW = 1000
+
+
+@cache
+def _controller() -> Any:
+    # Finding the loaded libraries costs milliseconds, limiting them microseconds: find them once, after scipy
+    # has brought its own BLAS into the process.
+    import scipy.linalg  # noqa: F401
+
+    return threadpoolctl.ThreadpoolController().select(user_api="blas")
+
+
+#: How many blocks require one thread now, and the limit that the first of them set, None where there is one thread
+#: anyway: to ask takes a tenth of the time to set and restore. The limit belongs to the process:
+#: if every fit set and restored its own, one that starts inside another's limit would take one thread for the original
+#: number and restore that; and if the first restored it, the others would continue with many.
+_guard = threading.Lock()
+
+
+_holders = 0
+
+
+_limit: Any = None
+
+
+def _take_control() -> None:
+    """Let this thread set limits: threadpoolctl 3.8 accepts limits only from the first thread that sets one.
+
+    A worker's thread would then compute with many BLAS threads, and round as many do; and a limit that one thread set
+    could not be lifted by another. Ours are set and lifted under a lock, by any thread.
+    """
+    openblas: Any = getattr(threadpoolctl, "OpenBLASController", None)
+    if hasattr(openblas, "clear_controlling_thread"):
+        openblas.clear_controlling_thread(force=True)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Use one BLAS thread inside the block, for the whole process."""
+    global _holders, _limit
+    with _guard:
+        if _holders == 0 and any(library.num_threads != 1 for library in _controller().lib_controllers):
+            _take_control()
+            _limit = _controller().limit(limits=1, user_api="blas")
+        _holders += 1
+    try:
+        yield
+    finally:
+        with _guard:
+            _holders -= 1
+            if _holders == 0 and _limit is not None:
+                _take_control()
+                _limit.restore_original_limits()
+                _take_control()  # so that the next thread may set limits
+                _limit = None
+
+
+def threads_for(order: int) -> int:
+    """Return the number of threads for matrices of this order: one, or as many as BLAS may use at present."""
+    if order < SERIAL_BELOW:
+        return 1
+    return int(max((library.num_threads for library in _controller().lib_controllers), default=1))
+
+
+def blas_threads(order: int) -> AbstractContextManager[None]:
+    """Use one BLAS thread inside the block when matrices of this order do not repay a second."""
+    return nullcontext() if order >= SERIAL_BELOW else one_blas_thread()

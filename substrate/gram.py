@@ -3,15 +3,31 @@ r"""The Gram matrix: the one owner of K, its factor, its coordinates and every a
 K is never changed or moved, and the Cholesky factor of :math:`K + \operatorname{diag}(d)` is stored next to it. A
 matrix that is not positive definite is factored as a symmetric indefinite one on the host, and refused on a device:
 there is no such factorisation in the array API.
+
+A matrix as a map of vectors is a :class:`KernelOperator`, however its entries are kept:
+
+==================  =====================================================================================
+``n``               the number of points
+``product(V)``      K V, one column per vector
+``block(r, c)``     the entries of some rows and some columns, by their numbers
+``diagonal``        the diagonal of K
+==================  =====================================================================================
+
+It is in memory (:class:`Gram`, on the host or on a device), or none of it is stored
+(:mod:`substrate.least_squares.kernel_tiles`). An iteration asks for products, a preconditioner and a bound for the
+diagonal, the choice of a basis for blocks.
 """
 
 import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from substrate.arrays import (
     Array,
+    blas_threads,
     blocks_beside,
     cholesky,
     diagonal_of,
@@ -40,13 +56,10 @@ from substrate.errors import (
     SolverError,
     user_level,
 )
-from substrate.kernels import Kernel
-from substrate.kernels.kernel import symmetric_matrix
+from substrate.kernels.kernel import Kernel, symmetric_matrix
 from substrate.numbers import cholesky_rounding, eigenvalue_shift, lost_beside, rank_cutoff
-from substrate.operators import KernelOperator
-from substrate.threads import blas_threads
 
-__all__ = ["Coordinates", "Gram", "has_room_for_matrix", "refuse_negative"]
+__all__ = ["Coordinates", "Gram", "KernelOperator", "has_room_for_matrix", "refuse_negative"]
 
 #: Asymmetry of a given matrix, relative to its largest entry, that rounding in double precision explains.
 _ROUNDED = 1e-10
@@ -56,6 +69,42 @@ _ROUNDED_SINGLE = 1e-6
 _CONSTANT = 1e-9
 #: The alteration recorded of a matrix that is not a kernel matrix.
 _INDEFINITE = "not positive semi-definite"
+
+
+class KernelOperator(ABC):
+    """A kernel matrix K as a map of vectors."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def n(self) -> int:
+        """Return the number of points."""
+
+    @property
+    @abstractmethod
+    def diagonal(self) -> Array:
+        """Return the diagonal of K."""
+
+    @abstractmethod
+    def product(self, V: Array) -> Array:
+        """Return K V, one column per vector."""
+
+    @abstractmethod
+    def block(self, rows: Any, columns: Any) -> Array:
+        """Return a new array of the entries of some rows and some columns, by their numbers."""
+
+    def accurate_product(self, V: Array) -> Array:
+        """Return K V for a residual that decides, where the products of an iteration are less accurate."""
+        return self.product(V)
+
+    def use_accurate_products(self) -> bool:
+        """Let all products be as accurate from now on; False where they are already."""
+        return False
+
+    def columns(self, rows: Any) -> Callable[[int], Array]:
+        """Return a function that gives the entries of some points with one of them, by its place among them."""
+        return lambda place: self.block(rows, rows[[place]])[:, 0]
 
 
 class Coordinates(NamedTuple):

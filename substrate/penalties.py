@@ -51,7 +51,7 @@ from substrate.arrays import Array
 from substrate.balls import Balls, ball, flint, root_of
 from substrate.certificates import Accuracy, Tolerance, power_of_two
 from substrate.ingredients.component_weights import Weights, each_weight
-from substrate.kernels import Kernel
+from substrate.kernels.kernel import Kernel
 from substrate.numbers import UNIT, Double, GramFactor, at_most, sum_rounding
 
 __all__ = [

@@ -31,13 +31,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from substrate.arrays import Array
+from substrate.arrays import Array, blas_threads
 from substrate.certificates import NO_BOUND, PROVED, Certificate, Row
 from substrate.errors import DataError
-from substrate.kernels import Kernel
+from substrate.kernels.kernel import Kernel
 from substrate.numbers import Double, at_most, rank_cutoff, relative_rounding
 from substrate.streaming.rows import Source
-from substrate.threads import blas_threads
 
 __all__ = [
     "BasisMoments",

@@ -59,8 +59,7 @@ from substrate.least_squares.column_reduction import (
     support_count,
 )
 from substrate.least_squares.saddle_system import bordered_matrix, bordered_target, ridge_of, solve_saddle_system
-from substrate.proof import Proof, tolerance_in_balls
-from substrate.proof.least_squares import prove_kept_columns
+from substrate.proof import Proof, prove_kept_columns, tolerance_in_balls
 
 __all__ = ["ALSSVMClassifier", "AdaPinvClassifier", "IPLSSVMClassifier", "LS2SVMClassifier"]
 

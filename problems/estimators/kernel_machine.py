@@ -56,8 +56,7 @@ from substrate.kernels import Kernel
 from substrate.least_squares.border import Border
 from substrate.losses import Huber, Loss, RowLoss, SquaredHinge
 from substrate.numbers import Double
-from substrate.proof import Proof
-from substrate.proof.rows import prove_rows
+from substrate.proof import Proof, prove_rows
 from substrate.reduced import Basis
 from substrate.reduced.features import basis_features, independent_vectors
 from substrate.streaming.rows import ArraySource
@@ -116,7 +115,7 @@ class RowExpansion:
 
     def enclose_in_balls(self, coefficients: Array) -> Point:
         """Return K a in balls."""
-        from substrate.proof.least_squares import ball_matrix  # for few, who have ball arithmetic
+        from substrate.proof import ball_matrix
 
         return ExpansionPoint(EnclosedKernel(ball_matrix(self.kernel, self.points)), coefficients)
 
@@ -178,7 +177,7 @@ class BasisExpansion:
 
     def enclose_in_balls(self, coefficients: Array) -> Point:
         """Return the function in balls."""
-        from substrate.proof.least_squares import ball_matrix  # for few, who have ball arithmetic
+        from substrate.proof import ball_matrix
 
         if self.kernel.pairwise:
             rows, basis = (Balls.exact(values.midpoint) for values in self._enclosed)

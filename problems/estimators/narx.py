@@ -7,7 +7,7 @@ f is fitted to windows of the series (:mod:`substrate.windows`), for an LS-SVM t
 horizon h the regressor has h outputs, the next h steps, and a free run advances by h at a time.
 
 Errors of forecasts h steps ahead overlap by h - 1 steps, and so many neighbours are left out with each row where the
-regressor is chosen (:mod:`substrate.least_squares.left_out_blocks`).
+regressor is chosen (:mod:`substrate.least_squares.leave_one_out`).
 """
 
 import math

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array, strips
+from substrate.arrays import Array, strips, to_dense
 from substrate.balls import Balls, above
 from substrate.composition.linear_operators import (
     DERIVATIVES,
@@ -51,10 +51,9 @@ from substrate.kernels import (
     Symmetric,
 )
 from substrate.kernels.derivatives import Orders, split_orders
-from substrate.kernels.distances import to_dense
 from substrate.kernels.of_distance import KernelOfDistance
 from substrate.numbers import Double, at_most, relative_rounding
-from substrate.proof.least_squares import ball_derivatives
+from substrate.proof import ball_derivatives
 
 __all__ = [
     "BallTerms",

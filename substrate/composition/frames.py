@@ -41,13 +41,12 @@ from typing import Any
 import numpy as np
 from scipy.linalg.lapack import dpstrf
 
-from substrate.arrays import Array
+from substrate.arrays import Array, blas_threads
 from substrate.composition.span import Reading, SubstrateSpan
 from substrate.fits.coordinates import CUTOFF, stacked_directions
 from substrate.gram import Coordinates
 from substrate.least_squares.stacked_least_squares import reflect
 from substrate.numbers import rank_cutoff, relative_rounding
-from substrate.threads import blas_threads
 
 __all__ = ["DEFAULT_CUTOFF", "REPRESENTED", "Frame", "coefficient_frame", "feature_frame", "value_frame"]
 

@@ -27,9 +27,9 @@ import scipy.sparse as sp
 
 from substrate.arrays import Array, is_sparse, real_array, real_points, strips
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels import Kernel
 from substrate.kernels.derivatives import checked_orders
 from substrate.kernels.integrals import checked_boxes, volumes
+from substrate.kernels.kernel import Kernel
 from substrate.numbers import relative_rounding
 
 __all__ = [

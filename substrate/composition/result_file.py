@@ -20,7 +20,7 @@ from substrate.composition.result import Further, KernelExpansion, Result
 from substrate.composition.terms import Column, LinearPart, One, WeightedTerm
 from substrate.errors import DataError
 from substrate.files import store_as, stored
-from substrate.kernels import Kernel
+from substrate.kernels.kernel import Kernel
 from substrate.solvers import Attempt, SolverRecord
 
 __all__ = ["load"]

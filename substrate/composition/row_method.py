@@ -21,9 +21,7 @@ from substrate.fits.row_newton import GramRows, RowPoint, solve_rows
 from substrate.ingredients import zero_sum_row
 from substrate.least_squares.border import NO_BORDER, ONES
 from substrate.losses import PieceLoss
-from substrate.proof import Proof
-from substrate.proof.least_squares import ball_matrix
-from substrate.proof.rows import prove_rows
+from substrate.proof import Proof, ball_matrix, prove_rows
 from substrate.solvers import OUT_OF_TIME
 
 __all__ = ["ROWS", "RowMethod", "RowSolution"]

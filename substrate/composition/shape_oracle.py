@@ -40,7 +40,7 @@ from substrate.composition.expanded_function import (
     multi_indices,
 )
 from substrate.errors import DeclarationError
-from substrate.kernels import Kernel
+from substrate.kernels.kernel import Kernel
 from substrate.numbers import at_most, relative_rounding
 
 __all__ = ["BoundShape", "LowestValue", "ShapePlan"]

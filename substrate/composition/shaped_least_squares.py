@@ -41,10 +41,9 @@ from substrate.composition.machine import Machine
 from substrate.composition.result import Further
 from substrate.composition.shape_oracle import ShapePlan
 from substrate.composition.shaped_machine import BRACKET, ShapedResult, ShapeReport, distance_row
-from substrate.kernels import Kernel
+from substrate.kernels.kernel import Kernel
 from substrate.numbers import relative_rounding
-from substrate.proof import Proof, tolerance_in_balls
-from substrate.proof.least_squares import prove_bound
+from substrate.proof import Proof, prove_bound, tolerance_in_balls
 
 __all__ = ["ShapeParameters", "ShapedExpansion", "ShapedLeastSquares", "fit_shaped"]
 

@@ -8,7 +8,7 @@ with bounded functionals :math:`\ell_i` (values, derivatives, integrals) is, ove
 .. math:: K_{ij} = \langle \ell_i \varphi, \ell_j \varphi \rangle, \qquad D_{ii} = \frac{p}{q_i}, \qquad Z_i = \ell_i 1,
 
 so that the residual of observation i without it is :math:`\alpha_i / B_{ii}`, and predictions without it, jackknife and
-conformal intervals follow as for values (:mod:`substrate.uncertainty.influence`).
+conformal intervals follow as for values (:mod:`substrate.uncertainty.intervals`).
 """
 
 from collections.abc import Mapping
@@ -30,8 +30,13 @@ from substrate.least_squares.border import NO_BORDER, ONES, Border
 from substrate.least_squares.leave_one_out import leave_one_out_residuals
 from substrate.least_squares.saddle_system import solve_saddle_system
 from substrate.losses import PieceLoss
-from substrate.uncertainty.influence import KernelInfluence, LeftOutMachines, kernel_influence
-from substrate.uncertainty.intervals import conformal_ends, jackknife_plus
+from substrate.uncertainty.intervals import (
+    KernelInfluence,
+    LeftOutMachines,
+    conformal_ends,
+    jackknife_plus,
+    kernel_influence,
+)
 
 __all__ = ["METHODS", "SquaredRows"]
 

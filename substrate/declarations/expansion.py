@@ -30,7 +30,7 @@ from substrate.least_squares.column_reduction import support_count
 from substrate.least_squares.robust_weights import check_choice
 from substrate.numbers import Double
 from substrate.penalties import DoubleColumns, OneNorm, accuracy_of
-from substrate.reduced.rules import Candidates, select_feature_vectors
+from substrate.reduced.choice import Candidates, select_feature_vectors
 
 __all__ = ["basis_points", "checked_targets", "in_paper_signs", "signs_of", "sparse_expansion", "validation_rows"]
 

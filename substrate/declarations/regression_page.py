@@ -26,8 +26,7 @@ from substrate.least_squares.answer import FORMULA, Expansion, bound_expansion
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.saddle_system import ridge_of, target_unit
 from substrate.numbers import Double
-from substrate.proof import Proof, tolerance_in_balls
-from substrate.proof.least_squares import prove_expansion
+from substrate.proof import Proof, prove_expansion, tolerance_in_balls
 
 __all__ = [
     "RegressionData",

@@ -31,11 +31,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from substrate.arrays import Array
+from substrate.arrays import Array, blas_threads
 from substrate.errors import DeclarationError
 from substrate.least_squares.stacked_least_squares import off_ones, reflect
 from substrate.numbers import rank_cutoff
-from substrate.threads import blas_threads
 
 __all__ = [
     "CUTOFF",

@@ -53,7 +53,7 @@ from substrate.fits.l1 import zeta_max
 from substrate.fits.paths import Path, correlation_noise, l1_path, variation_path
 from substrate.fits.variation import divide_from_right
 from substrate.numbers import UNIT, at_most, relative_rounding
-from substrate.search.range_end import STEP, least_beyond
+from substrate.search.gamma_search import STEP, least_beyond
 
 __all__ = ["Fold", "ReadOff", "Track", "l1_fold", "l1_path_of", "read_off", "variation_fold"]
 

@@ -41,13 +41,12 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack, qr_delete
 from scipy.sparse import csr_array, vstack
 
-from substrate.arrays import Array, real_array
+from substrate.arrays import Array, blas_threads, real_array
 from substrate.errors import DataError, DeclarationError
 from substrate.fits.coordinates import root_of
 from substrate.fits.variation import BALL
 from substrate.least_squares.stacked_least_squares import reflect
 from substrate.numbers import rank_cutoff, relative_rounding
-from substrate.threads import blas_threads
 
 __all__ = [
     "SMALLEST_ZETA",

@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from substrate.arrays import Array, diagonal_of, is_device_array, namespace_of, same_home, where_it_lives
+from substrate.arrays import Array, diagonal_of, is_device_array, namespace_of, same_home, to_dense, where_it_lives
 from substrate.errors import DataError
-from substrate.kernels.distances import to_dense
 from substrate.kernels.kernel import Kernel, paired_values
 
 __all__ = ["Foreign", "Precomputed"]

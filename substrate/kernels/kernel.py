@@ -24,6 +24,7 @@ import numpy as np
 
 from substrate.arrays import (
     Array,
+    blas_threads,
     blocks_beside,
     device_blocks,
     diagonal_set,
@@ -36,15 +37,14 @@ from substrate.arrays import (
     same_home,
     strips,
     take_columns,
+    to_dense,
     to_numpy,
     zeros_beside,
 )
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.derivatives import Orders, checked_orders, split_orders
-from substrate.kernels.distances import to_dense
 from substrate.kernels.integrals import checked_boxes, volumes
 from substrate.numbers import ROUNDED_ONCE, Double, add_roundings, block_length
-from substrate.threads import blas_threads
 from substrate.values import Value
 
 __all__ = [

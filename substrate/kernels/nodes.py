@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from substrate.arrays import Array
+from substrate.arrays import Array, to_dense
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.derivatives import differentiate_formula
-from substrate.kernels.distances import to_dense
 from substrate.kernels.kernel import Kernel
 
 __all__ = [

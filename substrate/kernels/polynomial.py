@@ -10,10 +10,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from substrate.arrays import Array, is_sparse, namespace_of, non_negative, paired_sums
+from substrate.arrays import Array, is_sparse, namespace_of, non_negative, paired_sums, to_dense
 from substrate.errors import DeclarationError
 from substrate.kernels.derivatives import Orders, differentiate_inner_product
-from substrate.kernels.distances import to_dense
 from substrate.kernels.integrals import integrate_by_rule
 from substrate.kernels.kernel import Formula, Kernel, Number, refuse_overflow
 from substrate.numbers import Double, relative_rounding

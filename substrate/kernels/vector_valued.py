@@ -34,10 +34,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from substrate.arrays import Array, is_device_array, real_array, real_points, strips
+from substrate.arrays import Array, is_device_array, real_array, real_points, strips, to_dense
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.derivatives import Orders, differentiate_formula
-from substrate.kernels.distances import to_dense
 from substrate.kernels.kernel import Composite, Formula, Kernel, Number
 from substrate.numbers import Double, relative_rounding
 

@@ -17,7 +17,7 @@ rounding is part of them. With :math:`s_i = \sqrt{k(x_i, x_i)}` and a computed k
 of the true one, K a of the fit has the radius :math:`(p + n u)\, s_i \sum_j s_j |a_j|`, once in the residual and once
 in what ``predict`` returns. Where that exceeds the tolerance, K a is formed once more in double precision, of kernel
 values from differences of the points, each with a radius, and of sums of halves; and what ``predict`` returns is
-measured. In balls the formula is a proof (:mod:`substrate.proof.least_squares`).
+measured. In balls the formula is a proof (:mod:`substrate.proof`).
 
 A user's matrix or function is exact by definition, made symmetric. Where only :math:`K + \lambda I` is semi-definite
 and :math:`\sigma = \lambda / \min_i D_{ii} < 1`, the identity above gives
@@ -35,8 +35,7 @@ import numpy as np
 from substrate.arrays import Array, is_device_array, strips, to_numpy
 from substrate.certificates import NO_BOUND, Accuracy, Row, Tolerance, accuracy_of_outputs
 from substrate.gram import Gram
-from substrate.kernels import Kernel
-from substrate.kernels.kernel import LEAST_DIAGONAL
+from substrate.kernels.kernel import LEAST_DIAGONAL, Kernel
 from substrate.least_squares.border import ONES, Border
 from substrate.numbers import LEAST, Double, sum_rounding
 

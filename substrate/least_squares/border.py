@@ -22,7 +22,7 @@ coefficients c there ``predict`` adds :math:`b + (z - \text{center})^T \beta`, w
 units of z.
 
 In bounds the border takes the place of the ones: with :math:`Z^T d = 0` the proof of
-:mod:`~substrate.least_squares.saddle_certificate` holds unchanged. An imbalance :math:`Z^T a`, computed from the given
+:mod:`~substrate.least_squares.saddle_system` holds unchanged. An imbalance :math:`Z^T a`, computed from the given
 columns, is removed by :math:`\tilde a = a - D^{-1} Z\, (Z^T D^{-1} Z)^{-1} Z^T a`.
 """
 

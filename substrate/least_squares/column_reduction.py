@@ -40,12 +40,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import lstsq, solve_triangular
 
-from substrate.arrays import Array, positive
+from substrate.arrays import Array, blas_threads, positive
 from substrate.certificates import Row, roundoff
 from substrate.errors import DeclarationError, SolverError
-from substrate.kernels import Kernel
+from substrate.kernels.kernel import Kernel
 from substrate.numbers import Double, rank_cutoff
-from substrate.threads import blas_threads
 
 __all__ = [
     "FORMULA",

@@ -1,9 +1,9 @@
 r"""Criteria of model selection as analytic functions of :math:`t = \log\lambda`: values and bounds.
 
 With B the inverse that maps y to :math:`\alpha`, :math:`Q = y^T B y` and the sums of
-:mod:`~substrate.least_squares.coordinates`, for dense machines and those on a reduced basis alike,
+:mod:`~substrate.least_squares.spectrum`, for dense machines and those on a reduced basis alike,
 
-- leaving blocks of rows S out (:mod:`~substrate.least_squares.left_out_blocks`; leave-one-out is blocks of one row),
+- leaving blocks of rows S out (:mod:`~substrate.least_squares.leave_one_out`; leave-one-out is blocks of one row),
   :math:`F = \frac1N \sum_i r_i^2` with :math:`r_S = B_{SS}^{-1} \alpha_S`, i among the rows of S that count. By
   Cauchy's inequality :math:`r_i^2 \le (B_{SS}^{-1})_{ii}\, Q`, so
   :math:`F \le Q \cdot \frac1N \sum_i (B_{SS}^{-1})_{ii}`: a falling times a rising function of t. For one row
@@ -75,13 +75,11 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from substrate.arrays import Array, on_device_of
+from substrate.arrays import Array, blas_threads, on_device_of
 from substrate.errors import DataError
-from substrate.least_squares.coordinates import LeastSquares
-from substrate.least_squares.left_out_blocks import LeftOutBlocks, sum_blocks, sum_single_rows
-from substrate.least_squares.spectrum import Spectrum, Targets
+from substrate.least_squares.leave_one_out import LeftOutBlocks, sum_blocks, sum_single_rows
+from substrate.least_squares.spectrum import LeastSquares, Spectrum, Targets
 from substrate.numbers import at_most, relative_rounding
-from substrate.threads import blas_threads
 
 __all__ = [
     "OF_SPECTRUM",

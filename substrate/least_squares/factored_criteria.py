@@ -41,7 +41,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from substrate.arrays import Array, row_blocks
-from substrate.least_squares.left_out_blocks import LeftOutBlocks
+from substrate.least_squares.leave_one_out import LeftOutBlocks
 
 __all__ = ["FactoredCriterion"]
 

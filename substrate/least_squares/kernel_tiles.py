@@ -2,7 +2,7 @@ r"""A kernel matrix of which nothing is stored, in two precisions: single for th
 residuals that decide, on the host or on a device.
 
 What computed the support values does not matter for the bound of their answer
-(:mod:`~substrate.least_squares.saddle_certificate`), so most of the work may be done with half the digits. With
+(:mod:`~substrate.least_squares.saddle_system`), so most of the work may be done with half the digits. With
 :math:`\tilde K = K + E` in the place of K every run of conjugate gradients reduces the residual to about
 
 .. math:: \|r\| \;\longrightarrow\; \|E A^{-1}\|\, \|r\|, \qquad A = K + D ,
@@ -30,15 +30,16 @@ from substrate.arrays import (
     is_sparse,
     namespace_of,
     on_device_of,
+    one_blas_thread,
     strips,
     take_rows,
+    threads_for,
     to_numpy,
     zeros_beside,
 )
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels import Kernel
-from substrate.operators import KernelOperator
-from substrate.threads import one_blas_thread, threads_for
+from substrate.gram import KernelOperator
+from substrate.kernels.kernel import Kernel
 
 __all__ = ["KernelTiles"]
 

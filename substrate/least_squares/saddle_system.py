@@ -31,25 +31,36 @@ without changing the solution.
 With :math:`S = \operatorname{diag}(1, Y)`, :math:`S A S` is the same matrix for labels +1, the matrix of regression,
 and :math:`S B = (0, Y)`. S is orthogonal, so A has the same singular values, pivots and least squares whatever the
 labels: machines that differ in their labels only share one matrix.
+
+The certificate row of a solution is the normwise backward error of the bordered system, recomputed from the data,
+which are the conditions of optimality [Suykens2002]_ (4) with w and :math:`e = \alpha/(\gamma v)` eliminated,
+
+.. math:: \frac{\|(y - f - \alpha / (\gamma v), \; Z^T \alpha)\|}{\|M\| \|x\| + \|y\|} ,
+
+with the columns Z that are not penalised, a column of ones among them.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from substrate.arrays import Array, check_memory, namespace_of
+from substrate.arrays import Array, check_memory, namespace_of, to_numpy
+from substrate.certificates import Row, roundoff
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.least_squares.border import ONES, Border
-from substrate.numbers import random_rounding
+from substrate.numbers import random_rounding, relative_rounding
 
 __all__ = [
     "SaddleSolution",
     "bordered_matrix",
     "bordered_system",
     "bordered_target",
+    "noise_of_targets",
     "ridge_of",
+    "saddle_row",
     "solve_saddle_system",
     "target_unit",
 ]
@@ -196,3 +207,70 @@ def bordered_system(K: Array, y: Array, ridge: Array) -> tuple[Array, Array]:
     signs = np.append(1.0, y)
     A: Array = signs[:, None] * bordered_matrix(K, ridge) * signs
     return A, np.append(0.0, np.ones(y.size))
+
+
+@np.errstate(over="ignore", invalid="ignore")  # overflow is not finite, and its row fails
+def saddle_row(
+    products: Array,
+    diagonal: Array,
+    y: Array,
+    ridge: Array,
+    support_values: Array,
+    bias: float,
+    *,
+    tolerance: float | None = None,
+    border: Border = ONES,
+    slopes: Array | None = None,
+) -> Row:
+    """Return the row of one output, in units of :func:`~substrate.least_squares.saddle_system.target_unit`.
+
+    :equation [Suykens2002]_ (4): the conditions for optimality, with w eliminated
+
+    Parameters
+    ----------
+    products
+        K alpha, computed from the alpha that is certified.
+    diagonal
+        The diagonal of K.
+    y, ridge
+        Target and the diagonal 1/(gamma v).
+    support_values, bias
+        The solution.
+    tolerance
+        LAPACK's threshold for a direct method unless given; an iterative method states its own.
+    border, slopes
+        The columns that are not penalised, and the coefficients of these columns besides the constant.
+    """
+    unit = target_unit(y)
+    p, t, alpha, b = products / unit, y / unit, support_values / unit, float(bias) / unit
+    tolerance = roundoff(y.size) if tolerance is None else tolerance
+    # Without the mean of y, which the bias absorbs: an offset must not make the check easier or less accurate.
+    root, center = float(np.sqrt(y.size)), float(np.mean(t))
+    linear = border.slope_values(slopes) / unit
+    rounded = relative_rounding(4.0) * float((np.abs(t) + border.slope_sizes(slopes) / unit).max())
+    # what the linear part fits is taken off the targets: the bias and the kernel fit the rest
+    t, b = t - linear - center, b - center
+    implied, Z = ridge * alpha, border.matrix(y[:, None])
+    norm_alpha = float(np.linalg.norm(alpha))
+    # A lower bound of ||K|| (its action on alpha, its diagonal): the scale is never too large.
+    norm_k = max(float(np.linalg.norm(p)) / norm_alpha if norm_alpha > 0.0 else 0.0, float(diagonal.max()))
+    # The border is part of the matrix, so the scale includes its norm times alpha, and the rounding of y.
+    scale = (norm_k + float(np.linalg.norm(Z))) * norm_alpha + float(np.linalg.norm(implied))
+    scale += float(np.linalg.norm(t)) + root * (abs(b) + rounded / tolerance)
+    return Row(
+        name="backward error",
+        value=math.hypot(float(np.linalg.norm(t - p - b - implied)), float(np.linalg.norm(Z.T @ alpha))),
+        scale=scale,
+        tolerance=tolerance,
+        formula="||(y - f - alpha/(gamma v), Z'alpha)|| / (||M|| ||x|| + ||y||)",
+    )
+
+
+def noise_of_targets(Y: Array, support_values: Array, gammas: Sequence[float], border: Border = ONES) -> Array:
+    """Return the variance of the noise from y'alpha, one number per output; y up to Z c, since Z'alpha = 0."""
+    Y, alpha = to_numpy(Y), to_numpy(support_values)
+    unit = target_unit(Y)
+    centred = border.shorten(Y / unit)
+    with np.errstate(over="ignore"):
+        scaled = np.einsum("ij,ij->j", centred, alpha / unit) / (np.asarray(gammas) * (Y.shape[0] - border.count))
+        return np.asarray(np.maximum(scaled, 0.0) * unit * unit)

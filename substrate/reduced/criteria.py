@@ -2,7 +2,7 @@ r"""Criteria of model selection on a reduced basis, as analytic functions of :ma
 
 A reduced basis is a dense LS-SVM with the kernel matrix :math:`Z Z^T`, of low rank: its spectrum is given by
 :mod:`~substrate.reduced.spectrum` and otherwise zero, so generalised cross-validation and the evidence are those of
-:mod:`~substrate.least_squares.criteria`, by the sums of :mod:`~substrate.least_squares.coordinates`, and all bounds
+:mod:`~substrate.least_squares.criteria`, by the sums of :mod:`~substrate.least_squares.spectrum`, and all bounds
 apply. Leave-one-out needs one pass over the rows for all points of a call,
 
 .. math:: \frac1l \sum_i v_i \Big( \frac{e_i(\lambda)}{1 - h_{ii}(\lambda)} \Big)^2, \qquad
@@ -22,16 +22,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from substrate.arrays import Array, namespace_of, on_device_of, paired_sums, to_numpy, zeros_beside
+from substrate.arrays import Array, blas_threads, namespace_of, on_device_of, paired_sums, to_numpy, zeros_beside
 from substrate.least_squares.criteria import Criterion, LeftOutCriterion, Samples, ceilings_of_remainder, following
 from substrate.numbers import at_most, eigenvalue_rounding, sum_rounding
-from substrate.reduced.moments import Moments
+from substrate.reduced.features import Moments
 from substrate.reduced.rows import KernelRows, KernelValues, RowValues
 from substrate.reduced.solution import Penalty
 from substrate.reduced.spectrum import ReducedSpectrum, SpectrumRadius
 from substrate.streaming.passes import Tally, sum_blocks
 from substrate.streaming.rows import ArraySource, Block, Source
-from substrate.threads import blas_threads
 
 __all__ = ["ReducedFold", "ReducedLeaveOneOut", "RowSizes", "sizes_of_rows", "with_radius"]
 

@@ -33,16 +33,14 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from substrate.arrays import Array, is_device_array, namespace_of, on_device_of, to_numpy, zeros_beside
+from substrate.arrays import Array, blas_threads, is_device_array, namespace_of, on_device_of, to_numpy, zeros_beside
 from substrate.certificates import ACCURATE, Accuracy, Tolerance, accuracy_of_outputs, on_basis
 from substrate.numbers import at_most, sum_rounding
 from substrate.reduced.features import Features
 from substrate.reduced.rows import PART, KernelRows, KernelValues
 from substrate.reduced.spectrum import ReducedSpectrum
-from substrate.streaming.passes import Tally
+from substrate.streaming.passes import Tally, TargetSummary
 from substrate.streaming.rows import Block
-from substrate.streaming.survey import TargetSummary
-from substrate.threads import blas_threads
 
 __all__ = [
     "UNKNOWN",

@@ -11,21 +11,43 @@ eq. (17)-(19) call the problem non-convex, which it is; it has one variable.
 The effect of rounding, in the sums, in the decomposition and in the kernel values
 (:mod:`~substrate.least_squares.criteria`), is subtracted from the bound on every stretch of an interval, at its size
 there; ``slack`` is the size where it counts. It grows like 1/lambda, so a default range ends where it may reach a tenth
-of the criterion, or earlier for a proof (:mod:`~substrate.search.range_end`), or where the criterion is below a
+of the criterion, or earlier for a proof, or where the criterion is below a
 millionth of a millionth of the variance of y; the record says so.
+
+**The default range** ends by one rule for every search. A search has a lower bound over a range, and the bound gets
+worse, or is lost, where rounding hides the machine. A range may be ended before that, for a proof, at a price: with
+:math:`F` the criterion at the choice, :math:`F_\star` the least criterion known of any range, and :math:`F_0` a
+criterion that needs no bound,
+
+.. math:: F \le \max\big( (1 + p) F_\star, \; F_0 \big), \qquad p = 1/100, \qquad
+          F_0 = 10^{-12} \operatorname{var}(y) ,
+
+and p = 1/20 where nothing nearer to :math:`F_\star` can be proved.
+
+The root of :math:`F_0` is a millionth of the spread of y, the default accuracy of fitted values: of nearly noise-free
+targets the criterion falls with every decade until rounding decides, and machines below :math:`F_0` are as good as each
+other. Among those the smoothest is chosen. A proof that costs more is not worth having: the better machine is returned,
+and its certificate fails.
+
+What is beyond the range is not bounded, but it is looked at. With :math:`B` the least criterion that was seen there, or
+that is to be expected if the criterion goes on falling as it did in the last decade,
+
+.. math:: F - B \le \tfrac{1}{11} F + F_0
+
+is a row of the certificate, so that a choice which holds is within a tenth of what a wider range is expected to give.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from substrate.arrays import Array, ascending_pair, positive
+from substrate.certificates import WIDER, Row
 from substrate.errors import DeclarationError
 from substrate.least_squares.criteria import Criterion, CriterionSum, Samples, Spectral
 from substrate.numbers import relative_rounding
-from substrate.search.gamma_result import GammaSearch
 from substrate.search.polynomial_minimum import (
     DEGREE,
     LEBESGUE,
@@ -34,9 +56,196 @@ from substrate.search.polynomial_minimum import (
     minima_of_polynomial,
     points,
 )
-from substrate.search.range_end import HIGHEST_PRICE, NEGLIGIBLE, is_affordable
 
-__all__ = ["GAP", "gamma_ends", "lambda_range", "search_gamma", "search_range"]
+__all__ = [
+    "GAP",
+    "HIGHEST_PRICE",
+    "NEGLIGIBLE",
+    "PRICE",
+    "STEP",
+    "GammaSearch",
+    "affordable_limit",
+    "end_row",
+    "gamma_ends",
+    "is_affordable",
+    "lambda_range",
+    "least_beyond",
+    "search_gamma",
+    "search_range",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class GammaSearch:
+    """The best gamma per output, its criterion, a lower bound over the range, and the effort.
+
+    ``values``, ``bounds``, ``slack`` (what was subtracted from the bounds for rounding) and ``floor`` (a criterion that
+    needs no bound) are in units of ``unit`` squared, in which they neither overflow nor vanish; ``criterion`` and
+    ``lower_bound`` are in the units of y squared. ``ended`` is whether the range was ended where rounding reaches the
+    gap, or where the criterion is negligible. ``seen`` are the gammas, ascending, at which the criterion was evaluated,
+    ``curve`` its values there, one column per output.
+    """
+
+    gamma: Array
+    values: Array
+    bounds: Array
+    unit: float
+    gamma_range: tuple[float, float]
+    gap: float
+    evaluations: int
+    seen: Array
+    curve: Array
+    slack: Any = 0.0
+    intervals: int = 0
+    floor: Any = 0.0
+    ended: bool = False
+
+    def per_weight(self, unit: float) -> Self:
+        """Return the same for weights in other units: gammas are divided by the unit of those that were searched."""
+        low, high = (end / unit for end in self.gamma_range)
+        gamma = np.clip(self.gamma / unit, low, high)
+        return replace(self, gamma=gamma, gamma_range=(low, high), seen=self.seen / unit)
+
+    @property
+    def criterion(self) -> Array:
+        """Return the criterion at gamma."""
+        return _in_units(self.values, self.unit)
+
+    @property
+    def lower_bound(self) -> Array:
+        """Return a number that no criterion of the range is below; minus infinity where nothing is claimed."""
+        return _in_units(self.bounds, self.unit)
+
+    @property
+    def path(self) -> dict[str, Any]:
+        """Return the values of the criterion that were seen, in the units of y squared, and their range of gamma."""
+        curve = _in_units(self.curve, self.unit)
+        values = curve[:, 0] if self.gamma.size == 1 else curve
+        return {"parameter": "gamma", "values": self.seen, "criterion": values, "coverage": self.gamma_range}
+
+    @property
+    def is_certified(self) -> bool:
+        """Return whether the search has a lower bound; a search on a grid has none."""
+        return bool(np.isfinite(self.bounds).all())
+
+    @property
+    def is_closed(self) -> bool:
+        """Return whether every lower bound is within the gap, rounding included."""
+        return self.is_certified and self.rows()[0].passes
+
+    def rows(self) -> tuple[Row, ...]:
+        """Return the gap of the worst output as a row; none without a lower bound."""
+        if not self.is_certified:
+            return ()
+        rows = [
+            Row(
+                name="gap of gamma",
+                value=float(value - bound),
+                scale=float(value + floor / self.gap),
+                tolerance=self.gap,
+                formula="criterion - lower bound, over the range of gamma",
+            )
+            for value, bound, floor in np.broadcast(self.values, self.bounds, self.floor)
+        ]
+        return (max(rows, key=lambda row: row.relative),)
+
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """Return the range, the effort and the rounding, for a certificate's record."""
+        low, high = self.gamma_range
+        rounding = float(np.max(self.slack / np.where(self.values > 0.0, self.values, 1.0)))
+        ends = [
+            f"{name} end" for name, end in (("lower", low), ("upper", high)) if np.isclose(self.gamma, end, 1e-6).any()
+        ]
+        description = f"{low:.3g} to {high:.3g}"
+        if ends:
+            description += f"; best at the {' and '.join(ends)}, gamma_range widens it"
+        if self.ended:
+            negligible = bool((self.values <= self.floor).all())
+            description += "; it ends where " + (
+                "the criterion is negligible" if negligible else "rounding hides what is beyond"
+            )
+        effort = f"{self.intervals} intervals, {self.evaluations} evaluations, rounding {rounding:.1e}"
+        if not self.is_certified:
+            effort = f"{self.evaluations} points of a grid, without a lower bound"
+        return (("gamma searched", description), ("search of gamma", effort))
+
+    def advice(self) -> tuple[tuple[str, str], ...]:
+        """Return advice if the gap is not met."""
+        if all(row.passes for row in self.rows()):
+            return ()
+        needed = float(np.max((self.values - self.bounds) / np.where(self.values > 0.0, self.values, 1.0)))
+        said = f"the lower bound is not within gap={self.gap:g} of the criterion: gap={needed:.2g} would be met"
+        return ((WIDER, said),)
+
+
+def _in_units(values: Array, unit: float) -> Array:
+    with np.errstate(over="ignore"):
+        return np.asarray(values * unit * unit)
+
+
+#: How much worse, relatively, the best machine of a range with a proof may be, and where there is no other proof.
+PRICE, HIGHEST_PRICE = 0.01, 0.05
+
+
+#: Criterion, as a share of the variance of y, that needs no bound.
+NEGLIGIBLE = 1e-12
+
+
+#: Share of the criterion that a wider range may save where a certificate holds: 1 - 1/1.1.
+_SAVED = 1.0 / 11.0
+
+
+#: A criterion larger than the best one by this factor at the end of a range has turned before it.
+_TURNED = 1.1
+
+
+#: The factor of a step by which a fall is measured, half a decade, and over how many steps beyond it is continued.
+STEP, _STEPS = 10.0**0.5, 20
+
+
+def is_affordable(values: Any, best: Any, gap: float, negligible: Any = 0.0, price: float = PRICE) -> bool:
+    """Return whether every criterion is worse than the best one by no more than a proof may cost, or negligible."""
+    return bool((np.asarray(values) <= affordable_limit(best, gap, negligible, price)).all())
+
+
+def affordable_limit(best: Any, gap: float, negligible: Any = 0.0, price: float = PRICE) -> Array:
+    """Return the largest criterion that a proof may cost: the price, or the gap, above the best one, or negligible."""
+    return np.asarray(np.maximum((1.0 + max(gap, price)) * np.asarray(best), negligible))
+
+
+def least_beyond(best: Any, at_end: Any, before_end: Any, before_that: Any) -> Array:
+    """Estimate the criterion ten decades beyond an end, from its values there and one and two steps before it.
+
+    Where it is above the ``best`` one by more than a tenth at the end, it has turned: it is expected to stay.
+
+    A step is half a decade, ``STEP``. The falls of one step after the other are continued as a geometric series, which
+    is exact for a power of the parameter plus a constant, and never below zero; where the criterion does not fall, it
+    is expected to stay.
+    """
+    last, before = np.asarray(before_end) - at_end, np.asarray(before_that) - np.asarray(before_end)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.clip(np.where(before > 0.0, last / before, 1.0), 0.0, 1.0)
+    falls = np.maximum(last, 0.0) * np.sum([ratio**k for k in range(1, _STEPS + 1)], axis=0)
+    return np.asarray(np.where(at_end <= _TURNED * np.asarray(best), np.maximum(at_end - falls, 0.0), at_end))
+
+
+def end_row(name: str, values: Any, beyond: Any, negligible: Any, range_option: str | None = None) -> Row:
+    """Return the certificate row of what the worst output could gain beyond a range.
+
+    ``range_option`` is the parameter that widens the range.
+    """
+    rows = [
+        Row(
+            name=f"range of {name}",
+            value=max(float(value - best), 0.0),
+            scale=float(value + floor / _SAVED),
+            tolerance=_SAVED,
+            formula=f"criterion - least one to expect beyond the range; {range_option or f'{name}_range'} widens it",
+        )
+        for value, best, floor in np.broadcast(np.atleast_1d(values), np.atleast_1d(beyond), np.atleast_1d(negligible))
+    ]
+    return max(rows, key=lambda row: row.relative)
+
 
 #: Default relative distance between criterion and lower bound.
 GAP = 1e-4
@@ -81,7 +290,7 @@ def search_gamma(criterion: Criterion | CriterionSum, gammas: Any = None, gap: f
     criterion is negligible.
 
     A default range ends earlier where that proves the gap at an affordable price
-    (:mod:`~substrate.search.range_end`).
+    (:mod:`~substrate.search.gamma_search`).
     """
     low, high = lambda_range(criterion.spectra, gammas)
     if gammas is not None:

@@ -1,7 +1,7 @@
 r"""Confidence bands of the mean: where the function that the targets scatter about is, pointwise or everywhere at once.
 
 A least-squares machine with kernel and gamma fixed is a linear smoother, :math:`f(x) = l(x)^T y` with :math:`l = c` of
-:mod:`~substrate.uncertainty.influence` and :math:`H` its rows at the training points ([DeBrabanter2011]_). What it is
+:mod:`~substrate.uncertainty.intervals` and :math:`H` its rows at the training points ([DeBrabanter2011]_). What it is
 biased by is estimated by smoothing once more, :math:`\hat b(x) = l(x)^T H y - f(x)`, so that
 
 .. math:: f_c(x) = f(x) - \hat b(x) = f(x) + l(x)^T e, \qquad l_c(x) = (2 I - H)^T l(x), \qquad e = y - H y,

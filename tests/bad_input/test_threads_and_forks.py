@@ -33,7 +33,7 @@ THREADS = """
 import threading
 import scipy.linalg
 from threadpoolctl import threadpool_info
-from substrate.threads import blas_threads
+from substrate.arrays import blas_threads
 
 def counts():
     return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from substrate.proof import ball, below, flint
-from substrate.proof.least_squares import ball_matrix
+from substrate.proof import ball, ball_matrix, below, flint
 
 __all__ = ["exact_reduced_criterion", "features_of"]
 

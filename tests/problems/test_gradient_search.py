@@ -11,7 +11,7 @@ from problems.estimators.chosen.judgement import Task
 from problems.estimators.chosen.kernel_search import JointCriterion
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Laplacian, Linear, Matern, Polynomial, as_kernel
-from substrate.least_squares.left_out_blocks import LeftOutBlocks
+from substrate.least_squares.leave_one_out import LeftOutBlocks
 from substrate.reduced import Basis
 
 RNG = np.random.default_rng(3)

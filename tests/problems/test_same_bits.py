@@ -35,7 +35,7 @@ THRESHOLDS = [
     ("SPAN_ROWS", None, 256),
     ("WIDTH_ROWS", "substrate.streaming.rows", 200),
     ("_FEW_ROWS", "problems.estimators.reduced.fit", 50),
-    ("_MOST_ROWS", "substrate.kernels.widths", 150),
+    ("_MOST_ROWS", "substrate.kernels.of_distance", 150),
 ]
 
 READERS = {

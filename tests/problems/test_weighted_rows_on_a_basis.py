@@ -24,8 +24,8 @@ from substrate.errors import DataError
 from substrate.kernels import RBF, Componentwise
 from substrate.least_squares.kernel_tiles import KernelTiles
 from substrate.reduced import Basis
+from substrate.reduced.choice import Candidates, select_by_pruning
 from substrate.reduced.rows import KernelRows, KernelValues
-from substrate.reduced.rules import Candidates, select_by_pruning
 from substrate.streaming.rows import ArraySource
 
 RNG = np.random.default_rng(3)

@@ -21,7 +21,7 @@ def bound_of(kernel, X, y, zeta, a, fitted):
 def test_certificate_and_proof_bound_the_exact_distance(seed):
     """At the optimum or near it, in wild units."""
     pytest.importorskip("flint")
-    from substrate.proof.penalties import prove_l1
+    from substrate.proof import prove_l1
 
     rng = np.random.default_rng(seed)
     n, d = int(rng.integers(6, 25)), int(rng.integers(1, 4))

@@ -6,7 +6,7 @@ import pytest
 import scipy.linalg  # noqa: F401  (its BLAS must be in the process before it is counted)
 from threadpoolctl import threadpool_limits
 
-from substrate.threads import SERIAL_BELOW, _controller, blas_threads, one_blas_thread, threads_for
+from substrate.arrays import SERIAL_BELOW, _controller, blas_threads, one_blas_thread, threads_for
 
 
 def _threads():

@@ -32,7 +32,7 @@ from substrate.kernels import RBF, Kernel
 from substrate.least_squares.criteria import OF_SPECTRUM, Criterion, CriterionSum
 from substrate.least_squares.leave_one_out import Split
 from substrate.reduced.criteria import ReducedFold, ReducedLeaveOneOut, sizes_of_rows, with_radius
-from substrate.reduced.moments import Statistic, accumulate, fold_labels
+from substrate.reduced.features import Statistic, accumulate, fold_labels
 from substrate.reduced.solution import Penalty
 from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
 from substrate.search.gamma_search import gamma_ends, search_gamma

@@ -30,7 +30,7 @@ from substrate.fits.path_bounds import Fold, ReadOff
 from substrate.gram import Gram
 from substrate.least_squares.leave_one_out import Split
 from substrate.numbers import target_rounding
-from substrate.search.range_end import NEGLIGIBLE, end_row
+from substrate.search.gamma_search import NEGLIGIBLE, end_row
 
 __all__ = ["Choice", "Final", "FusedChoice", "FusionRound", "WeighedFold", "along_path", "jointly"]
 

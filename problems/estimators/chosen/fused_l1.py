@@ -57,7 +57,7 @@ from substrate.fits.paths import Path, correlation_noise
 from substrate.fits.selected_sets import merge_sets, supports_along_paths
 from substrate.kernels import Kernel, Linear
 from substrate.reduced.features import basis_features
-from substrate.search.range_end import HIGHEST_PRICE, NEGLIGIBLE, end_row, is_affordable
+from substrate.search.gamma_search import HIGHEST_PRICE, NEGLIGIBLE, end_row, is_affordable
 
 __all__ = ["FusedL1SubstrateClassifier", "FusedL1SubstrateRegressor"]
 

@@ -23,8 +23,7 @@ from problems.estimators.full.saddle_machine import ChosenKernel
 from problems.estimators.full.shaped import has_shape
 from substrate.arrays import Array
 from substrate.errors import DeclarationError
-from substrate.search.gamma_result import GammaSearch
-from substrate.search.gamma_search import gamma_ends
+from substrate.search.gamma_search import GammaSearch, gamma_ends
 
 __all__ = ["check_folds", "choose_by_folds"]
 

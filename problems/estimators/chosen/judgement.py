@@ -42,20 +42,17 @@ import numpy as np
 from problems.estimators.chosen.families import family_name
 from problems.estimators.full.ls_svm import LSSVMRegressor
 from problems.estimators.full.required_gamma import gamma_for
-from substrate.arrays import Array, is_device_array, is_sparse, positive, to_numpy
+from substrate.arrays import Array, blas_threads, is_device_array, is_sparse, positive, to_numpy
 from substrate.certificates import Accuracy, Row
 from substrate.errors import DegenerateKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import Kernel, Linear, Scaled
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.criteria import OF_SPECTRUM, Criterion, CriterionSum, LeaveOneOut, ValidationCriterion
-from substrate.least_squares.leave_one_out import Split, leave_one_out_residuals, projected_diagonal
-from substrate.least_squares.left_out_blocks import LeftOutBlocks
+from substrate.least_squares.leave_one_out import LeftOutBlocks, Split, leave_one_out_residuals, projected_diagonal
 from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system, target_unit
 from substrate.least_squares.spectrum import centred_spectrum
-from substrate.search.gamma_result import GammaSearch
-from substrate.search.gamma_search import search_gamma
-from substrate.threads import blas_threads
+from substrate.search.gamma_search import GammaSearch, search_gamma
 
 __all__ = [
     "End",

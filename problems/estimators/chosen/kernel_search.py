@@ -55,15 +55,14 @@ from problems.estimators.chosen.judgement import (
     centred_points,
 )
 from problems.estimators.chosen.rules import Widths, widths_of
-from substrate.arrays import Array, is_device_array, is_sparse
+from substrate.arrays import Array, blas_threads, is_device_array, is_sparse
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Kernel, Laplacian, Matern, PowerExponential
 from substrate.kernels.kernel import symmetric_matrix
 from substrate.least_squares.factored_criteria import FactoredCriterion
-from substrate.least_squares.left_out_blocks import LeftOutBlocks
+from substrate.least_squares.leave_one_out import LeftOutBlocks
 from substrate.numbers import ROUNDED_ONCE
 from substrate.progress import Progress
-from substrate.threads import blas_threads
 
 __all__ = ["search_kernels"]
 

@@ -1,7 +1,7 @@
 """The rules of a search of gamma: the values that its parameters may have, and the rows left out together.
 
 ``cv="groups"`` leaves every group of rows out in turn, ``cv="blocks"`` every row with its ``reach`` neighbours on both
-sides, of which only the row itself counts (:mod:`substrate.least_squares.left_out_blocks`). Both are closed forms of
+sides, of which only the row itself counts (:mod:`substrate.least_squares.leave_one_out`). Both are closed forms of
 one decomposition, as leave-one-out is. ``cv="noise"`` compares nothing: gamma is the root of an equation.
 """
 
@@ -15,8 +15,7 @@ from problems.estimators.chosen.families import check_kernels, is_families
 from substrate.arrays import is_device_array, positive, to_numpy, whole_number
 from substrate.errors import DataError, DeclarationError
 from substrate.least_squares.criteria import OF_SPECTRUM
-from substrate.least_squares.leave_one_out import Split, checked_splits
-from substrate.least_squares.left_out_blocks import LeftOutBlocks
+from substrate.least_squares.leave_one_out import LeftOutBlocks, Split, checked_splits
 from substrate.search.gamma_search import gamma_ends
 
 __all__ = [

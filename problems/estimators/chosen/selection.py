@@ -35,11 +35,10 @@ from problems.estimators.full.saddle_machine import ChosenKernel
 from problems.estimators.full.shaped import has_closed_forms
 from problems.estimators.shared.base import Absent, Uses
 from problems.estimators.shared.checks import warn_if_unscaled
-from substrate.arrays import Array, is_sparse, on_device_of
+from substrate.arrays import Array, blas_threads, is_sparse, on_device_of
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.search.gamma_search import GAP
-from substrate.threads import blas_threads
 
 __all__ = ["GammaChoice", "LSSVMClassifierCV", "LSSVMRegressorCV", "recommended"]
 

@@ -38,8 +38,7 @@ from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.criteria import CriterionSum, LeaveOneOut
 from substrate.least_squares.spectrum import centred_spectrum
-from substrate.search.gamma_result import GammaSearch
-from substrate.search.gamma_search import search_gamma
+from substrate.search.gamma_search import GammaSearch, search_gamma
 
 __all__ = ["Members", "RefittedRows", "Structure", "check_refit", "choose_structure"]
 

@@ -1,6 +1,6 @@
 r"""Prediction intervals of LS-SVMs: by leaving every training row out without a refit, or by folds that repeat it.
 
-The full conformal set and jackknife+ follow from all machines without one row (:mod:`substrate.uncertainty.influence`).
+The full conformal set and jackknife+ follow from all machines without one row (:mod:`substrate.uncertainty.intervals`).
 
 Nested intervals repeat everything that was chosen on the rows. Leaving a row out in closed form holds kernel and gamma,
 which the row helped to choose, and intervals after a search cover less than they state. Here the whole fit, search
@@ -49,8 +49,15 @@ from substrate.arrays import (
 )
 from substrate.errors import DataError, DeclarationError, LongFitWarning
 from substrate.uncertainty.bands import Smoother, curve_length, tube_quantile
-from substrate.uncertainty.influence import LeftOutMachines
-from substrate.uncertainty.intervals import conformal_ends, cv_plus, exact_level, jackknife_plus, kth_smallest, rank
+from substrate.uncertainty.intervals import (
+    LeftOutMachines,
+    conformal_ends,
+    cv_plus,
+    exact_level,
+    jackknife_plus,
+    kth_smallest,
+    rank,
+)
 from substrate.uncertainty.spread import Spread
 
 __all__ = [

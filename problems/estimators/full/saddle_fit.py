@@ -11,13 +11,11 @@ import numpy as np
 from substrate.arrays import Array, is_device_array, namespace_of, on_device_of, positive, to_numpy, where_it_lives
 from substrate.certificates import Row, roundoff, spread_of, tolerances_of, worst_rows
 from substrate.errors import DeclarationError, LongFitWarning, SolverError
-from substrate.gram import Gram, has_room_for_matrix
+from substrate.gram import Gram, KernelOperator, has_room_for_matrix
 from substrate.kernels import Kernel
 from substrate.least_squares.answer import AnswerProblem, Facts, bound_answer
 from substrate.least_squares.border import ONES, Border
-from substrate.least_squares.saddle_certificate import saddle_row
-from substrate.least_squares.saddle_system import SaddleSolution, ridge_of, solve_saddle_system, target_unit
-from substrate.operators import KernelOperator
+from substrate.least_squares.saddle_system import SaddleSolution, ridge_of, saddle_row, solve_saddle_system, target_unit
 
 __all__ = ["SOLVERS", "SaddleFit", "Way", "center_and_unit", "fit_saddle", "gammas_of", "ridges_of"]
 
@@ -139,9 +137,12 @@ def fit_saddle(
 
 def _iterate(problem: AnswerProblem, most: int, home: Array) -> SaddleFit:
     """Fit by conjugate gradients, which store no matrix; points may be on a device."""
-    from substrate.least_squares.conjugate_gradient import solve_by_conjugate_gradients  # few fits have so many rows
+    from substrate.least_squares.conjugate_gradient import (
+        SampledInverse,
+        sample_rows,
+        solve_by_conjugate_gradients,  # few fits have so many rows
+    )
     from substrate.least_squares.kernel_tiles import KernelTiles
-    from substrate.least_squares.preconditioner import SampledInverse, sample_rows
     from substrate.progress import LateProgress
 
     kernel, X, n = problem.kernel, problem.X, int(problem.X.shape[0])

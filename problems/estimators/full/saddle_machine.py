@@ -41,10 +41,9 @@ from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.leave_one_out import leave_one_out_residuals, projected_diagonal
-from substrate.least_squares.saddle_system import solve_saddle_system
+from substrate.least_squares.saddle_system import noise_of_targets, solve_saddle_system
 from substrate.numbers import relative_rounding
-from substrate.uncertainty.influence import LeftOutMachines, kernel_influence
-from substrate.uncertainty.intervals import noise_of_targets
+from substrate.uncertainty.intervals import LeftOutMachines, kernel_influence
 
 if TYPE_CHECKING:
     from substrate.kernels.nodes import Node

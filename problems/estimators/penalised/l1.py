@@ -24,8 +24,7 @@ from substrate.errors import DataError
 from substrate.fits.l1 import l1_rows, solve_l1, zeta_max
 from substrate.kernels import Kernel
 from substrate.penalties import DoubleColumns, OneNorm, accuracy_of
-from substrate.proof import Proof, tolerance_in_balls
-from substrate.proof.penalties import prove_l1
+from substrate.proof import Proof, prove_l1, tolerance_in_balls
 
 __all__ = [
     "LEAST_ZETA",

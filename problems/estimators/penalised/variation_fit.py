@@ -26,8 +26,7 @@ from substrate.ingredients.component_weights import Weights, weights_of
 from substrate.kernels import Componentwise, Kernel, Restricted
 from substrate.numbers import target_rounding
 from substrate.penalties import VariationMachine
-from substrate.proof import Proof, tolerance_in_balls
-from substrate.proof.penalties import prove_variation
+from substrate.proof import Proof, prove_variation, tolerance_in_balls
 
 __all__ = ["AdditiveModel", "FittedVariation", "Variation", "kernel_matrices"]
 

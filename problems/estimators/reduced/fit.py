@@ -12,7 +12,16 @@ import numpy as np
 
 from problems.estimators.shared.base import WeightedRows
 from problems.estimators.shared.coded import Classes
-from substrate.arrays import HOST, Array, is_device_array, namespace_of, own_copy, room_on_device, to_numpy
+from substrate.arrays import (
+    HOST,
+    Array,
+    blas_threads,
+    is_device_array,
+    namespace_of,
+    own_copy,
+    room_on_device,
+    to_numpy,
+)
 from substrate.certificates import Row
 from substrate.errors import DataError
 from substrate.gram import Gram
@@ -20,16 +29,20 @@ from substrate.kernels import Kernel
 from substrate.least_squares.saddle_system import target_unit
 from substrate.reduced import Basis
 from substrate.reduced.choice import ChosenBasis, chosen_basis
-from substrate.reduced.features import Features, basis_features, independent_vectors, reconstruction_errors
-from substrate.reduced.left_out import LeverageFactor, leverage_factor
-from substrate.reduced.linear_columns import LinearColumns
-from substrate.reduced.moments import Origin, accumulate, origin_of
-from substrate.reduced.rows import KernelRows, KernelValues
+from substrate.reduced.features import (
+    Features,
+    Origin,
+    accumulate,
+    basis_features,
+    independent_vectors,
+    origin_of,
+    reconstruction_errors,
+)
+from substrate.reduced.rows import KernelRows, KernelValues, LinearColumns
 from substrate.reduced.solution import solve_reduced
-from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
+from substrate.reduced.spectrum import LeverageFactor, ReducedSpectrum, leverage_factor, reduced_spectrum
+from substrate.streaming.passes import Labels, TargetSummary
 from substrate.streaming.rows import ArraySource, Code, LabelCodes, ReadSource, Source, numbers, width_rows
-from substrate.streaming.survey import Labels, TargetSummary
-from substrate.threads import blas_threads
 
 __all__ = [
     "ALIKE",

@@ -59,17 +59,13 @@ from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.saddle_system import target_unit
 from substrate.numbers import relative_rounding
-from substrate.proof import Proof, tolerance_in_balls
-from substrate.proof.least_squares import ball_matrix, prove_reduced
+from substrate.proof import Proof, ball_matrix, prove_reduced, tolerance_in_balls
 from substrate.reduced import Basis
-from substrate.reduced.features import basis_features, independent_vectors
-from substrate.reduced.left_out import LeftOutRows, LeverageFactor, errors_of_block, left_out_rows
-from substrate.reduced.linear_columns import LinearColumns, columns_of, survey_linear_columns
-from substrate.reduced.moments import accumulate, origin_of
-from substrate.reduced.rows import KernelRows, KernelValues
+from substrate.reduced.features import accumulate, basis_features, independent_vectors, origin_of
+from substrate.reduced.rows import KernelRows, KernelValues, LinearColumns, columns_of, survey_linear_columns
 from substrate.reduced.solution import UNKNOWN, AnswerBound, Penalty
-from substrate.reduced.spectrum import reduced_spectrum
-from substrate.streaming.passes import sum_blocks
+from substrate.reduced.spectrum import LeftOutRows, LeverageFactor, errors_of_block, left_out_rows, reduced_spectrum
+from substrate.streaming.passes import sum_blocks, survey_targets
 from substrate.streaming.rows import (
     ArraySource,
     LabelCodes,
@@ -81,8 +77,7 @@ from substrate.streaming.rows import (
     streams,
     weights_of_source,
 )
-from substrate.streaming.survey import survey_targets
-from substrate.uncertainty.influence import FeatureInfluence, LeftOutMachines
+from substrate.uncertainty.intervals import FeatureInfluence, LeftOutMachines
 
 __all__ = ["BasisModel"]
 
@@ -461,7 +456,7 @@ class BasisModel(LeavesOut):
         """Return all machines without one of the training rows, for every output, in one pass.
 
         Their features are :math:`\\sqrt{1/\\gamma}\\, (R\\, k_S(x) - r)` in the notation of
-        :mod:`substrate.reduced.left_out`: as many numbers per row as the basis has directions are kept.
+        :mod:`substrate.reduced.spectrum`: as many numbers per row as the basis has directions are kept.
         """
         given = rows if isinstance(rows, tuple) and 2 <= len(rows) <= 3 else (rows, None)
         training = self.training_rows(self.read_training_rows(*given))

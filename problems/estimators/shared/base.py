@@ -39,7 +39,7 @@ from substrate.arrays import (
 from substrate.certificates import ACCURATE, Certificate, accuracy_of_outputs
 from substrate.errors import DataError
 from substrate.kernels import Categorical, Kernel, Scaled, as_kernel
-from substrate.kernels.widths import spreads_of
+from substrate.kernels.of_distance import spreads_of
 from substrate.reduced import Basis
 from substrate.streaming.rows import source_of, streams
 

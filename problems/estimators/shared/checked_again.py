@@ -25,8 +25,7 @@ from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.answer import AnswerProblem, bound_answer
 from substrate.least_squares.border import ONES, Border
-from substrate.least_squares.saddle_certificate import saddle_row
-from substrate.least_squares.saddle_system import ridge_of
+from substrate.least_squares.saddle_system import ridge_of, saddle_row
 
 if TYPE_CHECKING:
     from substrate.proof import Proof
@@ -212,8 +211,10 @@ class StoredSaddle(NamedTuple):
 
     def prove(self) -> "Proof":
         """Bound the answer in ball arithmetic."""
-        from substrate.proof import tolerance_in_balls  # for few, who have ball arithmetic
-        from substrate.proof.least_squares import prove_expansion
+        from substrate.proof import (
+            prove_expansion,
+            tolerance_in_balls,  # for few, who have ball arithmetic
+        )
 
         data = (self.points, self.y, self.gamma, self.weights)
         observed = self.y if self.observed is None else self.observed

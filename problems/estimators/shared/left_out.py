@@ -1,7 +1,7 @@
 r"""Leave-one-out of a fitted LS-SVM, from its fitted state: no refit.
 
 A model computes the errors :math:`e_i` of its rows and their left-out residuals, in closed form for a machine on all
-rows (:mod:`substrate.least_squares.leave_one_out`) and for one on a basis (:mod:`substrate.reduced.left_out`).
+rows (:mod:`substrate.least_squares.leave_one_out`) and for one on a basis (:mod:`substrate.reduced.spectrum`).
 Criteria, the importance of inputs and the calibration of a classifier follow from these. One row, the one of largest
 leverage, is refitted as a check.
 """

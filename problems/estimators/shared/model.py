@@ -20,7 +20,7 @@ from substrate.arrays import Array, non_negative, on_device_of, row_blocks, to_n
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel, Restricted, as_kernel
 from substrate.least_squares.border import ONES, Border
-from substrate.reduced.linear_columns import columns_of
+from substrate.reduced.rows import columns_of
 from substrate.streaming.passes import each_block
 from substrate.streaming.rows import source_of
 

@@ -207,7 +207,7 @@ def test_rare_entries_of_very_many_sparse_rows_are_seen(monkeypatch):
     many[7, 1] = 5.0
     many[:, 2] = 0.0
     known = RBF("each").resolved(many).sigma
-    monkeypatch.setattr("substrate.kernels.widths.MOST_DENSE", 100)
+    monkeypatch.setattr("substrate.kernels.of_distance.MOST_DENSE", 100)
     found = RBF("each").resolved(many).sigma
     assert_allclose(found[:2], known[:2], rtol=0.5)  # of all rows, and of distinct ones: both see the rare entry
     assert found[2] == known[2] == 1e100

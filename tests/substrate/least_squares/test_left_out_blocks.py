@@ -6,7 +6,7 @@ import pytest
 from substrate.gram import Gram
 from substrate.kernels import RBF
 from substrate.least_squares.criteria import LeaveOneOut
-from substrate.least_squares.left_out_blocks import LeftOutBlocks
+from substrate.least_squares.leave_one_out import LeftOutBlocks
 from substrate.least_squares.spectrum import centred_spectrum
 from substrate.search.gamma_search import _rounding
 

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear
 from substrate.least_squares.criteria import OF_SPECTRUM, GeneralizedCrossValidation, LeaveOneOut, ValidationCriterion
-from substrate.least_squares.left_out_blocks import LeftOutBlocks
+from substrate.least_squares.leave_one_out import LeftOutBlocks
 from substrate.least_squares.spectrum import centred_spectrum
 from substrate.search.polynomial_minimum import (
     DEGREE,

@@ -14,9 +14,9 @@ from array_homes import HOMES, assert_close, sender
 
 from substrate.errors import DataError
 from substrate.kernels import RBF
-from substrate.reduced.left_out import outputs_of_block
-from substrate.reduced.moments import Origin, sum_moments
+from substrate.reduced.features import Origin, sum_moments
 from substrate.reduced.rows import KernelValues
+from substrate.reduced.spectrum import outputs_of_block
 from substrate.streaming import passes
 from substrate.streaming.passes import each_block, sum_blocks
 from substrate.streaming.rows import BLOCK_ROWS, SPAN_ROWS, ArraySource, numbers, source_of

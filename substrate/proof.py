@@ -1,6 +1,10 @@
-r"""The bounds of least-squares machines in ball arithmetic, from the stored numbers.
+r"""Proofs in ball arithmetic: the bounds of the certificates, computed again with rigorous enclosures.
 
-As in :mod:`~substrate.least_squares.answer`: with fitted values f as ``predict`` returned them,
+They need python-flint, ``pip install "lssvm-substrate[proof]"``. Nothing here uses the code that fitted a model:
+kernels are evaluated from their formulas, on the stored numbers, in as many bits as the result needs. The numbers come
+from :mod:`~substrate.balls`.
+
+**Least squares**, as in :mod:`~substrate.least_squares.answer`: with fitted values f as ``predict`` returned them,
 :math:`\tilde f = K \tilde a + b 1` for the support values less their sum, and
 :math:`D = \operatorname{diag}(1/(\gamma v_i))`,
 
@@ -23,42 +27,143 @@ that are not penalised last,
 which is enclosed, row by row, and compared with what ``predict`` returned.
 
 Least squares on some columns of the LS-SVM's system is bounded as in :mod:`substrate.least_squares.column_reduction`.
+
+**The L1 substrate, maximal variation, and losses of rows.** Each is the formula of the certificate,
+:func:`~substrate.penalties.bound_distance` or :func:`~substrate.bounds.bound_rows`, for exact kernel values. Maximal
+variation is the machine in the directions of its coordinates, whose values at the rows are plain numbers as double
+precision computed them; the stored expansion in exact kernel values is compared with what ``predict`` returned.
 """
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any, Self
 
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.balls import Balls
-from substrate.certificates import Tolerance
+from substrate.balls import Balls, above, ball, balls, below, flint, precision
+from substrate.bounds import Point, RowMachine, bound_rows
+from substrate.certificates import ACCURATE, Accuracy, Tolerance, ratio_of
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
-from substrate.kernels import Kernel
 from substrate.kernels.derivatives import Orders, differentiate_formula
+from substrate.kernels.kernel import Formula, Kernel
 from substrate.least_squares.answer import Expansion, bound_expansion
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.column_reduction import ColumnMachine
-from substrate.proof import Proof, above, ball, balls, flint, formula_of, precision
+from substrate.numbers import target_rounding
+from substrate.penalties import BallColumns, OneNorm, VariationMachine, bound_distance
 
 __all__ = [
+    "Proof",
+    "above",
+    "ball",
     "ball_derivatives",
     "ball_matrix",
+    "balls",
+    "below",
+    "flint",
+    "formula_of",
     "points_of",
+    "precision",
     "prove_bound",
     "prove_expansion",
     "prove_kept_columns",
+    "prove_l1",
     "prove_reduced",
+    "prove_rows",
+    "prove_variation",
+    "tolerance_in_balls",
 ]
 
+#: Enough for the spread of targets that agree in all but their last digits.
+_SPREAD_BITS = 200
+
+
+def formula_of(kernel: Kernel, n_features: int) -> Formula:
+    """Return the kernel as a function of two points in ball arithmetic."""
+    return kernel.exact_formula(flint().arb, n_features)
+
+
+@dataclass(frozen=True, slots=True)
+class Proof(Accuracy):
+    """The row of an answer whose bound is rigorous.
+
+    ``value`` and ``spread`` are upper and lower ends of their enclosures, in units of y. ``bits`` is the precision of
+    the balls, and ``reason`` states why, if there is no bound. With several outputs ``outputs`` holds the proof of
+    each.
+    """
+
+    bits: int = 0
+    reason: str = ""
+
+    @classmethod
+    def of(
+        cls, accuracy: float, tolerance: Tolerance, bits: int, reason: str = "", about: str = "fitted values"
+    ) -> Self:
+        """Return the record of a bound, and of the permitted error for the targets of a user."""
+        return cls(
+            name="accuracy",
+            value=accuracy,
+            scale=tolerance.scale,
+            tolerance=tolerance.share,
+            formula="in ball arithmetic",
+            spread=tolerance.spread,
+            about=about,
+            bits=bits,
+            reason=reason,
+        )
+
+    @property
+    def accuracy(self) -> float:
+        """The proved bound, in units of y; of several outputs the largest."""
+        return self.value
+
+    @property
+    def proved(self) -> bool:
+        """Return whether the fitted values of every output are proved to be as near as the tolerance requires."""
+        return self.passes
+
+    def __str__(self) -> str:
+        if self.reason:
+            return f"no proof: {self.reason}"
+        with np.errstate(divide="ignore"):  # a bound of zero is right to any number of digits
+            digits = -np.log10(max(ratio_of(row.value, row.spread) for row in self.each))
+        several = f", the largest of {len(self.outputs)} outputs" if self.outputs else ""
+        return (
+            f"{'proved' if self.proved else 'not proved'}: {self.about} within {self.value:.2e} of the exact optimum "
+            f"(spread of y {self.spread:.3g}){several}, {max(digits, 0.0):.1f} digits, {self.bits} bits"
+        )
+
+
+def tolerance_in_balls(y: Array, weights: Array, share: float = ACCURATE) -> Tolerance:
+    """Return the permitted error for the targets of a user and the weights of their rows, not above the exact one."""
+    with precision(_SPREAD_BITS):
+        targets, v, zero = balls(y), balls(weights), ball(0.0)
+        mass = sum(v, zero)
+        mean = sum((weight * t for t, weight in zip(targets, v, strict=True)), zero) / mass
+        scatter = sum((weight * (t - mean) * (t - mean) for t, weight in zip(targets, v, strict=True)), zero)
+        spread = max(below((scatter / mass).sqrt()), 0.0) if scatter > 0 else 0.0
+    return Tolerance(share, spread, target_rounding(y.size, float(np.abs(y).max(initial=0.0))))
+
+
 _BITS = 160
+
+
 #: For the system in all coefficients of a basis, which is harder for smoother kernels.
 _BASIS_BITS = 200
+
+
 _MOST_BITS = 2560
+
+
 #: A bound whose own enclosure is wider than this share of it is computed with more bits.
 _WIDE = 0.01
+
+
 _INDEFINITE = "the kernel matrix is not positive semi-definite, so the fit is a saddle point and no minimum"
 
 
@@ -211,3 +316,67 @@ def prove_kept_columns(kernel: Kernel, X: Any, machine: ColumnMachine, fitted: A
         except ZeroDivisionError:  # raised by python-flint where no enclosure of an inverse is found
             return Proof.of(math.inf, tolerance, bits, f"{bits} bits cannot tell the columns apart")
         return Proof.of(bound, tolerance, bits, "" if np.isfinite(bound) else f"{bits} bits are not enough")
+
+
+def prove_l1(
+    kernel: Kernel,
+    X: Any,
+    points: Any,
+    y: Array,
+    penalty: OneNorm,
+    a: Array,
+    fitted: Array,
+    weights: Array,
+    tolerance: Tolerance,
+    ridge: float = 0.0,
+) -> Proof:
+    """Return the proof of one output of an L1 substrate, with more bits if needed.
+
+    ``points`` are the points of the expansion, or the numbers of columns of a given matrix.
+    """
+    basis = X[points] if kernel.pairwise else points
+
+    def bound() -> Any:
+        energy = ball_matrix(kernel, basis, points) if ridge > 0.0 else None
+        columns = BallColumns(ball_matrix(kernel, X, points), weights, True, ridge, energy)
+        return bound_distance(columns, penalty, y, a, fitted)
+
+    return prove_bound(bound, tolerance, _BITS)
+
+
+def prove_variation(
+    kernels: Sequence[Kernel],
+    X: Any,
+    points: Any,
+    machine: VariationMachine,
+    y: Array,
+    coefficients: Sequence[Array],
+    bias: float,
+    fitted: Array,
+    tolerance: Tolerance,
+) -> Proof:
+    """Return the proof for one machine of maximal variation, with the stored coefficients of every component."""
+
+    def enclosed() -> Any:
+        parts, W = [Balls.exact(component) for component in machine.components], Balls.exact(machine.root)
+        columns = BallColumns(reduce(add, parts), machine.weights, machine.bias, machine.ridge, W.T @ W)
+        bound = bound_distance(columns, machine.penalty(parts), y, machine.v, fitted)
+        expansions = [ball_matrix(kernel, X, points) @ a for kernel, a in zip(kernels, coefficients, strict=True)]
+        stored = reduce(add, expansions) + bias
+        return bound + (stored - fitted).bound_norm(machine.weights)
+
+    return prove_bound(enclosed, tolerance, _BITS)
+
+
+def prove_rows(
+    machine: RowMachine, enclose: Callable[[], Point], g: Array, y: Array, weights: Array, share: float
+) -> Proof:
+    """Return the proof for one machine with slopes g of its losses, where ``share`` of the spread of y is permitted.
+
+    ``enclose`` returns the function of the machine in balls of the present precision.
+    """
+    permitted = Tolerance.of_page(y, weights, share)
+    tolerance = tolerance_in_balls(y, weights, share)._replace(rounding=permitted.rounding)
+    with precision(_BITS):
+        bound = bound_rows(machine, enclose(), g, tolerance.largest_radius)
+    return Proof.of(bound.radius, tolerance, _BITS, about=bound.about)
