@@ -61,6 +61,7 @@ __all__ = [
     "is_singular",
     "lost_beside",
     "matrix_noise",
+    "multiply_in_blocks",
     "random_rounding",
     "rank_cutoff",
     "relative_rounding",
@@ -128,6 +129,17 @@ def sum_rounding(terms: float) -> float:
 def block_length(terms: int) -> int:
     """Return how many of so many terms are added up at a time where a sum is formed in blocks."""
     return max(_SHORT, math.isqrt(terms) + 1)
+
+
+def multiply_in_blocks(A: Array, B: Array) -> tuple[Array, int]:
+    """Return A B, its entries summed in blocks of terms, and how many operations one of them rounds in."""
+    n = int(A.shape[1])
+    step = min(block_length(n), n)
+    product: Array = A[:, :step] @ B[:step, :]
+    for start in range(step, n, step):
+        stop = min(start + step, n)
+        product = product + A[:, start:stop] @ B[start:stop, :]
+    return product, step + n // max(step, 1) + 1
 
 
 def add_roundings(left: float, right: float, operations: float = 1.0) -> float:

@@ -66,6 +66,7 @@ def with_radius(spectrum: ReducedSpectrum, rows: KernelRows, penalty: Penalty, s
     radius = SpectrumRadius(
         features=at_most(1.0) * (sizes.rounding + sum_rounding(n + 4)) * spread,
         sizes=penalty.sizes @ np.abs(T @ Q),
+        deviation=at_most(1.0) * penalty.deviation / strict,
         penalty=at_most(1.0) * penalty.share / strict,
         reach=penalty.sizes @ np.abs(T) @ np.abs(Q),
         sums=at_most(1.0) * sum_rounding(3 * rows.terms + r + 8),

@@ -35,7 +35,7 @@ import numpy as np
 
 from substrate.arrays import Array, blas_threads, is_device_array, namespace_of, on_device_of, to_numpy, zeros_beside
 from substrate.certificates import ACCURATE, Accuracy, Tolerance, accuracy_of_outputs, on_basis
-from substrate.numbers import at_most, sum_rounding
+from substrate.numbers import at_most, multiply_in_blocks, sum_rounding
 from substrate.reduced.features import Features
 from substrate.reduced.rows import PART, KernelRows, KernelValues
 from substrate.reduced.spectrum import ReducedSpectrum
@@ -162,9 +162,12 @@ class Penalty:
         xp = namespace_of(T)
         sizes = xp.sqrt(xp.clip(xp.linalg.diagonal(matrix), min=0.0))
         with blas_threads(T.shape[0]):
-            off = T.T @ (matrix @ T) - xp.eye(T.shape[1], dtype=T.dtype, device=T.device)
+            # a share of the squares of T is lost, which are large where vectors are nearly dependent: short sums
+            inner, first = multiply_in_blocks(matrix, T)
+            product, second = multiply_in_blocks(T.T, inner)
+            off = product - xp.eye(T.shape[1], dtype=T.dtype, device=T.device)
         reach = sizes @ xp.abs(T)
-        share, faint = p + sum_rounding(2 * T.shape[0] + 6), float(xp.linalg.vector_norm(reach))
+        share, faint = p + sum_rounding(first + second + 6), float(xp.linalg.vector_norm(reach))
         off, reach = to_numpy(off), to_numpy(reach)
         entry = float((np.abs(off) / reach / reach[:, None]).max(initial=0.0))
         return cls(matrix, p, to_numpy(sizes), float(np.linalg.norm(off)) + share * faint**2, share + entry)

@@ -90,6 +90,9 @@ class SpectrumRadius(NamedTuple):
               + \frac{\phi^2}{\lambda} \sum_k s_k^2 + \frac{\rho}{1 - \|E\|} \Big( \Big( \sum_k w_k^2 \sigma_k
               \Big)^{1/2} + \frac{\phi}{\sqrt\lambda} \sum_k w_k s_k \Big)^2 .
 
+    What the penalty adds, the last term, is at most :math:`\frac{\|E\|}{1 - \|E\|}` times one plus the others, since
+    :math:`\|P^{\star -1} - I\| \le \frac{\|E\|}{1 - \|E\|}`: less where lambda is small.
+
     Sums right to :math:`\eta \ell_j \ell_k` and a decomposition right to d belong to :math:`H = Z^T Z + \lambda` up to
     a share p of H. They change a leverage by at most :math:`p / (1 - p)`, and the fitted values by
     :math:`\frac{1}{1 - p} \|H^{-1/2} (\delta c - \delta H u)\|` with the weights u of the machine, of length at most
@@ -99,12 +102,14 @@ class SpectrumRadius(NamedTuple):
               \|H^{-1/2} (\delta c - \delta H u)\| \le \eta \Big( \sum_k \frac{\ell_k^2}{a_k + \lambda} \Big)^{1/2}
               \Big( \|y\| + \sum_k \ell_k |u_k| \Big) + \frac{d}{\lambda} \|y\| .
 
-    ``features`` is :math:`\phi` and ``sizes`` s, ``penalty`` :math:`\rho / (1 - \|E\|)`, ``reach`` w, ``sums``
-    :math:`\eta`, ``lengths`` are :math:`\ell`, and ``decomposed`` is d.
+    ``features`` is :math:`\phi` and ``sizes`` s, ``deviation`` :math:`\|E\| / (1 - \|E\|)`, ``penalty``
+    :math:`\rho / (1 - \|E\|)`, ``reach`` w, ``sums`` :math:`\eta`, ``lengths`` are :math:`\ell`, and ``decomposed``
+    is d.
     """
 
     features: float
     sizes: Array
+    deviation: float
     penalty: float
     reach: Array
     sums: float
@@ -268,17 +273,18 @@ class ReducedSpectrum:
         """Return q, which bounds the relative error of the machines at these lambda; zero without a radius."""
         if self.radius is None:
             return np.zeros(np.shape(lam))
-        lambdas, (phi, s, rho, w, *_) = np.ravel(lam), self.radius
+        lambdas, (phi, s, deviation, rho, w, *_) = np.ravel(lam), self.radius
         explained = self.values[:, None] / (self.values[:, None] + lambdas)
         reached = np.sqrt(np.square(w) @ explained) + phi * float(w @ s) / np.sqrt(lambdas)
         q = 2.0 * phi * np.sqrt(np.square(s) @ explained / lambdas) + phi**2 * float(s @ s) / lambdas
-        return at_most(1.0) * (q + rho * reached**2).reshape(np.shape(lam))
+        of_penalty = np.minimum(rho * reached**2, deviation * (1.0 + q))
+        return at_most(1.0) * (q + of_penalty).reshape(np.shape(lam))
 
     def sums_error(self, lam: Array) -> SumsError | None:
         """Bound what the rounding of sums and decomposition changes at some lambda; None without a radius."""
         if self.radius is None:
             return None
-        g, y, (eta, lengths, d) = 1.0 / (self.values[:, None] + lam), np.sqrt(self.squares), self.radius[4:]
+        g, y, (eta, lengths, d) = 1.0 / (self.values[:, None] + lam), np.sqrt(self.squares), self.radius[5:]
         each, decomposed = np.square(lengths) @ g, (d / lam)[:, None]
         share = at_most(1.0) * (eta * each + d / lam)
         sizes = y + np.stack([lengths @ np.abs(g * column[:, None]) for column in self.cross.T], axis=1)

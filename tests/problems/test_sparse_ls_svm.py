@@ -14,7 +14,7 @@ from problems import LSSVMClassifier, LSSVMClassifierCV, LSSVMRegressor, LSSVMRe
 from substrate import conventions
 from substrate.datasets import motorcycle, ripley
 from substrate.errors import DataError, DeclarationError, SolverError
-from substrate.kernels import RBF, Linear, Polynomial, Precomputed
+from substrate.kernels import RBF, Linear, Matern, Polynomial, Precomputed
 from substrate.least_squares.leave_one_out import relative_error
 from substrate.reduced import RULES, Basis
 
@@ -380,13 +380,14 @@ def test_the_choice_is_the_best_of_many_fits(criterion, gamma_range):
     assert min(values) <= 1.05 * chosen.criterion_
 
 
-def test_no_gamma_beyond_the_range_is_better():
-    """A wide kernel, whose sums of products of values lose the digits that a large gamma needs."""
+@pytest.mark.parametrize(("kernel", "n_basis"), [(RBF(2.5), 200), (RBF(2.5), 600), (Matern(sigma=5.0, nu=2.5), 600)])
+def test_no_gamma_beyond_the_range_is_better(kernel, n_basis):
+    """Wide kernels and many vectors, where sums, and products of nearly dependent vectors, lose the most digits."""
     rows, targets = make_friedman1(3000, 10, noise=1.0, random_state=0)
     rows = rows - rows.mean(axis=0)
-    chosen = LSSVMRegressorCV(RBF(2.5), basis=200, gap=0.1).fit(rows, targets)
+    chosen = LSSVMRegressorCV(kernel, basis=n_basis, gap=0.1).fit(rows, targets)
     for gamma in (10.0, 100.0, 1000.0):
-        machine = LSSVMRegressor(RBF(2.5), gamma, basis=200).fit(rows, targets)
+        machine = LSSVMRegressor(kernel, gamma, basis=n_basis).fit(rows, targets)
         errors = machine.leave_one_out(rows, targets).residuals
         assert chosen.criterion_ <= 1.001 * float(np.mean(np.square(errors)))
 
