@@ -46,10 +46,9 @@ from substrate.certificates import NO_BOUND, UNPOLISHED, VALUES, Accuracy, Row, 
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.conic import StandardForm, Witness
 from substrate.composition.linear_operators import add_lengths, bound_rounding
-from substrate.composition.outputs import Outputs, scale_of_targets
+from substrate.composition.outputs import LinearPart, One, Outputs, Term, WeightedTerm, base_of, scale_of_targets
 from substrate.composition.program import FeasiblePoint, Program
 from substrate.composition.span import SubstrateSpan, points_of
-from substrate.composition.terms import LinearPart, One, Term, WeightedTerm, base_of
 from substrate.errors import SolverError
 from substrate.numbers import relative_rounding, root_mean_square
 
@@ -297,7 +296,7 @@ def _list_outputs(compiled: list[CompiledSubstrate], outputs: Outputs, predicted
     for each in compiled if not predicted else ():
         about = f"{FITTED} of {each.label}" if each.label else FITTED
         values += [_output([each], [each.substrate], about, column) for column in _columns(each)]
-    for name, terms in outputs.terms.items():
+    for name, terms in outputs.items():
         bases = [base_of(term) for term in terms]
         used = [each for each in compiled if any(each.substrate is base for base in bases)]
         weighted = [term for term in terms if isinstance(term, WeightedTerm)]

@@ -15,10 +15,8 @@ from numpy.typing import NDArray
 from substrate.arrays import Array
 from substrate.certificates import Row, power_of_two
 from substrate.composition.frames import Frame, coefficient_frame, feature_frame, value_frame
-from substrate.composition.level import Substrate
 from substrate.composition.place_holders import PlaceHolder
-from substrate.composition.result import KernelExpansion
-from substrate.composition.span import READ, Reading, SubstrateSpan, penalises, reading_of
+from substrate.composition.span import READ, KernelExpansion, Reading, SubstrateSpan, penalises, reading_of
 from substrate.ingredients import zero_sum, zero_sum_row
 
 __all__ = ["CompiledSubstrate"]
@@ -27,7 +25,7 @@ __all__ = ["CompiledSubstrate"]
 class CompiledSubstrate:
     """The choice of coordinates for the place-holders a machine mentions, and the way back."""
 
-    def __init__(self, substrate: Substrate, mentioned: tuple[PlaceHolder, ...], label: str = "") -> None:
+    def __init__(self, substrate: Any, mentioned: tuple[PlaceHolder, ...], label: str = "") -> None:
         self.substrate = substrate
         self.label = label
         self.span = SubstrateSpan.of(substrate, mentioned)

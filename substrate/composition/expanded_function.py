@@ -37,7 +37,7 @@ from substrate.composition.linear_operators import (
     bound_rounding,
     inner_product_matrix,
 )
-from substrate.composition.result import Further
+from substrate.composition.span import Further
 from substrate.errors import DeclarationError
 from substrate.kernels import (
     Componentwise,

@@ -32,8 +32,8 @@ from substrate.composition.linear_operators import (
     sum_operators,
 )
 from substrate.composition.observations import Observations, checked_targets, without_single_column
+from substrate.composition.outputs import Term
 from substrate.composition.place_holders import PlaceHolder, Standing
-from substrate.composition.terms import Term
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Componentwise, Kernel, as_kernel

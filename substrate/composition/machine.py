@@ -18,12 +18,12 @@ from substrate.certificates import NO_BOUND, Certificate, Row
 from substrate.composition.accuracy import AnswerCheck, OptimalValue
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.conic import Witness, witness_of
-from substrate.composition.contradiction import find_contradiction
 from substrate.composition.everywhere import ShapeConstraint
 from substrate.composition.level import Substrate
-from substrate.composition.outputs import declared_outputs, labels_of
+from substrate.composition.outputs import declared_outputs, linear_parts
 from substrate.composition.place_holders import Standing, give_new_identities, size_at
 from substrate.composition.refusals import (
+    find_contradiction,
     refuse_broadcast,
     refuse_incomplete,
     refuse_non_convex,
@@ -136,8 +136,8 @@ class Machine:
     problem : cvxpy.Problem
         The problem that is solved: the place-holders replaced by well-conditioned coordinates. With a shape that holds
         everywhere, the problem without it.
-    outputs : Outputs
-        What is predicted, as the terms of each output.
+    outputs : mapping
+        What is predicted: the terms of each output by its name, None for the only one.
     shapes : tuple of ShapePlan
         The shapes that hold everywhere.
     """
@@ -159,7 +159,7 @@ class Machine:
         if len({id(s) for s in flat}) != len(flat):
             raise DeclarationError("a substrate is named twice")
         self.substrates: tuple[Substrate, ...] = tuple(flat)
-        self._labels = labels_of(self.substrates)
+        self._labels = _labels_of(self.substrates)
         self.outputs = declared_outputs(predict, self.substrates)
         objective = cp.Constant(minimize) if isinstance(minimize, numbers.Real) else minimize
         if not isinstance(objective, cp.Expression) or not objective.is_scalar():
@@ -531,7 +531,13 @@ class Machine:
         problem = cp.Problem(cp.Minimize(total), [*self._compiled_constraints, *structure, *definitions])
         refuse_incomplete(problem, self._compiled)
         self.problem = problem
-        self.outputs.refuse_foreign(self.problem.variables())
+        present = {id(variable) for variable in problem.variables()}
+        for part in linear_parts(self.outputs):
+            if id(part.weights) not in present:
+                raise DeclarationError(
+                    f"predict uses the weights {part.weights}, which are no variable that a term or a constraint of "
+                    "the machine contains"
+                )
         refuse_parameters(self.problem)
 
     def _warn_of_directions(self) -> None:
@@ -614,6 +620,16 @@ class Machine:
         """Return the units of the targets; a penalty alone costs nothing at w = 0."""
         unit = max(compiled.spread for compiled in self._compiled)
         return Units(unit, self._trivial_cost() or self._unit_cost() or 1.0)
+
+
+def _labels_of(substrates: tuple[Substrate, ...]) -> tuple[str, ...]:
+    """Return the name of each substrate in the rows of a certificate: its own, or its number among several."""
+    names = [s.name for s in substrates if s.name is not None]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DeclarationError(f"two substrates are named {twice[0]!r}; each needs a name of its own")
+    several = len(substrates) > 1
+    return tuple(s.name or (f"substrate {k}" if several else "") for k, s in enumerate(substrates, start=1))
 
 
 def _feasibility_row(constraint: Any, name: str, unit: float, tolerance: float) -> Row:

@@ -1,6 +1,5 @@
 """The solution of a machine: plain numbers, a predictor, a certificate."""
 
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, field, replace
@@ -8,164 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array, real_points, row_blocks
+from substrate.arrays import Array
 from substrate.certificates import Certificate
-from substrate.composition.level import Substrate
-from substrate.composition.linear_operators import Functional, LinearOperator
-from substrate.composition.outputs import Outputs
-from substrate.composition.place_holders import PlaceHolder
-from substrate.composition.span import Reading, SubstrateSpan, inner_products, reading_of
+from substrate.composition.linear_operators import LinearOperator
+from substrate.composition.outputs import LinearPart, One, Outputs, Term, WeightedTerm
+from substrate.composition.span import KernelExpansion
 from substrate.composition.squares import SquaredRows
-from substrate.composition.terms import LinearPart, One, Term, WeightedTerm
 from substrate.errors import DataError, DeclarationError
 from substrate.files import save
 from substrate.proof import Proof
 from substrate.solvers import SolverRecord
 
-__all__ = ["Further", "KernelExpansion", "Result"]
-
-
-@dataclass(frozen=True, slots=True)
-class Further:
-    """Coefficients in addition to the training rows': of f at points, of its component ``part``, or of an operator.
-
-    Both are None for f itself.
-    """
-
-    points: Any
-    coefficients: Array
-    part: int | None = None
-    operator: Functional | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class KernelExpansion:
-    """One substrate's part of a solution: all its quantities, and its values at any points.
-
-    ``alpha`` has one entry per training row, or per vector of the basis where the substrate has one. Where y has
-    columns, so have alpha, e, f and the values, and b has one entry per column.
-    """
-
-    substrate: Substrate
-    alpha: Array
-    b: Any
-    e: Array
-    f: Array
-    squared_norm: float
-    maximal_variation: Array
-    #: The expansion beyond the training rows, see :mod:`substrate.composition.span`; ``predict`` uses it.
-    further: tuple[Further, ...] = ()
-
-    @classmethod
-    def of(cls, span: SubstrateSpan, a: Array, b: Any) -> "KernelExpansion":
-        """Return the solution with these coefficients of a span."""
-        s, products = span.substrate, span.product(a)
-        f = products + b
-        every = range(len(s.components))
-        components = [products] if len(every) == 1 else [span.rows(Reading(part=part)) @ a for part in every]
-        first, *further_coefficients = span.parts(a)
-        expansion = cls(
-            substrate=s,
-            alpha=s.signs * first,
-            b=b,
-            e=s.errors_of(f),
-            f=f,
-            squared_norm=span.squared_norm(a),
-            maximal_variation=np.array([float(np.abs(values).max()) for values in components]),
-            further=tuple(
-                Further(reading.points, coefficients, reading.part, reading.operator)
-                for reading, coefficients in zip(span.readings[1:], further_coefficients, strict=True)
-            ),
-        )
-        if s.observed is None:
-            return expansion
-        return replace(expansion, e=s.observed.targets - s.observed.evaluate(expansion))
-
-    def restore(self) -> "KernelExpansion":
-        """Return the expansion that a file holds, refused where its numbers do not belong to the substrate."""
-        s = self.substrate
-        errors = (s.n, *s.columns) if s.observed is None else s.observed.targets.shape
-        shapes = {"alpha": (s.size, *s.columns), "e": errors, "f": (s.n, *s.columns), "b": s.columns}
-        for name, shape in shapes.items():
-            values = np.asarray(getattr(self, name))
-            if values.shape != shape or values.dtype.kind != "f":
-                raise DataError(f"{name} of a substrate has shape {values.shape}, expected {shape}")
-        for term in self.further:
-            if term.points is not None and term.points.shape[0] != term.coefficients.shape[0]:
-                raise DataError("further coefficients do not belong to their points")
-            if term.part is not None and not 0 <= term.part < len(s.components):
-                raise DataError(f"there is no component {term.part!r}")
-        return self
-
-    @property
-    def c(self) -> Array:
-        """The additive regularization constants, e - alpha."""
-        self.substrate.refuse_constants()
-        return self.e - self.alpha
-
-    @property
-    def coefficients(self) -> Array:
-        """Return a: alpha, or y∘alpha in classification."""
-        return self.substrate.signs * self.alpha
-
-    @property
-    def norm(self) -> float:
-        """The norm of w."""
-        return math.sqrt(self.squared_norm)
-
-    def predict(self, X: Any) -> Array:
-        """Return f at the rows of X."""
-        return np.asarray(self._values(Reading(real_points(X))) + self.b)
-
-    def component(self, part: int, X: Any) -> Array:
-        """Return one component at the rows of X."""
-        return self._values(Reading(real_points(X), part=part))
-
-    def gradient(self, X: Any, column: int) -> Array:
-        """Return the derivative of f in input ``column`` at the rows of X."""
-        return self.derivative(X, {column: 1})
-
-    def derivative(self, X: Any, orders: Any) -> Array:
-        """Return the derivative of f of these orders by column, as ``{0: 2}``, at the rows of X."""
-        return self.apply(LinearOperator.derivative(orders), X)
-
-    def apply(self, operator: LinearOperator, X: Any) -> Array:
-        """Return what a linear operator makes of f at the rows of X."""
-        return self._read(self.substrate.resolve_operator(operator), real_points(X))
-
-    def integral(self, boxes: Any) -> Array:
-        """Return the integral of f over boxes, one of shape (d, 2) or several, (m, d, 2), or against measures."""
-        return self._read(*self.substrate.resolve_integral(boxes))
-
-    def _read(self, functional: Functional, points: Array) -> Array:
-        constant = functional.apply_to_constant(points)
-        values = self._values(Reading(points, operator=functional))
-        return np.asarray(values + (np.multiply.outer(constant, self.b) if constant.any() else 0.0))
-
-    def value_of(self, holder: PlaceHolder) -> Any:
-        """Return what a place-holder of the substrate stands for here."""
-        if holder.role == "alpha":
-            return self.alpha
-        if holder.role == "b":
-            return np.asarray(self.b)
-        if holder.role in ("norm", "squared_norm"):
-            return np.asarray(self.squared_norm if holder.role == "squared_norm" else self.norm)
-        if holder.role == "f" and holder.points is None:
-            return self.f
-        points = self.substrate.X if holder.points is None else holder.points
-        reading = replace(reading_of(holder), points=points)
-        return self._values(reading) + (self.b if holder.role == "f" else 0.0)
-
-    def _values(self, wanted: Reading) -> Array:
-        X, a = wanted.points, self.coefficients
-        out, s = np.empty((X.shape[0], *a.shape[1:])), self.substrate
-        for rows in row_blocks(X.shape[0], a.shape[0]):
-            reading = replace(wanted, points=X[rows])
-            out[rows] = inner_products(s, reading, Reading(s.basis)) @ a
-            for further in self.further:
-                at = Reading(further.points, further.part, further.operator)
-                out[rows] += inner_products(s, reading, at) @ further.coefficients
-        return out
+__all__ = ["Result"]
 
 
 #: Quantities of a substrate that a result of one substrate has as attributes.
@@ -197,7 +50,7 @@ class Result:
     fitted: Mapping[str | None, tuple[KernelExpansion | LinearPart | WeightedTerm | One, ...]] = field(init=False)
 
     def __post_init__(self, outputs: Outputs) -> None:
-        fitted = {name: tuple(self._fitted_term(term) for term in terms) for name, terms in outputs.terms.items()}
+        fitted = {name: tuple(self._fitted_term(term) for term in terms) for name, terms in outputs.items()}
         object.__setattr__(self, "fitted", fitted)
 
     def _fitted_term(self, term: Term) -> KernelExpansion | LinearPart | WeightedTerm | One:

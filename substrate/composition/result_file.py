@@ -15,9 +15,9 @@ from substrate.arrays import Array, is_sparse
 from substrate.certificates import Certificate
 from substrate.composition.level import Substrate
 from substrate.composition.linear_operators import Integral, LinearOperator, Measure, OperatorTerm
-from substrate.composition.outputs import Outputs
-from substrate.composition.result import Further, KernelExpansion, Result
-from substrate.composition.terms import Column, LinearPart, One, WeightedTerm
+from substrate.composition.outputs import Column, LinearPart, One, WeightedTerm
+from substrate.composition.result import Result
+from substrate.composition.span import Further, KernelExpansion
 from substrate.errors import DataError
 from substrate.files import store_as, stored
 from substrate.kernels.kernel import Kernel
@@ -109,7 +109,7 @@ class StoredResult:
             expansions=self.expansions,
             certificate=self.certificate,
             solver_record=SolverRecord(self.attempts),
-            outputs=Outputs({}),
+            outputs={},
             task=self.task,
         )
         fitted = {name: tuple(_exchange(term, self._find) for term in terms) for name, terms in self.outputs}

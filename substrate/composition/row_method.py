@@ -11,11 +11,9 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.bounds import FORMULA, EnclosedKernel, ExpansionPoint, RowMachine, bound_rows, optimality_rows
 from substrate.certificates import UNPOLISHED, Accuracy, Certificate, Row, accuracy_row
-from substrate.composition.level import Substrate
 from substrate.composition.outputs import Outputs, scale_of_targets
-from substrate.composition.result import KernelExpansion
 from substrate.composition.row_reader import ReadLosses, read_row_losses
-from substrate.composition.span import SubstrateSpan
+from substrate.composition.span import KernelExpansion, SubstrateSpan
 from substrate.errors import SolverError
 from substrate.fits.row_newton import GramRows, RowPoint, solve_rows
 from substrate.ingredients import zero_sum_row
@@ -35,7 +33,7 @@ _TOLERANCE = 1e-6
 class RowSolution:
     """A solution: coefficients, bias, the slopes of the losses, and the machine that they are of."""
 
-    substrate: Substrate
+    substrate: Any
     read: ReadLosses
     a: Array
     b: float
@@ -103,19 +101,19 @@ class RowSolution:
 class RowMethod:
     """The method for one machine: one substrate on all its rows, w'w, and a loss of every row."""
 
-    def __init__(self, objective: Any, substrate: Substrate, label: str) -> None:
+    def __init__(self, objective: Any, substrate: Any, label: str) -> None:
         self._objective, self._substrate, self._label = objective, substrate, label
         self._mentioned = _mentioned(objective, substrate)
         self._start: RowPoint | None = None
 
     @classmethod
     def of(
-        cls, objective: Any, constraints: Sequence[Any], substrates: Sequence[Substrate], outputs: Outputs, label: str
+        cls, objective: Any, constraints: Sequence[Any], substrates: Sequence[Any], outputs: Outputs, label: str
     ) -> "RowMethod | None":
         """Return the method where it applies to a declaration, for all values that its parameters may take."""
         if constraints or len(substrates) != 1 or not is_known(substrates[0]):
             return None
-        if not all(len(terms) == 1 and terms[0] is substrates[0] for terms in outputs.terms.values()):
+        if not all(len(terms) == 1 and terms[0] is substrates[0] for terms in outputs.values()):
             return None
         parameters = objective.parameters()
         if not all(parameter.is_nonneg() for parameter in parameters) or not objective.is_dcp(dpp=True):
@@ -182,15 +180,15 @@ class RowMethod:
         return replace(solution, read=self.read() or solution.read)
 
 
-def is_known(substrate: Substrate) -> bool:
+def is_known(substrate: Any) -> bool:
     """Return whether rows alone state a substrate: all rows, one output, a kernel that is positive by its formula."""
-    kernel: Any = substrate.kernel
+    kernel = substrate.kernel
     plain = substrate.basis is None and not substrate.columns
     plain = plain and substrate.y is not None and substrate.observed is None
     return plain and kernel.trusted and not kernel.pairwise
 
 
-def _mentioned(objective: Any, substrate: Substrate) -> dict[str, Any]:
+def _mentioned(objective: Any, substrate: Any) -> dict[str, Any]:
     """Return the leaves of the substrate in the objective by role; leaves that this method lacks have a separate
     role.
     """

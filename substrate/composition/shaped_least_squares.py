@@ -38,10 +38,10 @@ from substrate.composition.linear_operators import (
     inner_product_matrix,
 )
 from substrate.composition.machine import Machine
-from substrate.composition.result import Further
 from substrate.composition.shape_oracle import ShapePlan
 from substrate.composition.shaped_machine import BRACKET, ShapedResult, ShapeReport, distance_row
 from substrate.kernels.kernel import Kernel
+from substrate.composition.span import Further
 from substrate.numbers import relative_rounding
 from substrate.proof import Proof, prove_bound, tolerance_in_balls
 

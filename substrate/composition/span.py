@@ -24,6 +24,7 @@ span it, which is part of the model and is on its certificate. Where the substra
 nothing joins; their coefficients need not sum to zero.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -31,17 +32,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from substrate.arrays import Array, check_memory, is_sparse, row_blocks
-from substrate.composition.level import Substrate
+from substrate.arrays import Array, check_memory, is_sparse, real_points, row_blocks
 from substrate.composition.linear_operators import (
     VALUE,
     Functional,
+    LinearOperator,
     inner_product_matrix,
 )
 from substrate.composition.place_holders import PlaceHolder
+from substrate.errors import DataError
 
 __all__ = [
     "READ",
+    "Further",
+    "KernelExpansion",
     "Numbers",
     "Reading",
     "SubstrateSpan",
@@ -68,7 +72,7 @@ def reading_of(holder: PlaceHolder) -> Reading:
     return Reading(holder.points, part if role == "component" else None, part if role == "operator" else None)
 
 
-def inner_products(substrate: Substrate, left: Reading, right: Reading) -> Array:
+def inner_products(substrate: Any, left: Reading, right: Reading) -> Array:
     """Return the matrix of all inner products of the representers of two readings."""
     P, Q = points_of(substrate, left), points_of(substrate, right)
     if left.part is not None and right.part is not None and left.part != right.part:
@@ -78,11 +82,11 @@ def inner_products(substrate: Substrate, left: Reading, right: Reading) -> Array
     if left.operator is not None or right.operator is not None:
         return inner_product_matrix(kernel, left.operator or VALUE, P, right.operator or VALUE, Q)
     if right.points is substrate.basis:
-        return substrate.kernel_rows(left.points, component)
+        return np.asarray(substrate.kernel_rows(left.points, component))
     return np.asarray(kernel(P) if P is Q else kernel(P, Q))
 
 
-def points_of(substrate: Substrate, reading: Reading) -> Any:
+def points_of(substrate: Any, reading: Reading) -> Any:
     """Return the points of a reading."""
     return substrate.X if reading.points is None else reading.points
 
@@ -93,7 +97,7 @@ READ = ("f", "component", "operator")
 
 
 def _join_points(
-    substrate: Substrate, mentioned: list[PlaceHolder], separate: bool
+    substrate: Any, mentioned: list[PlaceHolder], separate: bool
 ) -> tuple[list[Reading], dict[int, Numbers]]:
     """Return readings at the mentioned points that are not training rows, each once, and the representers of a mention.
 
@@ -131,7 +135,7 @@ def _join_points(
     return readings, places
 
 
-def _count_in_words(substrate: Substrate, readings: list[Reading]) -> str:
+def _count_in_words(substrate: Any, readings: list[Reading]) -> str:
     """Return the number of representers, in words."""
     count = {"further points": 0, "points of components": 0, "functionals": 0}
     for reading in readings:
@@ -173,7 +177,7 @@ class SubstrateSpan:
     ``places`` gives the representers of a mention, where each of its points has one; ``fact`` is for the certificate.
     """
 
-    substrate: Substrate
+    substrate: Any
     readings: tuple[Reading, ...]
     values: int
     balanced: bool
@@ -181,7 +185,7 @@ class SubstrateSpan:
     fact: str = ""
 
     @classmethod
-    def of(cls, substrate: Substrate, mentioned: tuple[PlaceHolder, ...]) -> "SubstrateSpan":
+    def of(cls, substrate: Any, mentioned: tuple[PlaceHolder, ...]) -> "SubstrateSpan":
         """Return the span of a machine that mentions these place-holders."""
         if substrate.basis is not None:
             return cls(
@@ -302,12 +306,12 @@ class SubstrateSpan:
         return (G + G.T) / 2.0
 
 
-def _is_on_training_rows(substrate: Substrate, roles: set[str]) -> bool:
+def _is_on_training_rows(substrate: Any, roles: set[str]) -> bool:
     """Return whether the machine is meant on the training rows."""
     return "alpha" in roles or not penalises(roles)
 
 
-def _why_not(substrate: Substrate, roles: set[str]) -> str:
+def _why_not(substrate: Any, roles: set[str]) -> str:
     """Return why other points do not join, where they do not."""
     if "alpha" in roles:
         return "the machine mentions alpha, one per row"
@@ -320,3 +324,146 @@ def _why_not(substrate: Substrate, roles: set[str]) -> str:
 
 def _with_bias(fact: str, free: bool) -> str:
     return f"{fact}; the machine mentions b, so the coefficients need not sum to zero" if free else fact
+
+
+@dataclass(frozen=True, slots=True)
+class Further:
+    """Coefficients in addition to the training rows': of f at points, of its component ``part``, or of an operator.
+
+    Both are None for f itself.
+    """
+
+    points: Any
+    coefficients: Array
+    part: int | None = None
+    operator: Functional | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelExpansion:
+    """One substrate's part of a solution: all its quantities, and its values at any points.
+
+    ``alpha`` has one entry per training row, or per vector of the basis where the substrate has one. Where y has
+    columns, so have alpha, e, f and the values, and b has one entry per column.
+    """
+
+    substrate: Any
+    alpha: Array
+    b: Any
+    e: Array
+    f: Array
+    squared_norm: float
+    maximal_variation: Array
+    #: The expansion beyond the training rows, see :mod:`substrate.composition.span`; ``predict`` uses it.
+    further: tuple[Further, ...] = ()
+
+    @classmethod
+    def of(cls, span: SubstrateSpan, a: Array, b: Any) -> "KernelExpansion":
+        """Return the solution with these coefficients of a span."""
+        s, products = span.substrate, span.product(a)
+        f = products + b
+        every = range(len(s.components))
+        components = [products] if len(every) == 1 else [span.rows(Reading(part=part)) @ a for part in every]
+        first, *further_coefficients = span.parts(a)
+        expansion = cls(
+            substrate=s,
+            alpha=s.signs * first,
+            b=b,
+            e=s.errors_of(f),
+            f=f,
+            squared_norm=span.squared_norm(a),
+            maximal_variation=np.array([float(np.abs(values).max()) for values in components]),
+            further=tuple(
+                Further(reading.points, coefficients, reading.part, reading.operator)
+                for reading, coefficients in zip(span.readings[1:], further_coefficients, strict=True)
+            ),
+        )
+        if s.observed is None:
+            return expansion
+        return replace(expansion, e=s.observed.targets - s.observed.evaluate(expansion))
+
+    def restore(self) -> "KernelExpansion":
+        """Return the expansion that a file holds, refused where its numbers do not belong to the substrate."""
+        s = self.substrate
+        errors = (s.n, *s.columns) if s.observed is None else s.observed.targets.shape
+        shapes = {"alpha": (s.size, *s.columns), "e": errors, "f": (s.n, *s.columns), "b": s.columns}
+        for name, shape in shapes.items():
+            values = np.asarray(getattr(self, name))
+            if values.shape != shape or values.dtype.kind != "f":
+                raise DataError(f"{name} of a substrate has shape {values.shape}, expected {shape}")
+        for term in self.further:
+            if term.points is not None and term.points.shape[0] != term.coefficients.shape[0]:
+                raise DataError("further coefficients do not belong to their points")
+            if term.part is not None and not 0 <= term.part < len(s.components):
+                raise DataError(f"there is no component {term.part!r}")
+        return self
+
+    @property
+    def c(self) -> Array:
+        """The additive regularization constants, e - alpha."""
+        self.substrate.refuse_constants()
+        return self.e - self.alpha
+
+    @property
+    def coefficients(self) -> Array:
+        """Return a: alpha, or y∘alpha in classification."""
+        return np.asarray(self.substrate.signs * self.alpha)
+
+    @property
+    def norm(self) -> float:
+        """The norm of w."""
+        return math.sqrt(self.squared_norm)
+
+    def predict(self, X: Any) -> Array:
+        """Return f at the rows of X."""
+        return np.asarray(self._values(Reading(real_points(X))) + self.b)
+
+    def component(self, part: int, X: Any) -> Array:
+        """Return one component at the rows of X."""
+        return self._values(Reading(real_points(X), part=part))
+
+    def gradient(self, X: Any, column: int) -> Array:
+        """Return the derivative of f in input ``column`` at the rows of X."""
+        return self.derivative(X, {column: 1})
+
+    def derivative(self, X: Any, orders: Any) -> Array:
+        """Return the derivative of f of these orders by column, as ``{0: 2}``, at the rows of X."""
+        return self.apply(LinearOperator.derivative(orders), X)
+
+    def apply(self, operator: LinearOperator, X: Any) -> Array:
+        """Return what a linear operator makes of f at the rows of X."""
+        return self._read(self.substrate.resolve_operator(operator), real_points(X))
+
+    def integral(self, boxes: Any) -> Array:
+        """Return the integral of f over boxes, one of shape (d, 2) or several, (m, d, 2), or against measures."""
+        return self._read(*self.substrate.resolve_integral(boxes))
+
+    def _read(self, functional: Functional, points: Array) -> Array:
+        constant = functional.apply_to_constant(points)
+        values = self._values(Reading(points, operator=functional))
+        return np.asarray(values + (np.multiply.outer(constant, self.b) if constant.any() else 0.0))
+
+    def value_of(self, holder: PlaceHolder) -> Any:
+        """Return what a place-holder of the substrate stands for here."""
+        if holder.role == "alpha":
+            return self.alpha
+        if holder.role == "b":
+            return np.asarray(self.b)
+        if holder.role in ("norm", "squared_norm"):
+            return np.asarray(self.squared_norm if holder.role == "squared_norm" else self.norm)
+        if holder.role == "f" and holder.points is None:
+            return self.f
+        points = self.substrate.X if holder.points is None else holder.points
+        reading = replace(reading_of(holder), points=points)
+        return self._values(reading) + (self.b if holder.role == "f" else 0.0)
+
+    def _values(self, wanted: Reading) -> Array:
+        X, a = wanted.points, self.coefficients
+        out, s = np.empty((X.shape[0], *a.shape[1:])), self.substrate
+        for rows in row_blocks(X.shape[0], a.shape[0]):
+            reading = replace(wanted, points=X[rows])
+            out[rows] = inner_products(s, reading, Reading(s.basis)) @ a
+            for further in self.further:
+                at = Reading(further.points, further.part, further.operator)
+                out[rows] += inner_products(s, reading, at) @ further.coefficients
+        return out

@@ -20,7 +20,6 @@ import cvxpy as cp
 import numpy as np
 
 from substrate.arrays import Array, real_points
-from substrate.composition.level import Substrate
 from substrate.composition.linear_operators import VALUE
 from substrate.composition.row_reader import read_row_losses
 from substrate.composition.span import Reading, inner_products
@@ -54,16 +53,14 @@ _ADVICE = (
 class SquaredRows:
     """The observations of a machine of least squares: what reads each, its target, what a bias adds to it, and D."""
 
-    substrate: Substrate
+    substrate: Any
     readings: tuple[Reading, ...]
     targets: Array
     constants: Array
     ridge: Array
 
     @classmethod
-    def of(
-        cls, substrate: Substrate, objective: Any, parameters: Mapping[str, Any], constrained: bool
-    ) -> "SquaredRows":
+    def of(cls, substrate: Any, objective: Any, parameters: Mapping[str, Any], constrained: bool) -> "SquaredRows":
         """Return the rows of a machine of one substrate; refuse one that is not least squares, with the reason."""
         if constrained:
             raise DeclarationError(f"the machine has constraints{_ADVICE}")

@@ -11,11 +11,11 @@ import numpy as np
 
 from substrate.composition.program import Point
 from substrate.errors import CertificateError, SolverError
-from substrate.fusion.search import Cell, Theta, along, cover
+from substrate.fusion.search import Theta, along, cover
 from substrate.fusion.task import complete_box, declare, families_of
 from substrate.search.best_first import Limits
 
-__all__ = ["CheckedProof", "check_proof", "save_proof"]
+__all__ = ["CheckedProof", "check_proof"]
 
 
 class CheckedProof(NamedTuple):
@@ -24,58 +24,6 @@ class CheckedProof(NamedTuple):
     lower_bound: float
     validation_error: float
     proved_on: dict[str, tuple[float, float]]
-
-
-def save_proof(fusion: Any, path: Any) -> None:
-    """Write the box, the cuts, and the points of a search to a file (npz)."""
-    name, family, roots = fusion._proof
-    cuts, leaves = list[tuple[float, ...]](), list[tuple[Theta, ...]]()
-    for root in roots:
-        _flatten(root, cuts, leaves)
-    thetas = list(family.knots)
-    knots = list(family.knots.values())
-    points = [knot.dual if name == "chord" else Point(knot.point, knot.dual.z) for knot in knots]
-    fused, joint = [], []
-    if name == "universal":
-        fused = [
-            (k, s, *known.point)
-            for k, knot in enumerate(knots)
-            for s, known in knot.fused.items()
-            if known.point.x.size
-        ]
-        joint = [
-            (leaves.index(corners), k, s, *known.point)
-            for (corners, k), tried in family.joint.items()
-            for s, known in tried.items()
-            if corners in leaves and known.point.x.size
-        ]
-    with open(path, "wb") as file:
-        np.savez(
-            file,
-            bound=np.array(name),
-            names=np.array(list(fusion.values)),
-            box=np.array(list(fusion.proved_on.values())),
-            cuts=np.array(cuts),
-            thetas=np.array(thetas),
-            x=np.array([point.x for point in points]),
-            z=np.array([point.z for point in points]),
-            fused=np.array([pair[:2] for pair in fused]).reshape(-1, 2),
-            fused_x=np.array([pair[2] for pair in fused]),
-            fused_z=np.array([pair[3] for pair in fused]),
-            joint=np.array([pair[:3] for pair in joint]).reshape(-1, 3),
-            joint_x=np.array([pair[3] for pair in joint]),
-            joint_z=np.array([pair[4] for pair in joint]),
-        )
-
-
-def _flatten(cell: Cell, cuts: list[tuple[float, ...]], leaves: list[tuple[Theta, ...]]) -> None:
-    if cell.cut is None:
-        cuts.append((-1.0, -1.0, 0.0))
-        leaves.append(cell.corners)
-        return
-    cuts.append(tuple(map(float, cell.cut)))
-    for part in cell.parts:
-        _flatten(part, cuts, leaves)
 
 
 def check_proof(

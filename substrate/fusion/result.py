@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 
 from substrate.arrays import Array
 from substrate.certificates import Certificate
+from substrate.composition.program import Point
 from substrate.errors import DeclarationError
+from substrate.fusion.search import Cell, Theta
 
 __all__ = [
     "FusedPath",
@@ -137,9 +139,44 @@ class Fusion:
 
     def save_proof(self, path: Any) -> None:
         """Write the points and cells of the search, from which :func:`~substrate.check_proof` bounds again."""
-        from substrate.fusion.proof import save_proof
-
-        save_proof(self, path)
+        name, family, roots = self._proof
+        cuts, leaves = list[tuple[float, ...]](), list[tuple[Theta, ...]]()
+        for root in roots:
+            _flatten(root, cuts, leaves)
+        thetas = list(family.knots)
+        knots = list(family.knots.values())
+        points = [knot.dual if name == "chord" else Point(knot.point, knot.dual.z) for knot in knots]
+        fused, joint = [], []
+        if name == "universal":
+            fused = [
+                (k, s, *known.point)
+                for k, knot in enumerate(knots)
+                for s, known in knot.fused.items()
+                if known.point.x.size
+            ]
+            joint = [
+                (leaves.index(corners), k, s, *known.point)
+                for (corners, k), tried in family.joint.items()
+                for s, known in tried.items()
+                if corners in leaves and known.point.x.size
+            ]
+        with open(path, "wb") as file:
+            np.savez(
+                file,
+                bound=np.array(name),
+                names=np.array(list(self.values)),
+                box=np.array(list(self.proved_on.values())),
+                cuts=np.array(cuts),
+                thetas=np.array(thetas),
+                x=np.array([point.x for point in points]),
+                z=np.array([point.z for point in points]),
+                fused=np.array([pair[:2] for pair in fused]).reshape(-1, 2),
+                fused_x=np.array([pair[2] for pair in fused]),
+                fused_z=np.array([pair[3] for pair in fused]),
+                joint=np.array([pair[:3] for pair in joint]).reshape(-1, 3),
+                joint_x=np.array([pair[3] for pair in joint]),
+                joint_z=np.array([pair[4] for pair in joint]),
+            )
 
     def plot(self, ax: Any = None, over: tuple[str, str] | None = None) -> Any:
         """Draw the validation error and its lower bound, and return the axes.
@@ -232,3 +269,13 @@ def _scale(ax: Any, axis: str, values: Array) -> None:
         linear = {"linthresh": float(np.quantile(positive, 0.1)), "linscale": 1.0}
         (ax.set_xscale if axis == "x" else ax.set_yscale)("symlog", **linear)
     ax.set(**{f"{axis}lim": (float(values.min()), float(values.max()))})
+
+
+def _flatten(cell: Cell, cuts: list[tuple[float, ...]], leaves: list[tuple[Theta, ...]]) -> None:
+    if cell.cut is None:
+        cuts.append((-1.0, -1.0, 0.0))
+        leaves.append(cell.corners)
+        return
+    cuts.append(tuple(map(float, cell.cut)))
+    for part in cell.parts:
+        _flatten(part, cuts, leaves)

@@ -10,10 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from substrate.arrays import Array
-from substrate.composition import LinearPart, Machine
-from substrate.composition.outputs import columns_of
+from substrate.composition.machine import Machine
+from substrate.composition.outputs import LinearPart, Term, WeightedTerm, base_of, columns_of
 from substrate.composition.program import Program, read_problem, squares_of, stack
-from substrate.composition.terms import Term, WeightedTerm, base_of
 from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.chord import Chord
 from substrate.fusion.universal import Universal
@@ -325,7 +324,7 @@ def families_of(task: FusionTask, box: Sequence[tuple[float, float]], gap: float
 
 def output_map(machine: Machine, columns: Mapping[int, int], size: int, validation_set: ValidationSet) -> Array:
     """Return the values of all outputs that are validated, by output and column; ``columns`` has the places."""
-    terms = [machine.outputs.terms[name] for name in validation_set.targets]
+    terms = [machine.outputs[name] for name in validation_set.targets]
     return np.vstack(
         [
             _map(machine, dict(columns), size, terms_of_output, validation_set.X, k)

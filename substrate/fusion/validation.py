@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array, is_sparse, real_array, real_points
-from substrate.composition import Machine, Substrate
+from substrate.composition.level import Substrate
+from substrate.composition.machine import Machine
 from substrate.composition.observations import without_single_column
-from substrate.composition.outputs import columns_of
-from substrate.composition.terms import One, base_of
+from substrate.composition.outputs import One, base_of, columns_of
 from substrate.errors import DataError, DeclarationError
 from substrate.least_squares.leave_one_out import Split, checked_splits
 
@@ -169,7 +169,7 @@ def check_validation(
     X = real_points(X_val, "X_val")
     if X.shape[0] == 0:
         raise DataError("X_val is empty; give at least one validation row")
-    for term in (term for terms in machine.outputs.terms.values() for term in terms):
+    for term in (term for terms in machine.outputs.values() for term in terms):
         if isinstance(base_of(term), One):
             raise DeclarationError(
                 "an output with a number added to it is not validated; take the number from y and from y_val instead"
@@ -205,7 +205,7 @@ def check_pair(pair: Any, called: str) -> tuple[Any, Any, Any]:
 
 def _group_by_output(machine: Machine, y_val: Any) -> Mapping[Name, Any]:
     """Return the targets by output: all must be there, though one may be None."""
-    names = list(machine.outputs.terms)
+    names = list(machine.outputs)
     if names == [None]:
         if isinstance(y_val, Mapping):
             raise DataError(f"y_val has targets for {list(y_val)}, but the one output of this machine has no name")
@@ -229,7 +229,7 @@ def _group_by_output(machine: Machine, y_val: Any) -> Mapping[Name, Any]:
 
 def _check_target(machine: Machine, name: Name, y_val: Any, X: Array) -> Array:
     called = "y_val" if name is None else f"y_val[{name!r}]"
-    terms = machine.outputs.terms[name]
+    terms = machine.outputs[name]
     columns = max(map(columns_of, terms))
     target = real_array(y_val, called, ndim=(1, 2))
     y = real_array(target if columns else without_single_column(target, called), called, ndim=1 + len(columns))

@@ -12,8 +12,8 @@ import pytest
 
 from substrate import Everywhere, LinearOperator, Machine, Substrate
 from substrate.composition.expanded_function import ExpandedFunction, bound_derivative
-from substrate.composition.result import Further
 from substrate.composition.shape_oracle import ShapePlan
+from substrate.composition.span import Further
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial
 

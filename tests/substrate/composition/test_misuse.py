@@ -13,6 +13,7 @@ from sampled_cases import first
 from sklearn.exceptions import DataConversionWarning
 
 from substrate import LinearPart, Machine, Substrate, fuse, solvers
+from substrate.composition.outputs import linear_parts
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.kernels import RBF, Componentwise, Linear
 
@@ -237,7 +238,7 @@ def test_a_machine_can_be_written_and_read(data, monkeypatch, build, solved):
     given = {"zeta": 0.3} if build is sparse else {}
     result = machine.solve(**given) if solved else None
     written = pickle.dumps((machine, result))
-    own = [*machine.outputs.parts(), *machine.problem.parameters()]
+    own = [*linear_parts(machine.outputs), *machine.problem.parameters()]
     taken = [leaf.weights.id if isinstance(leaf, LinearPart) else leaf.id for leaf in own]
     # as in another process, where cvxpy counts anew and gives its numbers to other variables
     monkeypatch.setattr(lin_utils.ID_COUNTER, "count", min(taken, default=1))
