@@ -35,7 +35,7 @@ from substrate.declarations.variation_expansion import (
     variation_expansion,
 )
 from substrate.fits.coordinates import CUTOFF, decoupled_coordinates
-from substrate.ingredients.component_weights import weights_of
+from substrate.ingredients import weights_of
 from substrate.kernels import RBF, Componentwise
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]

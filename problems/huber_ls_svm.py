@@ -130,10 +130,10 @@ def _dual(data: _HuberData) -> Declared:
     R, y, v, delta = data.R, data.y, data.v, data.delta
     shares = cp.Variable(y.size, name="alpha/gamma")
     gamma = cp.Parameter(nonneg=True, name="gamma", value=data.gamma)
-    balance, conjugate = zero_sum(shares), huber_conjugate(shares, v, delta)
+    balance, (conjugate, bounds) = zero_sum(shares), huber_conjugate(shares, v, delta)
     norm = squared_norm(R.T @ shares, R)
-    objective = cp.Maximize(y @ shares - gamma * norm.term - conjugate.term)
-    problem = cp.Problem(objective, [balance.constraint, *conjugate.constraints])
+    objective = cp.Maximize(y @ shares - gamma * norm.term - conjugate)
+    problem = cp.Problem(objective, [balance.constraint, *bounds])
 
     def support_values() -> Array:
         return np.asarray(gamma.value * shares.value)

@@ -53,7 +53,7 @@ from substrate.declarations.variation_expansion import (
     variation_expansion,
 )
 from substrate.fits.coordinates import CUTOFF, raw_coordinates, shared_coordinates
-from substrate.ingredients.component_weights import weights_of
+from substrate.ingredients import weights_of
 from substrate.kernels import RBF, Componentwise, Linear
 from substrate.least_squares.robust_weights import check_choice
 

@@ -50,8 +50,8 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.balls import Balls, ball, flint, root_of
 from substrate.certificates import Accuracy, Tolerance, power_of_two
-from substrate.ingredients.component_weights import Weights, each_weight
 from substrate.kernels.kernel import Kernel
+from substrate.ingredients import Weights
 from substrate.numbers import UNIT, Double, GramFactor, at_most, sum_rounding
 
 __all__ = [
@@ -252,7 +252,7 @@ class MaximalVariation:
         c = reduce(add, [component.T @ row for component, row in zip(self.components, xi, strict=True)])
         step = columns.bound_step(g - c, np.arange(x.midpoint.size), False)
         slack = []
-        for f, row, weight in zip(values, xi, each_weight(self.rho, len(xi)), strict=True):
+        for f, row, weight in zip(values, xi, np.broadcast_to(self.rho, len(xi)), strict=True):
             top = abs(f).upper_ends().largest()
             spare, (used,) = numbers.exact(np.append(weight, -np.abs(row))).total(), np.nonzero(row)
             slack.append(spare * top)
@@ -269,7 +269,7 @@ Penalty = OneNorm | MaximalVariation
 def into_balls(xi: Array, rho: Weights) -> Array:
     """Return the multipliers of every component, shrunk where their 1-norm exceeds its weight."""
     out = np.array(xi, dtype=np.float64)
-    for row, multipliers, weight in zip(out, xi, each_weight(rho, len(out)), strict=True):
+    for row, multipliers, weight in zip(out, xi, np.broadcast_to(rho, len(out)), strict=True):
         factor = 1.0
         while math.fsum(np.append(np.abs(row), -weight)) > 0.0:  # rounded once, so that its sign is right
             factor = min(weight / math.fsum(np.abs(multipliers)), math.nextafter(factor, 0.0))

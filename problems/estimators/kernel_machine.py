@@ -51,7 +51,7 @@ from substrate.errors import DataError, DeclarationError
 from substrate.fits.row_left_out import leave_rows_out
 from substrate.fits.row_newton import FeatureRows, GramRows, RowPoint, solve_rows
 from substrate.gram import Gram
-from substrate.ingredients.zero_sum import zero_sum_row
+from substrate.ingredients import zero_sum_row
 from substrate.kernels import Kernel
 from substrate.least_squares.border import Border
 from substrate.losses import Huber, Loss, RowLoss, SquaredHinge

@@ -169,7 +169,7 @@ def sparse_expansion(
     a, b, e = cp.Variable(Phi.shape[1], name="a"), cp.Variable(name="b"), cp.Variable(target.size, name="e")
     parameter = cp.Parameter(nonneg=True, name=name, value=weight)
     fit = regression_fit(within_solvers(target), Phi @ a + b, e)
-    objective = 0.5 * cp.sum_squares(e) + sparsity(a, parameter).term
+    objective = 0.5 * cp.sum_squares(e) + sparsity(a, parameter)
     root, tau = None, None
     if ridge > 0.0:
         root, tau = root_of(Phi), cp.Parameter(nonneg=True, name="ridge", value=ridge)

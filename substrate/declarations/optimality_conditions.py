@@ -53,10 +53,14 @@ from substrate.declarations import Declared
 from substrate.declarations.expansion import signs_of
 from substrate.fits.coordinates import ComponentCoordinates, center
 from substrate.fits.variation import TrainedPoint, condition_rows, trivial_cost, variation_unit
-from substrate.ingredients import component_bounds, zero_sum
-from substrate.ingredients.complementary_slackness import ComplementarySlackness, complementary_slackness
-from substrate.ingredients.component_weights import penalty
-from substrate.ingredients.zero_sum import zero_sum_row
+from substrate.ingredients import (
+    ComplementarySlackness,
+    complementary_slackness,
+    component_bounds,
+    penalty,
+    zero_sum,
+    zero_sum_row,
+)
 
 __all__ = [
     "FusedConditions",

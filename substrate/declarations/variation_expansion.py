@@ -35,8 +35,7 @@ from substrate.fits.variation import (
     variation_unit,
 )
 from substrate.gram import Gram
-from substrate.ingredients import component_bounds, regression_fit, zero_sum, zero_sum_row
-from substrate.ingredients.component_weights import Weights
+from substrate.ingredients import Weights, component_bounds, regression_fit, zero_sum, zero_sum_row
 from substrate.numbers import Double
 from substrate.penalties import DoubleColumns, MaximalVariation, accuracy_of
 

@@ -31,8 +31,7 @@ from scipy.linalg import solve_triangular
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.fits.paths import VIOLATION, Path, centered_columns, path_of_columns
-from substrate.ingredients.sparsity import sparsity_rows
-from substrate.ingredients.zero_sum import zero_sum_row
+from substrate.ingredients import sparsity_rows, zero_sum_row
 from substrate.least_squares.saddle_system import target_unit
 
 __all__ = ["L1Solution", "l1_rows", "solve_l1", "zeta_max"]

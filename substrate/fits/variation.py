@@ -38,8 +38,7 @@ from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.errors import SolverError
 from substrate.fits.coordinates import ComponentCoordinates, center
-from substrate.ingredients.component_bounds import variation_rows
-from substrate.ingredients.component_weights import Weights
+from substrate.ingredients import Weights, variation_rows
 
 __all__ = [
     "BALL",

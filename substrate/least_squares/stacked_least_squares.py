@@ -18,7 +18,7 @@ import numpy as np
 
 from substrate.arrays import Array, blas_threads, positive
 from substrate.certificates import Accuracy, Row, Tolerance, roundoff
-from substrate.ingredients.zero_sum import zero_sum_row
+from substrate.ingredients import zero_sum_row
 from substrate.numbers import lost_beside, relative_rounding
 
 __all__ = ["CUTOFF", "StackedBasis", "off_ones", "reflect", "solve_stacked", "stacked_accuracy", "stacked_rows"]

@@ -15,7 +15,7 @@ import numpy as np
 from problems.estimators.shared.checks import column_number, list_some
 from substrate.arrays import positive
 from substrate.errors import DeclarationError
-from substrate.ingredients.component_weights import Weights
+from substrate.ingredients import Weights
 
 __all__ = ["GroupWeights"]
 

@@ -26,7 +26,7 @@ from substrate.certificates import NO_BOUND, Accuracy, Certificate, warn_unless_
 from substrate.errors import DataError, DeclarationError
 from substrate.fits.coordinates import CUTOFF
 from substrate.gram import Gram
-from substrate.ingredients.component_weights import Weights
+from substrate.ingredients import Weights
 from substrate.kernels import Componentwise
 
 if TYPE_CHECKING:

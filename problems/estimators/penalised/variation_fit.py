@@ -22,7 +22,7 @@ from substrate.errors import DeclarationError
 from substrate.fits.coordinates import ComponentCoordinates, decoupled_coordinates, shared_coordinates
 from substrate.fits.variation import solution_rows, solve_maximal_variation
 from substrate.gram import Gram
-from substrate.ingredients.component_weights import Weights, weights_of
+from substrate.ingredients import Weights, weights_of
 from substrate.kernels import Componentwise, Kernel, Restricted
 from substrate.numbers import target_rounding
 from substrate.penalties import VariationMachine

@@ -50,18 +50,18 @@ def test_the_dual_has_the_value_of_the_primal():
     """max y'alpha - sum alpha^2/(2 gamma v) - (1'alpha)^2/2 under the bound, in shares of gamma."""
     problem, _, fit, b = location()
     shares = cp.Variable(Y.size)
-    conjugate = huber_conjugate(shares, V, DELTA)
+    conjugate, bounds = huber_conjugate(shares, V, DELTA)
     dual = cp.Problem(
-        cp.Maximize(GAMMA * (Y @ shares - conjugate.term) - 0.5 * GAMMA**2 * cp.sum(shares) ** 2),
-        conjugate.constraints,
+        cp.Maximize(GAMMA * (Y @ shares - conjugate) - 0.5 * GAMMA**2 * cp.sum(shares) ** 2),
+        bounds,
     )
     dual.solve(solver="CLARABEL")
     assert_allclose(dual.value, problem.value, rtol=1e-7)
     assert_allclose(GAMMA * shares.value, fit.multiplier, atol=1e-5)
     assert_allclose(GAMMA * shares.value.sum(), b.value, atol=1e-6)
-    labels = [constraint.label for constraint in conjugate.constraints]
+    labels = [constraint.label for constraint in bounds]
     assert labels == ["alpha >= -gamma v delta", "alpha <= gamma v delta"]
-    free = cp.Problem(cp.Maximize(Y @ shares - conjugate.term))
+    free = cp.Problem(cp.Maximize(Y @ shares - conjugate))
     free.solve(solver="CLARABEL")
     assert np.abs(shares.value / V).max() > 2.0 * DELTA, "without its bound the dual is the dual of squares"
 

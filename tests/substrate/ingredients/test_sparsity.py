@@ -31,10 +31,9 @@ def test_the_term_is_the_weighted_1_norm_and_dpp():
     a, weight = cp.Variable(3), cp.Parameter(nonneg=True, value=2.0)
     term = sparsity(a, weight)
     a.value = np.array([1.0, -2.0, 0.0])
-    assert_allclose(term.term.value, 6.0)
-    assert term.weight is weight
-    assert term.term.is_convex()
-    assert term.term.is_dpp()
+    assert_allclose(term.value, 6.0)
+    assert term.is_convex()
+    assert term.is_dpp()
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
