@@ -3,8 +3,7 @@ r"""A function of a reproducing kernel Hilbert space as numbers: values, derivat
 .. math:: f = \sum_j c_j \, D_j k(z_j, \cdot) + b , \qquad \|w\|^2 = \sum_{jk} c_j c_k \, D_j D_k k(z_j, z_k) .
 
 The inner products are formulas of the kernel, so that nothing is left out of the norm, as coordinates would; what
-rounding changes is bounded by the sum of the sizes of the terms. In ball arithmetic the same numbers come from the
-formula of the kernel, whose derivatives are formed by the rules of differentiation.
+rounding changes is bounded by the sum of the sizes of the terms.
 
 The norm bounds every derivative. With the features :math:`\varphi` of a kernel,
 :math:`D^a f(x) = \langle w, D^a \varphi(x) \rangle`, so that
@@ -28,7 +27,6 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array, strips, to_dense
-from substrate.balls import Balls, above
 from substrate.composition.linear_operators import (
     DERIVATIVES,
     VALUE,
@@ -53,10 +51,8 @@ from substrate.kernels import (
 from substrate.kernels.derivatives import Orders, split_orders
 from substrate.kernels.of_distance import KernelOfDistance
 from substrate.numbers import Double, at_most, relative_rounding
-from substrate.proof import ball_derivatives
 
 __all__ = [
-    "BallTerms",
     "EvaluatedTerms",
     "ExpandedFunction",
     "add_orders",
@@ -143,41 +139,6 @@ class EvaluatedTerms:
             share = loss + relative_rounding(self._lengths.size + len(self.terms) + 4.0)
             derivatives.append((total, at_most(share * size) * bound_derivative(self.kernel, orders, points, points)))
         return derivatives
-
-
-class BallTerms(EvaluatedTerms):
-    """The same in ball arithmetic of the present precision."""
-
-    numbers = Balls
-
-    def _prepare(self, readings: Sequence[tuple[Any, Array]]) -> None:
-        rows = [self._against(points, _orders_of(operator)).values for operator, points in readings]
-        self._matrix = Balls(np.vstack(rows))
-
-    def multiply(self, c: Any) -> Any:
-        """Return the readings of the terms of the expansion with other coefficients."""
-        return self._matrix @ c
-
-    def _against(self, points: Array, orders: dict[int, int]) -> Balls:
-        blocks = [
-            ball_derivatives(self.kernel, points, term.points, orders, _orders_of(term.operator)).values
-            for term in self.terms
-        ]
-        return Balls(np.hstack(blocks))
-
-    def evaluate(self, points: Array, every: Sequence[dict[int, int]]) -> list[tuple[Array, Array]]:
-        """Return derivatives of these orders at points, and how far the exact ones may be."""
-        sums = [self._against(points, orders) @ self.coefficients for orders in every]
-        away = [abs(total - total.midpoint) for total in sums]
-        return [
-            (total.midpoint, np.array(list(map(above, difference.values))))
-            for total, difference in zip(sums, away, strict=True)
-        ]
-
-
-def _orders_of(operator: Any) -> dict[int, int]:
-    """Return the orders of an operator that is one derivative at the point itself."""
-    return dict(operator.terms[0].orders) if isinstance(operator, LinearOperator) else {}
 
 
 def multi_indices(columns: tuple[int, ...], order: int) -> Iterator[dict[int, int]]:

@@ -27,10 +27,10 @@ import cvxpy as cp
 import numpy as np
 
 from substrate.arrays import Array, row_blocks
-from substrate.balls import precision
+from substrate.balls import Balls, above, precision
 from substrate.certificates import Row, accuracy_row, spread_of
 from substrate.composition.everywhere import Everywhere, ShapeConstraint
-from substrate.composition.expanded_function import BallTerms, EvaluatedTerms, ExpandedFunction
+from substrate.composition.expanded_function import EvaluatedTerms, ExpandedFunction
 from substrate.composition.level import Substrate
 from substrate.composition.linear_operators import (
     VALUE,
@@ -40,14 +40,49 @@ from substrate.composition.linear_operators import (
 from substrate.composition.machine import Machine
 from substrate.composition.shape_oracle import ShapePlan
 from substrate.composition.shaped_machine import BRACKET, ShapedResult, ShapeReport, distance_row
-from substrate.kernels.kernel import Kernel
 from substrate.composition.span import Further
+from substrate.kernels.kernel import Kernel
 from substrate.numbers import relative_rounding
-from substrate.proof import Proof, prove_bound, tolerance_in_balls
+from substrate.proof import Proof, ball_derivatives, prove_bound, tolerance_in_balls
 
 __all__ = ["ShapeParameters", "ShapedExpansion", "ShapedLeastSquares", "fit_shaped"]
 
 _BITS = 128
+
+
+class BallTerms(EvaluatedTerms):
+    """An expansion in one kernel in ball arithmetic of the present precision."""
+
+    numbers = Balls
+
+    def _prepare(self, readings: Sequence[tuple[Any, Array]]) -> None:
+        rows = [self._against(points, _orders_of(operator)).values for operator, points in readings]
+        self._matrix = Balls(np.vstack(rows))
+
+    def multiply(self, c: Any) -> Any:
+        """Return the readings of the terms of the expansion with other coefficients."""
+        return self._matrix @ c
+
+    def _against(self, points: Array, orders: dict[int, int]) -> Balls:
+        blocks = [
+            ball_derivatives(self.kernel, points, term.points, orders, _orders_of(term.operator)).values
+            for term in self.terms
+        ]
+        return Balls(np.hstack(blocks))
+
+    def evaluate(self, points: Array, every: Sequence[dict[int, int]]) -> list[tuple[Array, Array]]:
+        """Return derivatives of these orders at points, and how far the exact ones may be."""
+        sums = [self._against(points, orders) @ self.coefficients for orders in every]
+        away = [abs(total - total.midpoint) for total in sums]
+        return [
+            (total.midpoint, np.array(list(map(above, difference.values))))
+            for total, difference in zip(sums, away, strict=True)
+        ]
+
+
+def _orders_of(operator: Any) -> dict[int, int]:
+    """Return the orders of an operator that is one derivative at the point itself."""
+    return dict(operator.terms[0].orders) if isinstance(operator, LinearOperator) else {}
 
 
 @dataclass(frozen=True, slots=True)
