@@ -116,11 +116,6 @@ html_theme_options = {
 }
 html_sidebars = {"index": [], "changelog": [], "references": []}
 
-# -- A check of the pages: the examples take turns as long tests do, and no page repeats the tree of all pages
+# -- A check of the pages: no page repeats the tree of all pages
 if tags.has("check"):  # noqa: F821, Sphinx gives it
-    sys.path.append(str(HERE.parent / "tests" / "oracles"))
-    from sampled_cases import take_turns
-
-    names = [path.stem for path in sorted((HERE.parent / "examples").glob("*.py")) if take_turns(path.name)]
-    sphinx_gallery_conf["filename_pattern"] = rf"/({'|'.join(names)})\.py$"
     html_sidebars = {"**": []}

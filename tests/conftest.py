@@ -1,4 +1,4 @@
-"""Puts the oracles and the docs on the path, and leaves to the slow tests what the ordinary run need not repeat.
+"""Puts the oracles and the docs on the path, and keeps a fixed covering of what walks over all models.
 
 Oracles are slow and obvious programs that the fast ones are compared with.
 """
@@ -39,21 +39,6 @@ NUMERICAL = (
     "test_hypothesis_fits.py",
 )
 
-#: Cases of half a second and more that repeat, at another size or on other data, what quicker ones show.
-REPEATED = (
-    "problems/test_fused_machines.py::test_other_kernels[Polynomial(degree=2, offset=1.0)-gamma]",
-    "problems/test_fused_maximal_variation.py::test_a_heavy_weight_makes_29_exact_and_a_light_one_does_not",
-    "problems/test_selection.py::test_selection_on_motorcycle_is_never_worse_than_a_grid",
-    "problems/test_sparse_ls_svm.py::test_the_choice_is_the_best_of_many_fits[gamma_range1-folds]",
-    "problems/test_verify.py::test_every_problem_passes[OSQP HIGHS ECOS]",
-    "substrate/fusion/test_fuse.py::test_targets_in_other_units[1000000000.0]",
-    "substrate/fusion/test_validation.py::test_a_partly_linear_model_is_validated_with_its_linear_part",
-    "substrate/fusion/test_validation.py::test_folds_of_outputs_by_name",
-    "substrate/fusion/test_validation.py::test_one_output_of_several_substrates_is_their_sum",
-    "test_trust.py::test_ordinary_data_are_certified_as_they_come[FusedMaximalVariationRegressor-boston]",
-    "test_tutorials.py::test_it_prints_what_it_shows[fusers]",
-)
-
 for folder in (Path(__file__).parent / "oracles", Path(__file__).parents[1] / "docs"):
     sys.path.insert(0, str(folder))
 
@@ -67,48 +52,24 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-from sampled_cases import SAMPLED, is_its_turn, kind_of, sample_cases  # noqa: E402  by the path above, and numpy after the number of threads
+from coverings import cover_product, cover_walk  # noqa: E402  by the path above, and numpy after the number of threads
 
 
 @pytest.hookimpl(trylast=True)  # of all cases of the test
 def pytest_generate_tests(metafunc):
-    """Leave the cases that the ordinary run does not need out of it, or mark them slow for any other.
-
-    That is done before they are collected: a run without the slow ones is spared tens of thousands of them.
-    """
-    test = metafunc.definition
-    if test.get_closest_marker("slow") or test.get_closest_marker("smoke"):
+    """Keep a fixed covering of a check that walks over all models, and of a product that is marked so."""
+    if metafunc.config.getoption("all") or metafunc.config.getoption("model"):
         return
-    _mark_left_out(test, [case for case in metafunc._calls if not _is_slow(case)])
-    if metafunc.config.getoption("markexpr") == "not slow":
-        # a test without any case would be run once, with no values for its parameters
-        metafunc._calls = [case for case in metafunc._calls if not _is_slow(case)] or metafunc._calls[:1]
-
-
-def _mark_left_out(test, shared):
-    """Mark the cases slow that are not drawn, of a check of all models or of one that asks for some of its cases."""
-    kinds, asked = [kind_of(case.params) for case in shared], test.get_closest_marker("some_cases")
-    if not shared or (None in kinds and asked is None):
-        return
-    kinds = [test.name] * len(shared) if None in kinds else kinds
-    chosen = sample_cases([f"{test.name}[{case.id}]" for case in shared], kinds, *(asked.args if asked else ()))
-    SAMPLED[f"{test.parent.nodeid}::{test.name}"] = kinds, chosen
-    for place, case in enumerate(shared):
-        if place not in chosen:
-            case.marks.append(pytest.mark.slow.mark)
-
-
-def _is_slow(case):
-    return any(mark.name == "slow" for mark in case.marks)
+    if metafunc.definition.get_closest_marker("covering"):
+        metafunc._calls = cover_product(metafunc._calls)
+    else:
+        metafunc._calls = cover_walk(metafunc._calls)
 
 
 def pytest_itemcollected(item):
-    """Mark the tests that are listed above, and the cases of long tests whose turn is another time."""
+    """Mark the tests that are listed above."""
     if _is_numerical(item.path):
         item.add_marker(pytest.mark.numerical)
-    waits = not (is_its_turn(item.nodeid) or item.get_closest_marker("smoke") or item.config.getoption("every_turn"))
-    if waits or item.nodeid.removeprefix("tests/").startswith(REPEATED):
-        item.add_marker(pytest.mark.slow)
 
 
 def pytest_collection_finish():
@@ -118,18 +79,12 @@ def pytest_collection_finish():
 
 
 def pytest_addoption(parser):
-    """Let several runs, each with the BLAS kernel of another processor, share the cases of every test, and a run that
-    measures times have the long tests whole.
+    """Let a run have whole products, and several runs, each with the BLAS kernel of another processor, share the cases
+    of every test.
     """
-    parser.addoption("--share", default="1/1", metavar="I/N", help="the I-th of N shares of the cases of every test")
+    parser.addoption("--all", action="store_true", help="every combination where a fixed covering is run otherwise")
     parser.addoption("--model", metavar="NAME", help="all cases that concern one estimator, with its page, or one page")
-    parser.addoption("--every-turn", action="store_true", help="all cases of long tests, which take turns otherwise")
-
-
-def pytest_configure(config):
-    """Have every case collected, where the cases of one model are asked for."""
-    if config.getoption("model"):
-        config.option.markexpr, config.option.every_turn = "", True
+    parser.addoption("--share", default="1/1", metavar="I/N", help="the I-th of N shares of the cases of every test")
 
 
 def names_of_model(name):

@@ -1,14 +1,11 @@
 """Every example asks a question, is short, runs without a warning, ends with a certificate that holds, and a picture.
 
-The build of the documentation runs all of them for the gallery, and refuses what these tests refuse; to run them here
-as well is for ``pytest -m slow``.
+The build of the documentation runs all of them for the gallery, and refuses what these tests refuse.
 """
 
 import ast
 import importlib.util
 import re
-import runpy
-import sys
 from pathlib import Path
 
 import pytest
@@ -73,27 +70,6 @@ def test_the_sidebar_has_the_groups_of_the_gallery(gallery):
     untouched = [index]
     gallery.group_sidebar(None, "auto_examples/other", untouched)
     assert untouched == [index]
-
-
-@pytest.mark.slow
-@over_examples
-def test_it_runs_and_its_certificate_holds(path, tmp_path, monkeypatch, capsys, gallery):
-    # in this process: starting another for each, and importing cvxpy there, takes longer than most examples
-    plt = pytest.importorskip("matplotlib.pyplot")
-    plt.switch_backend("agg")
-    drawn = []
-    monkeypatch.setattr(plt, "show", lambda: drawn.extend(map(plt.figure, plt.get_fignums())))
-    monkeypatch.setattr(sys, "argv", [str(path)])
-    monkeypatch.chdir(tmp_path)
-    before = {entry.name for entry in path.parent.iterdir()} | {"__pycache__"}
-    try:
-        runpy.run_path(str(path), run_name="__main__")
-        assert drawn
-        assert [gallery.missing(figure) for figure in drawn] == [[] for _ in drawn]
-    finally:
-        plt.close("all")
-    assert gallery.find_misprint(capsys.readouterr().out) == ""
-    assert {entry.name for entry in path.parent.iterdir()} <= before, "an example writes nothing next to itself"
 
 
 HOLDS = """some text

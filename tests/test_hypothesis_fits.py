@@ -109,7 +109,6 @@ KERNELS = [Linear(), Polynomial(2, 1.0), Laplacian(1.0), Matern(1.0), RBF(), 1e3
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 @seldom
 @given(data=regressions(wild=False), gamma=gammas, weighted=st.booleans())
-@pytest.mark.some_cases(3)
 def test_other_kernels_and_weights(kernel, data, gamma, weighted):
     X, y = data
     weights = np.linspace(0.1, 10.0, len(y)) if weighted else None
@@ -118,24 +117,6 @@ def test_other_kernels_and_weights(kernel, data, gamma, weighted):
     strongest = gamma * model.kernel_.diag(X).max() * (10.0 if weighted else 1.0)
     assert holds_or_cannot_be_known(model.certificate_, strongest), str(model.certificate_)
     assert np.isfinite(model.predict(X)).all()
-
-
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-@seldom
-@given(data=regressions(), gamma=gammas)
-@pytest.mark.some_cases(3)
-def test_other_kernels_on_wild_points_stay_finite_and_honest(kernel, data, gamma):
-    """A linear kernel at an offset of 1e8 has lost its digits before any solver sees it: then the report says so."""
-    X, y = data
-    model = fitted(LSSVMRegressor(kernel, gamma=gamma), X, y)
-    if model is None:
-        return
-    f = model.predict(X)
-    assert np.isfinite(f).all()
-    if model.certificate_.holds:
-        e = model.support_values_ / gamma
-        scale = np.abs(model.kernel_.diag(X)).max() * np.abs(model.support_values_).sum() + np.abs(y).max()
-        assert_allclose(y - f, e, rtol=0.0, atol=1e-9 * scale)
 
 
 @seldom

@@ -339,22 +339,6 @@ def test_the_ground_floors_cost_numpy_only():
     assert loaded_by(code, "scipy", "sklearn", "cvxpy", "pandas", "matplotlib") == ""
 
 
-def test_asking_for_help_does_not_wait_for_cvxpy():
-    code = "from problems.command_line.main import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass"
-    assert "cvxpy" not in loaded_by(code, "cvxpy").splitlines()[-1]
-
-
-def test_another_project_of_the_same_name_is_refused(tmp_path):
-    (tmp_path / "substrate").mkdir()
-    (tmp_path / "substrate" / "__init__.py").write_text("__version__ = '2.0'\n", encoding="utf-8")
-    done = run(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport problems")
-    assert done.returncode == 1
-    last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("ImportError: ")
-    assert str(tmp_path) in last
-    assert "pip install lssvm-substrate" in last
-
-
 CITED = re.compile(r"\[([A-Z][A-Za-z]+[0-9]{4}[a-z]?)\]")
 
 

@@ -93,9 +93,6 @@ def test_the_tests_are_there_and_marked(request):
     for name in conftest.NUMERICAL:
         path = ROOT / "tests" / name
         assert path.is_file() or list(path.rglob("test_*.py")), name
-    for name in conftest.REPEATED:
-        file, test = name.split("::")
-        assert f"def {test.split('[')[0]}(" in (ROOT / "tests" / file).read_text(encoding="utf-8"), name
     for name, expected in {
         "problems/test_another_rounding.py": ["numerical"],
         "substrate/fits/test_variation.py": ["numerical"],

@@ -9,7 +9,6 @@ import warnings
 import numpy as np
 import pytest
 from every_model import ESTIMATORS, over_bases
-from sampled_cases import first
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
@@ -19,7 +18,7 @@ from problems import LSSVMClassifier, LSSVMRegressor
 from substrate.certificates import spread_of
 from substrate.datasets import boston, motorcycle, pima, ripley
 from substrate.errors import IndefiniteKernelWarning, SubstrateError
-from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, Precomputed
+from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial
 
 pytest.importorskip("flint", reason="a proof needs python-flint")
 from exact_saddle import exact_distance
@@ -69,19 +68,10 @@ def check_promises(seeds):
     return held, made
 
 
-@pytest.mark.parametrize("part", first(1, range(6)))
-def test_no_promise_is_broken(part):
-    held, made = check_promises(range(50 * part, 50 * (part + 1)))
+def test_no_promise_is_broken():
+    held, made = check_promises(range(50))
     assert made > 35
     assert held > 0.5 * made
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(100))
-def test_no_promise_is_broken_in_ten_thousand_fits(part):
-    held, made = check_promises(range(1_000 + 100 * part, 1_000 + 100 * (part + 1)))
-    assert made > 60
-    assert held > 0.4 * made
 
 
 SANE_KERNELS = (
@@ -118,11 +108,6 @@ def test_on_standardised_columns_certificates_hold():
     assert share_that_holds(range(130), 100) >= 0.99
 
 
-@pytest.mark.slow
-def test_on_standardised_columns_certificates_hold_in_two_thousand_fits():
-    assert share_that_holds(range(1_000, 3_000), 301) >= 0.99
-
-
 #: Labels are for classifiers, numbers for regressors.
 ORDINARY = [
     (one, data) for one in ESTIMATORS for data in ((ripley, pima) if is_classifier(one()) else (boston, motorcycle))
@@ -130,7 +115,6 @@ ORDINARY = [
 
 
 @pytest.mark.parametrize(("estimator", "data"), ORDINARY)
-@pytest.mark.some_cases(1)
 def test_ordinary_data_are_certified_as_they_come(estimator, data):
     """Standardised columns and every parameter as it is: no certificate fails, and nobody is warned."""
     X, y = data()
@@ -172,12 +156,6 @@ def test_fits_out_of_reach_say_so(kernel, unit, offset, gamma):
     for certificate in (model.certificate_, model.certify(X, y)):
         assert not certificate.holds
         assert error <= certificate.answer.value
-
-
-def test_a_fit_that_was_refused_holds():
-    for seed in range(60):
-        X, y = sines(seed=seed)
-        assert LSSVMRegressor(Linear(), 1e10).fit(1e-6 * X, y).certificate_.holds
 
 
 def test_a_tiny_weight_does_not_blind_the_check():
@@ -313,24 +291,6 @@ def test_an_indefinite_matrix_has_neither_bound_nor_proof():
     assert "positive semi-definite" in model.certificate_.promise
     assert not proof.proved
     assert "positive semi-definite" in proof.reason
-
-
-def test_a_multiple_of_a_matrix_is_proved_as_such():
-    X, y = sines(12)
-    K = RBF(1.0)(X)
-    model = LSSVMRegressor(2.0 * Precomputed()).fit(K, y)
-    assert model.certificate_.holds
-    assert model.prove(K, y).proved
-
-
-def test_a_matrix_that_is_symmetric_up_to_rounding_counts_as_made_symmetric():
-    X, y = sines(12)
-    K = RBF(1.0)(X)
-    K[0, 1] *= 1.0 + 1e-11
-    model = LSSVMRegressor("precomputed", gamma=1e3).fit(K, y)
-    error = exact_distance(model.kernel_, K, y, 1e3, np.ones(12), model.predict(K))
-    assert error <= model.certify(K, y).accuracy
-    assert error <= model.certificate_.accuracy
 
 
 @pytest.mark.parametrize("model", [LSSVMRegressor(RBF(1.0)), LSSVMClassifier(RBF(1.0))])

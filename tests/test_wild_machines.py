@@ -3,7 +3,6 @@
 import warnings
 
 import pytest
-from sampled_cases import first
 
 pytest.importorskip("flint", reason="a proof needs python-flint")
 from wild_machines import ESTIMATORS, wild_machine
@@ -41,19 +40,9 @@ def check_promises(seeds):
     return held, bounded, made
 
 
-# a part is one fit of every estimator
-@pytest.mark.parametrize("part", first(1, range(10)))
-def test_no_promise_is_broken(part):
-    held, bounded, made = check_promises(range(len(ESTIMATORS) * part, len(ESTIMATORS) * (part + 1)))
+def test_no_promise_is_broken():
+    held, bounded, made = check_promises(range(len(ESTIMATORS)))  # one fit of every estimator
     assert made > 0.85 * len(ESTIMATORS)
-    assert held > 0.5 * bounded
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(100))
-def test_no_promise_is_broken_in_ten_thousand_fits(part):
-    held, bounded, made = check_promises(range(1_000 + 105 * part, 1_000 + 105 * (part + 1)))
-    assert made > 90
     assert held > 0.5 * bounded
 
 

@@ -17,12 +17,10 @@ from every_model import (
     output,
     over_estimators,
     over_pairwise,
-    over_regressors,
     over_weighted,
     way_in_words,
 )
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.exceptions import NotFittedError
 from spoilt_values import read_only
 
 from problems import FusedL1SubstrateRegressor
@@ -97,7 +95,6 @@ def of_plain_rows(estimator, content):
 
 
 @pytest.mark.parametrize(("estimator", "case", "choice"), KINDS_OF_ROWS, ids=way_in_words)
-@pytest.mark.some_cases(1)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # certificates are asserted
 def test_rows_of_many_kinds(estimator, case, choice, tmp_path):
     X, y = make_data(estimator)
@@ -122,7 +119,6 @@ def test_rows_of_many_kinds(estimator, case, choice, tmp_path):
     [list, tuple, pd.Series, pl.Series, read_only, lambda y: np.repeat(y, 2)[::2], lambda y: y.astype(object)],
     ids=["list", "tuple", "pandas", "polars", "read-only", "every second", "objects"],
 )
-@pytest.mark.some_cases(1)
 def test_y_of_many_kinds(estimator, kind):
     X, y = make_data(estimator)
     given = kind(y)
@@ -130,16 +126,6 @@ def test_y_of_many_kinds(estimator, kind):
     model = make_estimator(estimator).fit(X, given)
     assert list(given) == before
     assert_array_equal(output(model, X), output(make_estimator(estimator).fit(X, y), X))
-
-
-@over_regressors
-@pytest.mark.parametrize("dtype", [np.float32, np.int64, bool, np.uint8])
-@pytest.mark.some_cases(1)
-def test_y_of_many_types(estimator, dtype):
-    X, y = make_data(estimator)
-    given = (10.0 * np.abs(y)).astype(dtype)
-    expected = make_estimator(estimator).fit(X, given.astype(np.float64)).predict(X)
-    assert_array_equal(make_estimator(estimator).fit(X, given).predict(X), expected)
 
 
 @over_weighted
@@ -181,7 +167,6 @@ def test_precomputed_matrices_are_not_modified(estimator):
 
 @over_estimators
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
-@pytest.mark.some_cases(1)
 def test_columns_are_known_by_name(estimator, frame):
     X, y = make_data(estimator)
     table = frame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2]})
@@ -195,29 +180,6 @@ def test_columns_are_known_by_name(estimator, frame):
         model.predict(frame({"a": X[:, 0], "b": X[:, 1], "other": X[:, 2]}))
     with pytest.warns(UserWarning, match="does not have valid feature names"):
         model.predict(X)
-
-
-@over_estimators
-def test_another_width_is_refused(estimator):
-    X, y = make_data(estimator)
-    model = make_estimator(estimator).fit(X, y)
-    for other in (X[:, :2], np.hstack([X, X]), sp.csr_matrix(X[:, :1])):
-        with pytest.raises(ValueError, match=f"X has {other.shape[1]} features, but .* is expecting 3"):
-            model.predict(other)
-
-
-@over_estimators
-def test_predicting_before_fitting(estimator):
-    X, y = make_data(estimator)
-    readers = [name for name in ("predict", "decision_function", "predict_proba") if hasattr(estimator, name)]
-    for name in readers:
-        with pytest.raises(NotFittedError, match="not fitted yet"):
-            getattr(make_estimator(estimator), name)(X)
-    if hasattr(estimator, "certify"):
-        with pytest.raises(NotFittedError, match="not fitted yet"):
-            make_estimator(estimator).certify(X, y)
-    with pytest.raises(NotFittedError):
-        make_estimator(estimator).score(X, y)
 
 
 @over_estimators

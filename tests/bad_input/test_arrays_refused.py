@@ -9,7 +9,6 @@ import pytest
 import scipy.sparse as sp
 from every_model import (
     CLASSIFIERS,
-    COMPONENTS,
     SIGMA,
     assert_unfitted,
     make_data,
@@ -18,13 +17,11 @@ from every_model import (
     over_all_weighted,
     over_estimators,
     over_numbers,
-    over_regressors,
     over_rows,
     parameters_of,
 )
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import is_classifier
-from sklearn.exceptions import DataConversionWarning
 from spoilt_values import dates, with_entry
 
 from problems import FusedL1SubstrateRegressor, LSSVMClassifier, LSSVMRegressor, NARXRegressor
@@ -104,19 +101,8 @@ def test_bad_rows_are_refused_by_fit(estimator, case):
     assert_unfitted(model)
 
 
-@over_rows
-@pytest.mark.parametrize("case", BAD_OBJECTS_X)
-def test_objects_in_rows_are_refused_by_fit(estimator, case):
-    X, y = make_data(estimator)
-    model = make_estimator(estimator)
-    with pytest.raises((ValueError, TypeError)):
-        model.fit(BAD_OBJECTS_X[case](X), y)
-    assert_unfitted(model)
-
-
 @over_estimators
 @pytest.mark.parametrize("case", [name for name in BAD_X if "frame" not in name and "column" not in name])
-@pytest.mark.some_cases(1)
 def test_bad_rows_are_refused_by_predict(estimator, case):
     X, y = make_data(estimator)
     model = make_estimator(estimator).fit(X, y)
@@ -124,18 +110,6 @@ def test_bad_rows_are_refused_by_predict(estimator, case):
     with pytest.raises(ValueError):  # noqa: PT011  the message of fit, or of the wrong width
         model.predict(BAD_X[case][0](X))
     assert_array_equal(output(model, X), expected)
-
-
-@pytest.mark.parametrize("estimator", COMPONENTS)
-@pytest.mark.parametrize("case", [name for name in BAD_X if "frame" not in name and "column" not in name])
-@pytest.mark.some_cases(1)
-def test_bad_rows_have_no_scores(estimator, case):
-    X, y = make_data(estimator)
-    model = make_estimator(estimator).fit(X, y)
-    expected = model.transform(X)
-    with pytest.raises(ValueError):  # noqa: PT011  the message of fit, or of the wrong width
-        model.transform(BAD_X[case][0](X))
-    assert_array_equal(model.transform(X), expected)
 
 
 @over_estimators
@@ -263,15 +237,6 @@ def test_labels(estimator):
     three = make_estimator(estimator).fit(X, np.arange(len(X)) % 3)
     assert_array_equal(three.classes_, [0, 1, 2])
     assert three.decision_function(X).shape == (len(X), 3)
-
-
-@over_regressors
-def test_a_column_is_read_as_a_vector_with_a_warning(estimator):
-    X, y = make_data(estimator)
-    with pytest.warns(DataConversionWarning, match="column-vector"):
-        model = make_estimator(estimator).fit(X, y[:, None])
-    assert model.predict(X).shape == y.shape
-    assert_array_equal(model.predict(X), make_estimator(estimator).fit(X, y).predict(X))
 
 
 BAD_WEIGHTS = {

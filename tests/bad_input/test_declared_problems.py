@@ -140,16 +140,6 @@ def test_a_task_is_one_of_two_and_the_labels_of_classes_are_signs(function):
         call(K, 1.1 * y, **parameters | {"task": "classification"})
 
 
-@over_modules
-def test_an_unknown_form_is_refused(module):
-    if "form" not in inspect.signature(module.declare).parameters:
-        pytest.skip("one form only")
-    K, y, parameters = arguments_of(module)
-    for form in ("lagrangian", "", None, 1):
-        with pytest.raises(DeclarationError, match="form"):
-            module.declare(K, y, **parameters, form=form)
-
-
 def forms(module):
     if "form" not in inspect.signature(module.declare).parameters:
         return [{}]
@@ -197,7 +187,6 @@ KINDS = {
 
 @over_functions
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.some_cases(1)
 def test_matrices_of_many_kinds_are_read_and_not_modified(function, kind):
     call, module = FUNCTIONS[function]
     K, y, parameters = arguments_of(module)
@@ -217,7 +206,6 @@ def test_matrices_of_many_kinds_are_read_and_not_modified(function, kind):
 
 @over_modules
 @pytest.mark.parametrize("matrix", [np.zeros, np.ones, lambda n: np.eye(n[0])], ids=["zeros", "ones", "identity"])
-@pytest.mark.some_cases(1)
 def test_degenerate_matrices_are_solved(module, matrix):
     _, y, parameters = arguments_of(module)
     K = matrix((y.size, y.size))
@@ -232,18 +220,3 @@ def test_degenerate_matrices_are_solved(module, matrix):
         declared = module.declare(K, y, **parameters, **form).solve()
         certificate = declared.certificate(against=expected)
         assert certificate.holds, str(certificate)
-
-
-@over_modules
-def test_reading_comes_after_solving(module):
-    K, y, parameters = arguments_of(module)
-    for form in forms(module):
-        declared = module.declare(K, y, **parameters, **form)
-        for name in declared.values:
-            with pytest.raises(DeclarationError, match=rf"call solve\(\) before reading '{name}'"):
-                getattr(declared, name)
-        for read in (declared.solution, declared.certificate):
-            with pytest.raises(DeclarationError, match="call solve"):
-                read()
-        with pytest.raises(AttributeError, match="no_such_quantity"):
-            declared.no_such_quantity  # noqa: B018

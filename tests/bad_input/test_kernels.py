@@ -15,9 +15,9 @@ from every_model import (
 )
 from numpy.testing import assert_allclose
 from sklearn.base import is_regressor
-from spoilt_values import brief, indefinite, raises
+from spoilt_values import brief, indefinite
 
-from substrate.errors import DataError, IndefiniteKernelWarning
+from substrate.errors import IndefiniteKernelWarning
 from substrate.kernels import RBF, Precomputed
 
 
@@ -67,38 +67,6 @@ def test_an_indefinite_matrix_warns_in_closed_form_and_is_recorded(estimator):
         solution = np.linalg.solve(system, np.r_[0.0, y])
         assert_allclose(model.bias_, solution[0], rtol=1e-9)
         assert_allclose(model.support_values_, solution[1:], rtol=1e-9, atol=1e-10)
-
-
-def wrong_shape(X, Z):
-    return np.ones((len(X), len(Z) + 1))
-
-
-def one_number(X, Z):
-    return 1.0
-
-
-def not_a_number(X, Z):
-    return np.full((len(X), len(Z)), np.nan)
-
-
-def words(X, Z):
-    return np.full((len(X), len(Z)), "word")
-
-
-def nothing(X, Z):
-    return None
-
-
-@over_kerneled
-@pytest.mark.parametrize("fault", [wrong_shape, one_number, not_a_number, raises, words, nothing])
-def test_faulty_callable_kernels_are_named(estimator, fault):
-    X, y = make_data(estimator)
-    model = seeded(estimator, kernel=fault)
-    with pytest.raises(DataError, match=f"kernel {fault.__name__}") as caught:
-        model.fit(X, y)
-    if fault is raises:
-        assert isinstance(caught.value.__cause__, ZeroDivisionError)
-    assert_unfitted(model)
 
 
 @over_kerneled

@@ -10,11 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 
 import substrate.arrays
 from problems import LSSVMClassifier, LSSVMRegressor
-from problems.estimators.full import saddle_fit
 from substrate.arrays import memory_limit
 from substrate.errors import DataError, LongFitWarning
 from substrate.kernels import RBF, Laplacian, Linear
@@ -108,32 +106,6 @@ def test_ordinary_sizes_say_nothing(kernel, solver):
     assert model.certificate_.holds
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_hours_of_work_are_not_lost_to_a_factorisation_that_cannot_follow(seed, monkeypatch):
-    """Where only the iteration fits, what it reached is kept, and the certificate does not hold."""
-    n, rng = 900, np.random.default_rng(seed)
-    monkeypatch.setattr(saddle_fit, "_MOST", 1)
-    points = rng.normal(size=(n, 1))
-    model = LSSVMRegressor(Laplacian(0.3), 1e4)
-    with (
-        memory_limit(16.0 * n * n - 1.0),
-        pytest.warns(ConvergenceWarning, match="certificate does not hold.*no more were allowed"),
-    ):
-        model.fit(points, rng.normal(size=n))
-    assert not model.certificate_.holds
-    assert model.solver_ == "cg"
-
-
-def test_an_iteration_that_does_not_converge_is_left_to_a_factorisation(monkeypatch):
-    monkeypatch.setattr(saddle_fit, "FACTORED_ROWS", 10)
-    rng = np.random.default_rng(0)
-    points, y = rng.normal(size=(900, 1)), rng.normal(size=900)
-    model = LSSVMRegressor(Laplacian(0.3), 1e6).fit(points, y)
-    assert model.certificate_.holds
-    assert model.solver_ == "cholesky"
-    assert dict(model.certificate_.record)["choice"].startswith("a factorisation, after conjugate gradients stopped")
-
-
 class Terminal(io.StringIO):
     def isatty(self):
         return True
@@ -153,20 +125,3 @@ def test_progress_begins_after_ten_seconds():
     quiet = io.StringIO()
     LateProgress(quiet, after=0.0, clock=lambda: now[0]).piece("nothing is written to a pipe")
     assert quiet.getvalue() == ""
-
-
-@pytest.mark.parametrize("solver", ["cg", "auto"])
-def test_an_iteration_without_a_stored_matrix_shows_its_pieces(solver, monkeypatch):
-    pieces: list[str] = []
-    monkeypatch.setattr(LateProgress, "piece", lambda self, text: pieces.append(text))
-    monkeypatch.setattr(saddle_fit, "FACTORED_ROWS", 10)
-    monkeypatch.setattr(saddle_fit, "_ROWS_PER_ITERATION", 1)
-    rng = np.random.default_rng(2)
-    points = rng.normal(size=(80, 1))
-    model = LSSVMRegressor(RBF(1.0), solver=solver)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LongFitWarning)
-        model.fit(points, np.sin(points[:, 0]))
-    assert model.solver_ == "cg"
-    assert any("preconditioner" in text for text in pieces)
-    assert any("iteration 1 of at most" in text for text in pieces)

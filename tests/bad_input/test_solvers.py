@@ -19,10 +19,6 @@ def hide(monkeypatch, *modules):
 MODULE_OF = {"CLARABEL": "clarabel", "PIQP": "piqp", "OSQP": "osqp", "ECOS": "ecos", "SCS": "scs", "HIGHS": "highspy"}
 
 
-def test_the_solvers_are_those_known_here():
-    assert set(ORDER) == set(MODULE_OF)
-
-
 @pytest.mark.parametrize("solver", ORDER)
 def test_an_absent_solver_is_named_with_the_command_that_brings_it(monkeypatch, solver):
     hide(monkeypatch, MODULE_OF[solver])
@@ -79,7 +75,6 @@ LIMITS = {
 
 @over_modules
 @pytest.mark.parametrize("solver", ORDER)
-@pytest.mark.some_cases(1)
 def test_solvers_options_limits_and_silence(module, solver, capfd):
     if solver not in installed_solvers():
         pytest.skip(f"{solver} is not installed")
@@ -122,10 +117,3 @@ def test_solvers_options_limits_and_silence(module, solver, capfd):
     assert declared.certificate().holds
     printed = capfd.readouterr()
     assert (printed.out, printed.err) == ("", "")
-
-
-def test_a_solver_speaks_when_asked_to(capfd):
-    module = MODULES["ls_svm_regression"]
-    K, y, parameters = arguments_of(module)
-    module.declare(K, y, **parameters).solve("CLARABEL", verbose=True)
-    assert "clarabel" in capfd.readouterr().out.lower()

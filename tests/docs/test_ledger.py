@@ -122,6 +122,3 @@ def test_a_place_needs_both_sides():
     owners, checks = whole()
     place = field("place", "Suykens2002", "Algorithm 1")
     assert Ledger([*owners, place], checks, []).faults == ["[Suykens2002] Algorithm 1 has no test"]
-
-
-# ---- the grammar ---------------------------------------------------------------------------------

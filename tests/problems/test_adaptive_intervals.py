@@ -5,8 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from problems import KernelRegressor, LSSVMRegressor, LSSVMRegressorCV, StackedLSSVMRegressor, load
-from substrate.errors import DeclarationError
+from problems import LSSVMRegressor, LSSVMRegressorCV, StackedLSSVMRegressor, load
 from substrate.kernels import RBF, Laplacian, Linear
 from substrate.uncertainty.intervals import rank
 
@@ -105,16 +104,3 @@ def test_intervals_follow_noise_that_grows():
     assert shares.min() > 0.8
     assert plain[0] > 0.97
     assert plain[2] < min(0.85, shares[2])
-
-
-def test_outputs_are_scaled_on_their_own():
-    both = np.column_stack([Y, 1e3 * X[:, 1] ** 2])
-    ends = clone(MACHINES["fixed"]).fit(X, both).predict_interval(NEW, 0.7, "adaptive")
-    assert ends.shape == (7, 2, 2)
-    alone = clone(MACHINES["fixed"]).fit(X, Y).predict_interval(NEW, 0.7, "adaptive")
-    assert_allclose(ends[:, 0], alone, atol=1e-8)
-
-
-def test_machines_without_left_out_errors_are_refused():
-    with pytest.raises(DeclarationError, match=r"method must be one of auto.*received 'adaptive'"):
-        KernelRegressor(RBF(1.0)).fit(X, Y).predict_interval(NEW, 0.8, "adaptive")

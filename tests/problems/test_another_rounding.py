@@ -77,16 +77,3 @@ def test_no_verdict_hangs_on_rounding(estimator, choice):
             np.testing.assert_allclose(outputs(other, points), known, rtol=0.0, atol=1e-6 * np.ptp(known))
         if is_classifier(plain):
             np.testing.assert_array_equal(other.predict(points), plain.predict(points))
-
-
-@pytest.mark.parametrize("seed", [2, 5, 11])
-def test_a_weight_at_which_a_row_is_about_to_become_active_is_fitted_as_exactly_as_others(seed):
-    """The weight that a fused machine chooses is often such a knot of its path."""
-    rng = np.random.default_rng(seed)
-    X, V = rng.normal(size=(30, 3)), rng.normal(size=(12, 3))
-    y = np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1] + 0.2 * rng.normal(size=30)
-    fused = problems.FusedMaximalVariationRegressor().fit(X, y, V, np.sin(2.0 * V[:, 0]) + 0.5 * V[:, 1])
-    knots = fused.path_["values"]
-    for rho in knots[np.linspace(1, knots.size - 2, 12).astype(int)]:
-        model = problems.MaximalVariationRegressor(fused.kernel_, rho=float(rho)).fit(X, y)
-        assert model.certificate_.holds, str(model.certificate_)

@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import pytest
-from sampled_cases import first
 from sklearn.exceptions import ConvergenceWarning
 
 from problems import (
@@ -18,7 +17,6 @@ from problems import (
     MaximalVariationClassifier,
     MaximalVariationRegressor,
 )
-from substrate.datasets import motorcycle
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning, SolverError
 from substrate.fits.l1 import zeta_max
 from substrate.kernels import RBF, Laplacian, Linear, Matern, Polynomial
@@ -98,9 +96,9 @@ MACHINES = {
 }
 
 
-@pytest.mark.parametrize("part", first(1, range(2)))
+@pytest.mark.parametrize("part", range(2))
 @pytest.mark.parametrize("name", MACHINES)
-@pytest.mark.some_cases(5)
+@pytest.mark.covering
 def test_no_certificate_that_holds_is_contradicted_by_a_proof(name, part):
     held = 0
     for seed in range(part, 12 if name.startswith("fused") else 25, 2):
@@ -123,9 +121,9 @@ def test_no_certificate_that_holds_is_contradicted_by_a_proof(name, part):
     assert held >= 3, "a law about nothing"
 
 
-@pytest.mark.parametrize("gamma", first(2, [1e-3, 1e4, 1.0, 1e3]))
+@pytest.mark.parametrize("gamma", [1e-3, 1e4])
 @pytest.mark.parametrize("kernel", [RBF(1.0), RBF(3.0), Linear(), Laplacian(2.0)], ids=repr)
-@pytest.mark.some_cases(4)
+@pytest.mark.covering
 def test_standardised_columns_are_not_refused(kernel, gamma):
     """A warning would be an error here."""
     for seed in range(3):
@@ -137,38 +135,6 @@ def test_standardised_columns_are_not_refused(kernel, gamma):
         for ridge in (0.0, 0.1):
             rho = 0.3 * np.abs(y - y.mean()).sum() * gamma**-0.5 / 31.0
             assert MaximalVariationRegressor(kernel, rho, ridge=ridge).fit(X, y).certificate_.holds
-
-
-# ---- failures that were measured ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("scale", [1.0, 1e2, 1e4])
-def test_the_warning_of_huber_and_its_verdict_agree(scale):
-    X, y = tame()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model = KernelRegressor(Polynomial(4, 1.0)).fit(scale * X, y)
-    warned = any(issubclass(one.category, ConvergenceWarning) for one in caught)
-    assert warned != model.certificate_.holds
-
-
-def test_an_offset_of_the_inputs_that_no_support_value_survives_is_said():
-    X, y = tame()
-    for model in (L1SubstrateRegressor(Linear(), 1.0), KernelRegressor(Linear())):
-        with pytest.warns(ConvergenceWarning, match=r"does not hold \(.*accuracy"):
-            model.fit(1e8 + X, y)
-        assert not model.certificate_.holds
-        assert not model.prove(1e8 + X, y).proved
-
-
-def test_one_tiny_weight_blinds_nothing():
-    X, y = tame()
-    weights = np.ones(y.size)
-    weights[3] = 1e-30
-    model = KernelRegressor(RBF(2.0)).fit(X, y, weights)
-    assert model.certify(X, y, weights).holds
-    model.support_values_ = model.support_values_ * 1.01
-    assert not model.certify(X, y, weights).holds
 
 
 # ---- changes are noticed -------------------------------------------------------------------------------
@@ -187,7 +153,6 @@ EXACT = {
 
 
 @pytest.mark.parametrize("name", EXACT)
-@pytest.mark.some_cases(5)
 def test_a_change_of_what_predict_uses_is_noticed(name):
     X, y = tame()
     target = (y > np.median(y)).astype(int) if "classes" in name else y
@@ -210,24 +175,6 @@ def test_a_change_of_what_predict_uses_is_noticed(name):
             setattr(model, attribute, original)
     model.bias_ = float(model.bias_) + 3e-6 * float(np.std(target))
     assert not model.certify(X, target).holds
-
-
-@pytest.mark.parametrize("name", EXACT)
-def test_what_a_check_needs_is_said(name):
-    X, y = tame()
-    target = (y > np.median(y)).astype(int) if "classes" in name else y
-    model = EXACT[name].fit(X, target)
-    with pytest.raises(DataError, match="keeps no targets"):
-        model.certify(X)
-    with pytest.raises((DataError, ValueError), match="features"):
-        model.certify(X[:, :2], target)
-    others = np.linspace(0.2, 3.0, y.size)
-    if "fused" not in name:
-        assert not model.certify(X, target, others).holds, "weights that the fit did not have"
-        return
-    for check in (model.certify, model.prove):
-        with pytest.raises(DataError, match="fitted without sample_weight"):
-            check(X, target, others)
 
 
 def test_an_indefinite_matrix_has_a_bound_for_the_l1_substrate():
@@ -261,11 +208,3 @@ def test_an_l1_answer_is_no_farther_than_it_says(part):
             compared += 1
             assert apart <= model.certificate_.accuracy, seed
     assert compared >= 15
-
-
-def test_a_smooth_kernel_hides_no_small_zeta():
-    """A step in the columns in use bounds the answer by rounding, not by its root."""
-    X, y = motorcycle()
-    for zeta in (0.5, 0.05, 0.02):
-        certificate = L1SubstrateRegressor(RBF(20.0), zeta=zeta).fit(X[::2], y[::2]).certificate_
-        assert certificate.accuracy <= 1e-7 * certificate.spread

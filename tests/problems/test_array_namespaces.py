@@ -1,7 +1,5 @@
 """Estimators fitted to arrays that are not numpy's: the same machines, where the arrays are."""
 
-import warnings
-
 import numpy as np
 import pytest
 from array_homes import HOMES, assert_close, sender
@@ -15,9 +13,6 @@ from substrate.arrays import is_device_array, to_numpy
 from substrate.errors import (
     DataError,
     DeclarationError,
-    DegenerateKernelWarning,
-    IndefiniteKernelWarning,
-    SolverError,
 )
 from substrate.kernels import RBF, Componentwise
 from substrate.reduced import Basis
@@ -76,7 +71,7 @@ everywhere = pytest.mark.parametrize("home", HOMES)
 
 @everywhere
 @pytest.mark.parametrize("name", FITS)
-@pytest.mark.some_cases(8)
+@pytest.mark.covering
 def test_the_machine_is_that_of_numpy_where_the_arrays_are(name, home, tmp_path):
     send, (model, *rest) = sender(home), FITS[name]
     model.fit(X, *rest)
@@ -98,32 +93,6 @@ def test_the_machine_is_that_of_numpy_where_the_arrays_are(name, home, tmp_path)
         model._begin_fit()
 
 
-def test_a_reduced_fit_takes_no_matrix_of_its_rows_to_the_host(monkeypatch):
-    """Rows of the sample, vectors, and the matrix of its basis."""
-    torch, sizes = pytest.importorskip("torch"), []
-    ordinary = torch.Tensor.cpu
-
-    def counted(self):
-        sizes.append(self.numel())
-        return ordinary(self)
-
-    monkeypatch.setattr(torch.Tensor, "cpu", counted)
-    model = LSSVMRegressor(RBF(0.7), 2.0, basis=Basis(30, "random", random_state=0))
-    model.fit(torch.from_numpy(X), torch.from_numpy(y))
-    assert model.certificate_.holds
-    assert 30 <= max(sizes) <= 30 * 30 < 30 * X.shape[0]
-
-
-@everywhere
-def test_a_certificate_is_checked_again(home):
-    send = sender(home)
-    for model, target in ((LSSVMRegressor(RBF(1.5)), Y), (LSSVMClassifier(RBF(1.5), coding="ecoc"), LABELS)):
-        model.fit(send(X), send(target))
-        assert model.certify(send(X), send(target)).holds
-        model.support_values_ = 1.001 * model.support_values_
-        assert not model.certify(send(X), send(target)).holds
-
-
 def assert_left_out_alike(found, known, home):
     assert found.certificate.holds
     # which of several machines has the worst refit is a matter of rounding
@@ -141,7 +110,7 @@ def assert_left_out_alike(found, known, home):
 
 @everywhere
 @pytest.mark.parametrize("name", LEFT_OUT)
-@pytest.mark.some_cases(6)
+@pytest.mark.covering
 def test_every_row_is_left_out(name, home):
     send, (model, *rest) = sender(home), FITS[name]
     known = clone(model).fit(X, *rest).leave_one_out()
@@ -150,7 +119,7 @@ def test_every_row_is_left_out(name, home):
 
 @everywhere
 @pytest.mark.parametrize("name", SPARSE_LEFT_OUT)
-@pytest.mark.some_cases(4)
+@pytest.mark.covering
 def test_every_row_is_left_out_of_a_sparse_machine(name, home, monkeypatch):
     monkeypatch.setattr("substrate.arrays._BLOCK_ENTRIES", 12 * 35)
     send, (model, target) = sender(home), FITS[name]
@@ -172,32 +141,6 @@ def test_a_search_chooses_what_numpy_chooses(home):
         assert there.criterion_lower_bound_ == pytest.approx(here.criterion_lower_bound_, rel=1e-3)
 
 
-@everywhere
-def test_a_machine_is_scored_where_it_is(home):
-    send = sender(home)
-    for name in ("dense", "median width, two outputs", "classes", "reduced", "reduced, classes"):
-        model, target = FITS[name]
-        known = clone(model).fit(X, target).score(X, target, WEIGHTS)
-        there = clone(model).fit(send(X), send(target))
-        assert there.score(send(X), send(target), send(WEIGHTS)) == pytest.approx(known, rel=1e-9)
-        with pytest.raises(DataError, match="y is numpy"):
-            there.score(send(X), target)
-
-
-@everywhere
-def test_a_precomputed_matrix(home):
-    send, K = sender(home), RBF(1.5)(X)
-    model = LSSVMRegressor("precomputed", 2.0)
-    values = model.fit(K, y, WEIGHTS).predict(K[:5])
-    known = model.leave_one_out(K)
-    assert_close(model.fit(send(K), send(y), send(WEIGHTS)).predict(send(K[:5])), values)
-    assert_close(model.leave_one_out(send(K)).residuals, known.residuals, 1e-8)
-    with pytest.raises(DataError, match="X is numpy"):
-        model.leave_one_out(K)
-    with pytest.raises(DataError, match=r"shape \(90, 90\), received \(90, 4\)"):
-        model.leave_one_out(send(K[:, :4]))
-
-
 def test_rows_are_not_moved_in_silence():
     send = sender("array_api_strict")
     here, there = LSSVMRegressor(RBF(1.5)).fit(X, y), LSSVMRegressor(RBF(1.5)).fit(send(X), send(y))
@@ -209,16 +152,6 @@ def test_rows_are_not_moved_in_silence():
         there.predict(send(NEW[:, :2]))
     with pytest.raises(DataError, match="y is numpy"):
         LSSVMRegressor().fit(send(X), y)
-
-
-@pytest.mark.parametrize(
-    ("target", "message"),
-    [(y, "whole numbers"), (LABELS[:5], "one label for each"), (LABELS > 0, "dtype"), (0 * LABELS, "two classes")],
-)
-def test_labels_on_a_device_are_checked(target, message):
-    send = sender("array_api_strict")
-    with pytest.raises(DataError, match=message):
-        LSSVMClassifier().fit(send(X), send(target))
 
 
 def test_every_estimator_works_on_a_device_or_says_what_to_do():
@@ -268,26 +201,3 @@ def test_passes_and_devices_do_not_mix(tmp_path):
             refused()
     with pytest.raises(DataError, match="X is numpy"):
         model.certify(X, y)
-
-
-@everywhere
-@pytest.mark.parametrize(("sigma", "word"), [(1e-4, "the identity"), (1e7, "constant")])
-def test_a_width_that_tells_no_rows_apart_is_warned_of(home, sigma, word):
-    send = sender(home)
-    for model in (LSSVMRegressor(RBF(sigma)), LSSVMRegressor(RBF(sigma), basis=Basis(5, random_state=0))):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            model.fit(send(X), send(y))
-        (told,) = [one for one in caught if one.category is DegenerateKernelWarning]
-        assert word in str(told.message)
-        assert told.filename == __file__
-        # on a constant kernel rounding tells the rows apart, and a reduced machine rests on it
-        assert [row.name for row in model.certificate_.failures] in ([], ["accuracy"])
-
-
-@everywhere
-def test_a_matrix_without_a_factor_is_refused(home):
-    """The matrix warns; the solution is not a number, and is not used."""
-    send, K = sender(home), -np.eye(90)
-    with pytest.warns(IndefiniteKernelWarning), pytest.raises(SolverError, match="not positive definite"):
-        LSSVMRegressor("precomputed", 2.0).fit(send(K), send(y))

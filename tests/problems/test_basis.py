@@ -4,13 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 import problems
-from problems import L1SubstrateRegressor, LSSVMClassifier, LSSVMClassifierCV, LSSVMRegressor, LSSVMRegressorCV
-from substrate.errors import DataError, DeclarationError
+from problems import LSSVMClassifier, LSSVMClassifierCV, LSSVMRegressor, LSSVMRegressorCV
+from substrate.errors import DeclarationError
 from substrate.kernels import RBF
 from substrate.reduced import Basis
 
@@ -51,29 +48,6 @@ def test_bad_values_are_refused_by_name(estimator):
         estimator().set_params(basis__n=2.5)
 
 
-def test_the_rule_that_is_not_named_is_that_of_the_estimator():
-    for basis in (12, Basis(12), Basis(12, random_state=0)):
-        assert (
-            "by feature_vectors" in dict(LSSVMRegressor(RBF(1.0), basis=basis).fit(X, Y).certificate_.record)["basis"]
-        )
-        if basis is not None:
-            sparse = L1SubstrateRegressor(RBF(1.0), basis=basis).fit(X, Y)
-            assert "by kmeans++" in dict(sparse.certificate_.record)["basis"]
-    with pytest.raises(DeclarationError, match=r"reconstruction_tolerance=0\.1 stops .*rule='kmeans\+\+' ends at"):
-        L1SubstrateRegressor(basis=Basis(reconstruction_tolerance=0.1)).fit(X, Y)
-
-
-def test_a_search_over_the_size_of_a_basis():
-    model = make_pipeline(StandardScaler(), LSSVMRegressor(RBF(1.0), basis=Basis(random_state=0)))
-    search = GridSearchCV(model, {"lssvmregressor__basis__n": [1, 20]}, cv=3).fit(X, Y)
-    assert search.best_params_ == {"lssvmregressor__basis__n": 20}
-    assert search.best_estimator_[-1].basis == Basis(20, random_state=0)
-    whole = GridSearchCV(
-        LSSVMRegressor(RBF(1.0), basis="feature_vectors"), {"basis": [Basis(1), Basis(20), 5, "random"]}, cv=3
-    ).fit(X, Y)
-    assert whole.best_params_["basis"] in (Basis(20), "random")
-
-
 @pytest.mark.parametrize("given", [None, 12, "kmeans++", Basis(12, "renyi", random_state=2)], ids=repr)
 def test_what_was_given_is_saved_and_loaded(given, tmp_path):
     model = LSSVMRegressor(RBF(1.0), basis=given).fit(X, Y)
@@ -88,13 +62,6 @@ def test_rows_and_points_are_saved_inside_a_basis(rule, tmp_path):
     model = LSSVMRegressor(RBF(1.0), basis=Basis(rule=rule, n_scoring=20, random_state=0)).fit(X, Y)
     model.save(tmp_path / "m.npz")
     assert problems.load(tmp_path / "m.npz").basis == model.basis
-
-
-def test_a_generator_is_somebody_elses_object_and_is_not_saved(tmp_path):
-    model = LSSVMRegressor(RBF(1.0), basis=Basis(random_state=np.random.default_rng(0))).fit(X, Y)
-    with pytest.raises(DataError, match=r"basis\.random_state is a Generator .* cannot be saved"):
-        model.save(tmp_path / "m.npz")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_rule_pruned_needs_a_gamma_however_it_is_named():

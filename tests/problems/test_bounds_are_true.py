@@ -19,10 +19,8 @@ from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Polynomial
 
 pytest.importorskip("flint", reason="the exact criteria need python-flint")
 
-SEARCHES = 200
 #: From this seed on gamma is chosen by the evidence.
 EVIDENCE = 5000
-FUSIONS = 160
 
 
 def task(seed):
@@ -59,17 +57,9 @@ def searched(seed):
 
 
 @pytest.mark.parametrize("seed", [*range(12), *range(EVIDENCE, EVIDENCE + 4)])
-@pytest.mark.some_cases(8)
 def test_no_gamma_of_the_range_is_below_the_bound(seed):
     model, *data = searched(seed)
     assert below_the_bound(model, *data) <= 1e-12
-
-
-@pytest.mark.slow
-def test_no_gamma_of_the_range_is_below_the_bound_in_many_searches():
-    seeds = [*range(SEARCHES), *range(EVIDENCE, EVIDENCE + SEARCHES // 2)]
-    false = [seed for seed in seeds if below_the_bound(*searched(seed)) > 1e-12]
-    assert not false
 
 
 def fusion_task(seed):
@@ -113,7 +103,6 @@ def fused_rho_below(seed, points=4):
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.some_cases(3)
 def test_no_zeta_that_is_covered_is_below_the_bound(seed):
     assert fused_l1_below(seed) <= 1e-12
 
@@ -121,9 +110,3 @@ def test_no_zeta_that_is_covered_is_below_the_bound(seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_no_rho_is_below_the_bound(seed):
     assert fused_rho_below(seed) <= 1e-6
-
-
-@pytest.mark.slow
-def test_no_value_is_below_the_bound_in_many_fusions():
-    assert not [seed for seed in range(FUSIONS) if fused_l1_below(seed) > 1e-12]
-    assert not [seed for seed in range(FUSIONS // 4) if fused_rho_below(seed) > 1e-6]

@@ -4,7 +4,6 @@ import column_reduction as oracle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sampled_cases import first
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
@@ -17,7 +16,7 @@ from problems import (
     LSSVMClassifier,
     column_reduced_ls_svm,
 )
-from substrate.datasets import pima, tic_tac_toe
+from substrate.datasets import pima
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF
 
@@ -85,14 +84,6 @@ def test_ls2_svm_is_echelon_reduction_and_pseudo_inverse(threshold):
     assert_allclose(model.bias_, expected[0], rtol=1e-8)
 
 
-def test_a_tolerance_above_everything_leaves_the_bias():
-    X, y = two_classes()
-    model = made(LS2SVMClassifier, threshold=5.0).fit(X, y)
-    assert model.n_support_ == 0
-    assert_allclose(model.decision_function(X), signs(y).mean())
-    assert model.certificate_.holds
-
-
 @pytest.mark.parametrize(("n_support", "count"), [(2, 2), (0.5, 30), (59, 59)])
 def test_a_lssvm_is_the_ls_svm_of_the_patterns_it_keeps(n_support, count):
     X, y = two_classes()
@@ -141,66 +132,6 @@ def test_the_plain_rule_is_that_of_the_textbook():
     assert_allclose(model.residual_, np.linalg.norm(B - A @ W) / np.linalg.norm(B), rtol=1e-3)
 
 
-def test_a_lssvm_says_when_its_epochs_were_spent():
-    X, y = two_classes()
-    model = made(ALSSVMClassifier, n_support=5, max_epochs=3).fit(X, y)
-    assert model.n_epochs_ == 3
-    assert model.n_support_ > 5
-    assert "elimination ended by epochs" in str(model.certificate_)
-    assert model.certificate_.holds
-
-
-@pytest.mark.parametrize("seed", [0, 7, np.random.RandomState(3), np.random.default_rng(3)], ids=lambda s: str(s)[:9])
-def test_a_lssvm_depends_on_its_seed_alone(seed):
-    X, y = two_classes()
-    if isinstance(seed, int):
-        first, again = (ALSSVMClassifier(KERNEL, random_state=seed).fit(X, y) for _ in range(2))
-        assert_array_equal(first.support_, again.support_)
-        assert first.residual_ == again.residual_
-    else:
-        assert ALSSVMClassifier(KERNEL, random_state=seed).fit(X, y).certificate_.holds
-
-
-def test_a_foreign_random_state_is_refused():
-    X, y = two_classes()
-    with pytest.raises(ValueError, match="cannot be used to seed"):
-        ALSSVMClassifier(KERNEL, random_state="luck").fit(X, y)
-
-
-def test_the_record_says_how_far_the_adaline_came():
-    X, y = two_classes()
-    quick = made(AdaPinvClassifier).fit(X, y)
-    assert quick.residual_ <= 1e-3
-    assert f"{quick.n_epochs_} epochs" in str(quick.certificate_)
-    assert "ended by tolerance" in str(quick.certificate_)
-    with pytest.warns(ConvergenceWarning, match="plain Adaline ended at a relative residual of .* after 4 epochs"):
-        short = made(AdaPinvClassifier, accelerated=False, max_epochs=4).fit(X, y)
-    assert (short.n_epochs_, short.residual_ > 1e-3) == (4, True)
-    assert "ended by epochs" in str(short.certificate_)
-    assert short.certificate_.holds, "the second stage is solved whatever the ranking"
-
-
-def test_where_the_adaline_fails_the_direct_solution_ranks_and_the_record_says_so():
-    X, y = two_classes()
-    model = made(AdaPinvClassifier, max_epochs=2).fit(X, y)
-    assert model.n_epochs_ == 2
-    assert "fallback: the Adaline did not reach adaline_tol; columns ranked by the direct solution" in str(
-        model.certificate_
-    )
-    assert_array_equal(model.support_, made(AdaPinvClassifier, adaline_tol=1e-10).fit(X, y).support_)
-
-
-@pytest.mark.parametrize("estimator", EVERY)
-def test_nothing_but_the_support_is_kept_and_it_is_enough(estimator):
-    X, y = two_classes()
-    model = made(estimator, gamma=10.0).fit(X, y)
-    assert model.n_support_ == model.support_.size == len(model.support_vectors_) < 60
-    coefficients = signs(y)[model.support_] * model.support_values_
-    f = KERNEL(X, X[model.support_]) @ coefficients + model.bias_
-    assert_allclose(model.decision_function(X), f, atol=1e-12)
-    assert model.score(X, y) > 0.75
-
-
 @pytest.mark.parametrize("estimator", COUNTED)
 def test_all_patterns_are_the_ls_svm(estimator):
     X, y = two_classes()
@@ -226,13 +157,6 @@ def test_each_machine_is_the_one_of_two_classes(estimator, coding):
         alone = made(estimator).fit(X[members], sides[members])
         assert_allclose(outputs[:, machine], alone.decision_function(X), atol=1e-6)
         assert_array_equal(members[alone.support_], model.support_[model.support_values_[:, machine] != 0.0])
-
-
-def test_a_count_that_a_machine_cannot_have_is_refused():
-    X, y = four_classes()
-    assert made(IPLSSVMClassifier, n_support=len(y)).fit(X, y).certificate_.holds
-    with pytest.raises(DeclarationError, match=f"received {len(y) + 1} for {len(y)} patterns"):
-        made(IPLSSVMClassifier, n_support=len(y) + 1).fit(X, y)
 
 
 # ---- refusals ------------------------------------------------------------------------------------
@@ -261,29 +185,23 @@ def test_bad_parameters_are_refused_by_name(estimator, name, value):
 
 
 #: Data, sigma, gamma, and the printed test accuracy of Ada-Pinv.
-SETTINGS = {"pima": (pima, 8.0, 1.0, 0.74), "tic_tac_toe": (tic_tac_toe, 2.0, 100.0, 0.98)}
-
-
-@pytest.mark.parametrize("name", first(1, SETTINGS))
-def test_random_columns_do_as_well(name):
+def test_random_columns_do_as_well():
     """The control that the paper lacks: same number of columns, drawn by lot, same least squares.
 
     :place [Carvalho2006]_ Tables 1-3: the control that the tables lack.
     """
-    load, sigma, gamma, printed = SETTINGS[name]
-    X, labels = load()
+    X, labels = pima()
     ours, control = [], []
     for seed in range(3):
         X_train, X_test, y_train, y_test = train_test_split(X, signs(labels), train_size=2 / 3, random_state=seed)
-        if name == "pima":
-            scaler = StandardScaler().fit(X_train)
-            X_train, X_test = scaler.transform(X_train), scaler.transform(X_test)
-        kernel, share = RBF(sigma), 0.75
-        rules = [estimator(kernel, gamma, n_support=share).fit(X_train, y_train) for estimator in RANKED]
+        scaler = StandardScaler().fit(X_train)
+        X_train, X_test = scaler.transform(X_train), scaler.transform(X_test)
+        kernel = RBF(8.0)
+        rules = [estimator(kernel, 1.0, n_support=0.75).fit(X_train, y_train) for estimator in RANKED]
         ours.append([rule.score(X_test, y_test) for rule in rules])
         drawn = np.random.default_rng(seed).permutation(len(y_train))[: rules[0].n_support_]
-        machine = column_reduced_ls_svm.closed_form(kernel(X_train), y_train, gamma, columns=drawn)
+        machine = column_reduced_ls_svm.closed_form(kernel(X_train), y_train, 1.0, columns=drawn)
         f = kernel(X_test, X_train) @ (y_train * machine["support_values"]) + machine["bias"]
         control.append(np.mean(np.sign(f) == y_test))
     assert np.mean(control) > np.mean(ours, axis=0).max() - 0.01
-    assert np.mean(ours) > printed - 0.01
+    assert np.mean(ours) > 0.74 - 0.01

@@ -4,11 +4,9 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.datasets import make_blobs
-from variants import componentwise_classifier, componentwise_machine
+from variants import componentwise_machine
 
 from problems import (
-    LSSVMClassifier,
     LSSVMRegressor,
     componentwise_ls_svm,
     ls_svm_regression,
@@ -64,7 +62,7 @@ def written_down(K, y, gamma):
 
 @pytest.mark.parametrize("gamma", [1e-2, GAMMA, 1e3])
 @pytest.mark.parametrize("kernel", [RBF(0.8), Linear(), Polynomial(degree=2)], ids=repr)
-@pytest.mark.some_cases(5)
+@pytest.mark.covering
 def test_declared_closed_form_numpy_and_written_down_agree(kernel, gamma):
     """:equation [Pelckmans2005]_ (6)-(7): the declared problem, the problem written down anew and its system."""
     K, y = case(kernel)
@@ -164,41 +162,3 @@ def test_the_regressor_is_the_closed_form():
     twin = LSSVMRegressor(Componentwise(RBF(0.8)), gamma=GAMMA).fit(X, y)
     points = additive_function(15, 5, random_state=4)[0]
     assert_allclose(model.predict(points), twin.predict(points), rtol=1e-12)
-
-
-def test_several_outputs_have_a_row_each():
-    X, y = additive_function(30, 4, random_state=0)
-    Y = np.column_stack([y, X[:, 1]])
-    model = componentwise_machine(RBF(0.8), gamma=GAMMA).fit(X, Y)
-    assert model.maximal_variation_.shape == (2, 4)
-    for output in range(2):
-        alone = componentwise_machine(RBF(0.8), gamma=GAMMA).fit(X, Y[:, output])
-        assert_allclose(model.maximal_variation_[output], alone.maximal_variation_, rtol=1e-8)
-    total = model.component_functions(X).sum(axis=1) + model.bias_
-    assert_allclose(total, model.predict(X), atol=1e-10 * np.abs(y).max())
-
-
-@pytest.mark.parametrize("coding", ["one_vs_rest", "minimum_output", "ecoc"])
-def test_the_classifier_is_the_ls_svm_classifier_of_the_sum(coding):
-    X, labels = make_blobs(45, n_features=3, centers=3, random_state=1)
-    names = np.array(["red", "green", "blue"])[labels]
-    model = componentwise_classifier(RBF(2.0), gamma=GAMMA, coding=coding).fit(X, names)
-    twin = LSSVMClassifier(Componentwise(RBF(2.0)), gamma=GAMMA, coding=coding).fit(X, names)
-    assert_allclose(model.decision_function(X), twin.decision_function(X), rtol=1e-10)
-    assert (model.predict(X) == names).mean() > 0.9
-    machines = model.code_book_.shape[1]
-    assert model.maximal_variation_.shape == (machines, 3)
-    values = model.component_functions(X)
-    assert values.shape == (45, 3, machines)
-    assert_allclose(model.maximal_variation_, np.abs(values).max(axis=0).T)
-
-
-def test_rows_of_no_weight_do_not_count_for_the_variation():
-    X, y = additive_function(30, 4, random_state=0)
-    weights = np.ones(30)
-    weights[[4, 9]] = 0.0
-    spoilt = X.copy()
-    spoilt[[4, 9]] = 0.5
-    model = componentwise_machine(RBF(0.8), gamma=GAMMA).fit(spoilt, y, sample_weight=weights)
-    alone = componentwise_machine(RBF(0.8), gamma=GAMMA).fit(X[weights > 0.0], y[weights > 0.0])
-    assert_allclose(model.maximal_variation_, alone.maximal_variation_)

@@ -5,7 +5,6 @@ import warnings
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
@@ -53,22 +52,6 @@ def test_equals_the_closed_form(kernel, gamma):
     assert_same(kernel, gamma, X, Y[:, 0])
 
 
-@pytest.mark.parametrize("n", [2, 3, 51, 600])
-def test_small_and_large_numbers_of_rows_with_weights_and_sparse(n):
-    X, Y = make(n)
-    weights = np.random.default_rng(1).uniform(0.01, 10.0, n)
-    assert_same(RBF(1.0), 10.0, X, Y[:, 0], weights)
-    assert_same(RBF(1.0), 10.0, np.where(X > 0.5, X, 0.0), Y[:, 0], form=sp.csr_array)
-
-
-def test_repeated_points_and_a_kernel_that_is_nought():
-    X, Y = make(60)
-    noise = np.random.default_rng(2).normal(size=180)
-    assert_same(RBF(1.0), 100.0, np.repeat(X, 3, axis=0), np.repeat(Y[:, 0], 3) + noise)
-    model = LSSVMRegressor(Linear(), 2.0, solver="cg").fit(np.zeros((8, 2)), np.arange(8.0))
-    assert_allclose(model.predict(np.zeros((1, 2))), [3.5])
-
-
 def test_outputs_of_any_unit_and_offset_and_constant_ones():
     X, Y = make(outputs=4)
     Y = Y * np.array([1e-6, 1.0, 1e6, 0.0]) + np.array([0.0, 1e3, 0.0, 2.0])
@@ -81,24 +64,6 @@ def test_outputs_of_any_unit_and_offset_and_constant_ones():
     assert_allclose(large.predict(X) / 1e200, LSSVMRegressor(RBF(1.0), 5.0).fit(X, Y[:, 1]).predict(X))
     assert (model.support_values_[:, 3] == 0.0).all(), "a constant output has no support values"
     assert model.bias_[3] == 2.0
-
-
-def test_a_bias_far_beyond_the_spread_of_the_target_is_allowed_for():
-    """The residual of the machine equals the residual of y less b, and b = -88 where y is within 3 of nought."""
-    x = np.random.default_rng(0).normal(size=(80, 1))
-    y = x[:, 0] + 0.1 * np.random.default_rng(1).normal(size=80)
-    kernel = Linear() + RBF(0.5)
-    exact = LSSVMRegressor(kernel, 100.0, solver="cholesky").fit(100.0 + x, y)
-    model = LSSVMRegressor(kernel, 100.0, solver="cg", tol=1e-3).fit(100.0 + x, y)
-    assert abs(model.bias_) > 50.0
-    distance = np.sqrt(np.square(model.predict(100.0 + x) - exact.predict(100.0 + x)).mean())
-    assert distance <= model.certificate_.rows[0].value + exact.certificate_.rows[0].value
-
-
-# ---- agreement -----------------------------------------------------------------------------------
-
-
-# ---- products in blocks --------------------------------------------------------------------------
 
 
 # ---- memory --------------------------------------------------------------------------------------
@@ -164,8 +129,7 @@ def test_a_kernel_that_is_not_positive_is_pointed_out_or_refused(kernel):
     assert any(issubclass(w.category, IndefiniteKernelWarning) for w in caught) or not model.certificate_.holds
 
 
-@pytest.mark.parametrize("gamma", [1e6, 1e8, 1e10])
-@pytest.mark.parametrize("n", [40, 200])
+@pytest.mark.parametrize(("gamma", "n"), [(1e6, 200), (1e10, 40)])
 def test_extreme_gamma_converges_or_says_so(gamma, n):
     """Smooth kernel, hardly any ridge: the hardest system there is."""
     X, Y = make(n=n)
@@ -206,19 +170,6 @@ def test_a_certificate_of_tiles_is_true(gamma, unit, offset):
     bound = model.certificate_.rows[0].value
     distance = np.sqrt(np.square(model.predict(points) - exact.predict(points)).mean())
     assert distance <= bound + exact.certificate_.rows[0].value
-
-
-def test_numbers_beyond_single_precision_are_computed_in_double():
-    rng = np.random.default_rng(3)
-    points = 1e10 * rng.normal(size=(200, 2))  # kernel values of 1e40
-    y = points[:, 0] / 1e10 + 0.1 * rng.normal(size=200)
-    model = LSSVMRegressor(Polynomial(2), gamma=1e-40, solver="cg", tol=1e-3, max_iter=5000)
-    with np.errstate(all="ignore"):
-        model.fit(points, y)
-    assert np.isfinite(model.predict(points)).all()
-    exact = LSSVMRegressor(Polynomial(2), gamma=1e-40, solver="cholesky").fit(points, y)
-    distance = np.sqrt(np.square(model.predict(points) - exact.predict(points)).mean())
-    assert distance <= model.certificate_.rows[0].value + exact.certificate_.rows[0].value
 
 
 def test_a_device_takes_conjugate_gradients_and_refuses_what_has_no_formula():

@@ -1,7 +1,5 @@
 """The gamma of a given noise or norm: its bracket against fifty digits, what no gamma has, and the declared page."""
 
-from dataclasses import replace
-
 import mpmath
 import numpy as np
 import pytest
@@ -70,19 +68,6 @@ def test_enclosures_hold_what_they_enclose(seed, offset):
             assert high - low <= 1e-6 * high
 
 
-def test_a_bracket_is_claimed_only_where_both_signs_are_known():
-    X, y, v = data()
-    spectrum = centred_spectrum(Gram.of(RBF(1.5), X), 0.0, v)
-    equation = SecularEquation.of(spectrum, spectrum.targets(y))
-    for quantity, value in (("noise", 0.4), ("norm", 0.8)):
-        lam = equation.root(quantity, value)
-        low, high = equation.bracket(quantity, value, lam)
-        assert low < lam < high < low * (1.0 + 1e-7)
-        assert equation.bracket(quantity, value, 1.1 * lam) is None
-        hidden = replace(equation, spectrum=replace(spectrum, error=0.05 * lam))
-        assert hidden.bracket(quantity, value, lam) is None
-
-
 @pytest.mark.parametrize("machine", [LSSVMRegressor(RBF(1.5)), LSSVMRegressor(RBF(1.5), linear_columns=[1])])
 def test_the_machine_at_gamma_has_the_noise_and_the_norm(machine):
     X, y, v = data(n=40)
@@ -92,14 +77,6 @@ def test_the_machine_at_gamma_has_the_noise_and_the_norm(machine):
     machine.gamma = machine.gamma_for(X, y, v, norm=0.6).gamma
     alpha, kernel = machine.fit(X, y, v).support_values_, machine.kernel_
     assert_allclose(np.sqrt(alpha @ kernel(X) @ alpha), 0.6, rtol=1e-8)
-
-
-def test_every_output_has_its_gamma():
-    X, y, _ = data(n=40)
-    found = LSSVMRegressor(RBF(1.5)).gamma_for(X, np.column_stack([y, 2.0 * y]), noise=0.35)
-    assert found.gamma.shape == (2,)
-    assert found.gamma[0] < found.gamma[1]
-    assert found.gamma_range.shape == found.reachable.shape == (2, 2)
 
 
 @pytest.mark.parametrize("kernel", [RBF(1.5), Linear(), Polynomial(2)])
@@ -113,15 +90,6 @@ def test_what_no_gamma_has_is_refused_with_what_is_reached(kernel):
             machine.gamma_for(X, y, noise=noise)
     with pytest.raises(DataError, match=r"no gamma gives a norm of w of 1e\+30"):
         machine.gamma_for(X, y, norm=1e30)
-
-
-def test_one_of_both_is_given():
-    X, y, _ = data()
-    for given in ({}, {"noise": 0.3, "norm": 1.0}):
-        with pytest.raises(DataError, match="give either noise or norm"):
-            LSSVMRegressor(RBF(1.5)).gamma_for(X, y, **given)
-    with pytest.raises(DeclarationError, match="noise must be positive"):
-        LSSVMRegressor(RBF(1.5)).gamma_for(X, y, noise=-1.0)
 
 
 @pytest.mark.parametrize("given", [{"noise": 0.35}, {"norm": 0.6}])
@@ -155,15 +123,6 @@ def test_a_search_by_noise_is_the_gamma_of_that_noise(offset, unit, tmp_path):
     assert_allclose(model.criterion_, (0.4 * unit) ** 2)
     model.save(tmp_path / "m.npz")
     assert load(tmp_path / "m.npz").gamma_ == model.gamma_
-
-
-def test_a_search_by_noise_of_several_outputs_and_of_a_matrix():
-    X, y, _ = data()
-    several = LSSVMRegressorCV(RBF(1.5), cv="noise", noise=0.35).fit(X, np.column_stack([y, 1.5 * y]))
-    assert_allclose(np.sqrt(np.mean((np.column_stack([y, 1.5 * y]) - several.predict(X)) ** 2, axis=0)), 0.35)
-    plain = LSSVMRegressorCV(RBF(1.5), cv="noise", noise=0.35).fit(X, y)
-    matrix = LSSVMRegressorCV("precomputed", cv="noise", noise=0.35).fit(RBF(1.5)(X), y)
-    assert_allclose([matrix.gamma_, several.gamma_[0]], plain.gamma_, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

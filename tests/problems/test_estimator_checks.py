@@ -71,7 +71,6 @@ def name_of(estimator_or_check):
 
 
 @pytest.mark.parametrize(*CHECKS.args, ids=name_of)
-@pytest.mark.some_cases(1)
 def test_scikit_learn_finds_nothing_to_complain_about(estimator, check):
     if getattr(estimator, "solver", None) == "cg" and "sample_weight_equivalence" in name_of(check):
         estimator.set_params(tol=1e-10)  # it compares to 1e-7

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from complementarity_program import optimum_of_sparsity
 from numpy.testing import assert_allclose
-from sampled_cases import first
 
 from problems import fused_l1_substrate, l1_substrate
 from substrate import Machine, Substrate, fuse
@@ -23,10 +22,9 @@ def case(n=7, n_val=5, seed=0):
     return X, y, V, w
 
 
-@pytest.mark.parametrize("seed", first(1, range(3)))
-def test_scip_and_fuse_agree(seed):
+def test_scip_and_fuse_agree():
     """:place [Pelckmans2005]_ section 4.2, "along the same lines": two ways to the global optimum."""
-    X, y, V, w = case(seed=seed)
+    X, y, V, w = case(seed=0)
     found = optimum_of_sparsity(KERNEL(X), y, KERNEL(V, X), w)
     s = Substrate(KERNEL, X, y)
     zeta = cp.Parameter(nonneg=True, name="zeta")
@@ -58,15 +56,6 @@ def test_a_heavy_weight_at_one_zeta_trains_the_machine():
     declared.solve()
     assert_allclose(declared.errors, l1_substrate.closed_form(KERNEL(X), y, 0.2)["errors"], atol=2e-3)
     assert declared.complementarity < 1e-3 * light
-
-
-def test_labels():
-    X, y, V, w = case(8)
-    labels, known = (np.where(t > 0.0, 1.0, -1.0) for t in (y, w))
-    declared = fused_l1_substrate.declare(KERNEL(X), labels, KERNEL(V, X), known, 0.2, task="classification").solve()
-    plain = fused_l1_substrate.declare(KERNEL(X), labels, KERNEL(V, X), known, 0.2).solve()
-    assert_allclose(declared.support_values, labels * plain.support_values, atol=1e-5)
-    assert_allclose(declared.errors, labels * plain.errors, atol=1e-5)
 
 
 def test_refusals():

@@ -7,7 +7,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 from problems import fused_least_squares
-from substrate.datasets import motorcycle
 from substrate.errors import DataError, DeclarationError, OverfittingWarning
 from substrate.kernels import RBF
 
@@ -59,15 +58,6 @@ def test_closed_form_declared_and_lstsq_agree(task):
     assert_allclose(declared.problem.value, cost, rtol=1e-8)
 
 
-def test_tied_inputs_have_unique_errors():
-    X, y = motorcycle()
-    K, below = RBF(10.0)(X[1::2]), RBF(10.0)(X[::2], X[1::2])
-    declared = fused_least_squares.declare(K, y[1::2], below, y[::2]).solve()
-    certificate = declared.certificate(against=fused_least_squares.closed_form(K, y[1::2], below, y[::2]))
-    assert certificate.holds, str(certificate)
-    assert any("kept at cut-off" in fact for name, fact in certificate.record if name == "coordinates")
-
-
 def test_classification_is_regression_on_the_labels():
     given = case("classification")
     labels = fused_least_squares.closed_form(*given, "classification")
@@ -101,14 +91,6 @@ def test_the_solution_satisfies_the_under_determined_system():
     assert_allclose(matrix @ unknowns, np.concatenate([[0.0], y, known]), atol=1e-9)
 
 
-def test_the_lower_block_needs_ones_for_every_validation_row():
-    # the printed 1_N has N entries where n rows stand: with n different from N it cannot even be written down
-    K, y, below, known = case("regression", n=8, n_val=14)
-    with pytest.raises(ValueError, match="dimensions"):
-        np.block([[np.ones((8, 1)), K], [np.ones((8, 1)), below]])
-    assert fused_least_squares.declare(K, y, below, known).solve().certificate().holds
-
-
 # ---- the warning ---------------------------------------------------------------------------------
 
 
@@ -123,45 +105,6 @@ def test_a_warning_exactly_when_training_exceeds_validation(n, n_val):
         assert f"{n} training points are fused with only {n_val} validation points" in str(warning.message)
         assert "penalized_fusion" in str(warning.message)
         assert warning.filename == __file__
-
-
-def test_what_the_warning_warns_of():
-    rng = np.random.default_rng(1)
-    X = np.sort(rng.uniform(-3.0, 3.0, size=(60, 1)), axis=0)
-    clean, noisy = np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.5 * rng.normal(size=60)
-    train, valid = np.arange(60) % 3 > 0, np.arange(60) % 3 == 0
-    K, below = RBF(0.3)(X[train]), RBF(0.3)(X[valid], X[train])
-    with pytest.warns(OverfittingWarning):
-        declared = fused_least_squares.declare(K, noisy[train], below, noisy[valid]).solve()
-    fitted = noisy[valid] - declared.validation_errors
-    assert np.mean(declared.validation_errors**2) < 0.6 * np.mean((fitted - clean[valid]) ** 2)
-
-
-# ---- the cut-off ---------------------------------------------------------------------------------
-
-
-def test_a_larger_cutoff_keeps_fewer_directions_and_fits_no_better():
-    given = case("regression", 20, 30)
-    costs, kept = [], []
-    for cutoff in (1e-12, 1e-6, 1e-3, 1e-1, 0.9):
-        found = fused_least_squares.closed_form(*given, cutoff=cutoff)
-        costs.append(sum(np.sum(found[name] ** 2) for name in ("errors", "validation_errors")))
-        declared = fused_least_squares.declare(*given, cutoff=cutoff).solve()
-        assert declared.certificate(against=found).holds
-        kept.append(next(v for v in declared.problem.variables() if v.name() == "z").size)
-    assert kept == sorted(kept, reverse=True)
-    assert kept[0] > kept[-1]
-    assert (np.diff(costs) >= -1e-9).all()
-
-
-# ---- the certificate and limits ------------------------------------------------------------------
-
-
-def test_training_points_that_validate_themselves_are_fitted_exactly():
-    K, y, _, _ = case("regression")
-    found = fused_least_squares.closed_form(K, y, K, y)
-    assert_allclose(found["errors"], 0.0, atol=1e-9)
-    assert_allclose(found["validation_errors"], found["errors"], atol=1e-12)
 
 
 # ---- refusals ------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from complementarity_program import optimum_of_variations
 from numpy.testing import assert_allclose
-from sampled_cases import first
 
 from problems import FusedMaximalVariationRegressor, fused_maximal_variation, maximal_variation
 from substrate import Machine, Substrate, fuse
@@ -100,7 +99,7 @@ def test_29_of_the_hand_example_at_one_rho():
 # --- the global optimum ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", first(2, [(5, 1, 0), (6, 2, 1), (7, 2, 2), (8, 2, 0)]), ids=str)
+@pytest.mark.parametrize("size", [(5, 1, 0), (6, 2, 1)], ids=str)
 def test_scip_and_fuse_agree(size):
     """:equation [Pelckmans2005]_ (28): two ways to the global optimum."""
     n, d, seed = size
@@ -131,13 +130,6 @@ def test_a_heavy_weight_makes_29_exact_and_a_light_one_does_not():
     assert heavy.lower_bound <= exact.value * (1.0 + 1e-6)
 
 
-def test_without_bias():
-    X, y, V, w = case(5, 1)
-    K, K_val = matrices(Componentwise(RBF(1.0)), X, V)
-    found = optimum_of_variations(K, y, K_val, w, bias=False)
-    assert found.point.b == 0.0
-
-
 # --- (29) at one rho ------------------------------------------------------------------------------------------------
 
 
@@ -166,25 +158,6 @@ def test_declared_and_written_down_agree(weight):
     declared = fused_maximal_variation.declare(K, y, K_val, w, 0.4, weight).solve()
     assert declared.certificate().holds, str(declared.certificate())
     assert_allclose(declared.problem.value, written_down(K, y, K_val, w, 0.4, weight), rtol=1e-5)
-
-
-def test_a_heavy_weight_trains_the_machine():
-    X, y, V, w = case(7, 2)
-    K, K_val = matrices(Componentwise(RBF(1.0)), X, V)
-    declared = fused_maximal_variation.declare(K, y, K_val, w, 0.4, 1.0).solve()
-    light = float(declared.complementarity)
-    declared.parameters["weight"].value = 1e4
-    declared.solve()
-    trained = maximal_variation.closed_form(K, y, 0.4)
-    assert_allclose(declared.errors, trained["errors"], atol=1e-3)
-    assert declared.complementarity < 1e-3 * light
-
-
-def test_the_sum_of_the_validation_matrices_will_do():
-    X, y, V, w = case(6, 2)
-    K, K_val = matrices(Componentwise(RBF(1.0)), X, V)
-    one, other = (fused_maximal_variation.declare(K, y, below, w, 0.4).solve() for below in (K_val, sum(K_val)))
-    assert_allclose(one.validation_errors, other.validation_errors, atol=1e-8)
 
 
 def test_refusals():

@@ -1,12 +1,10 @@
 """Several weights chosen together: one rho for each group of inputs, and zeta with a ridge, each with a bound."""
 
 import itertools
-import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
-from every_model import assert_unfitted
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
@@ -19,7 +17,6 @@ from problems import (
     MaximalVariationRegressor,
     load,
 )
-from substrate.composition.program import Program
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Linear
 
@@ -81,14 +78,6 @@ def test_no_weights_of_a_grid_are_below_the_bound(grouped):
         assert mean_squares(other, V, w) >= model.criterion_lower_bound_
 
 
-@pytest.mark.slow
-def test_two_weights_validate_no_worse_than_one(grouped):
-    model, X, y, V, w = grouped
-    one = FusedMaximalVariationRegressor(RBF(2.0), **SMOOTH).fit(X, y, V, w)
-    assert model.criterion_lower_bound_ <= one.criterion_
-    assert model.criterion_ <= 1.05 * one.criterion_
-
-
 def test_files_clones_certify_and_prove_know_the_groups(grouped, tmp_path):
     pytest.importorskip("flint")
     model, X, y, *_ = grouped
@@ -105,19 +94,6 @@ def test_files_clones_certify_and_prove_know_the_groups(grouped, tmp_path):
     assert not loaded.certify(X, y).holds
 
 
-def test_classes_and_folds_have_groups():
-    X, y = data(24, 0)
-    labels = np.where(y > 0.0, "up", "down")
-    given = {"groups": [[0, 1], [2, 3]], "gap": 0.2}
-    model = FusedMaximalVariationClassifier(Linear(), random_state=0, **given).fit(X, labels)
-    assert model.certificate_.holds, str(model.certificate_)
-    assert all(low == 0.0 < model.rho_[group] <= high for group, (low, high) in model.proved_on_.items())
-    assert model.certify(X, labels).holds
-    folds = FusedMaximalVariationRegressor(Linear(), cv=2, **given).fit(X, y)
-    assert folds.certificate_.holds, str(folds.certificate_)
-    assert folds.support_.size == 24
-
-
 def test_a_search_that_ends_early_says_so():
     (X, y), (V, w) = data(20, 0), data(16, 1)
     model = FusedMaximalVariationRegressor(RBF(2.0), groups=[[0, 1], [2, 3]], gap=1e-6, max_evaluations=40, **SMOOTH)
@@ -126,22 +102,6 @@ def test_a_search_that_ends_early_says_so():
     assert "budget of 40 solves is spent" in model.path_["stop"]
     assert not model.certificate_.holds
     assert model.criterion_lower_bound_ < model.criterion_
-
-
-def test_an_interrupted_fit_leaves_nothing_behind(monkeypatch):
-    (X, y), (V, w) = data(20, 0), data(16, 1)
-    solve, count = Program.solve, itertools.count()
-
-    def interrupted(program, weights):
-        if next(count) == 10:
-            raise KeyboardInterrupt
-        return solve(program, weights)
-
-    monkeypatch.setattr(Program, "solve", interrupted)
-    model = FusedMaximalVariationRegressor(RBF(2.0), groups=[[0, 1], [2, 3]], **SMOOTH)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X, y, V, w)
-    assert_unfitted(model)
 
 
 # ---- zeta and a ridge ----------------------------------------------------------------------------
@@ -164,42 +124,6 @@ def test_no_pair_of_a_grid_is_below_the_bound(ridged):
     for zeta, ridge in itertools.product((1e-3, 1e-2, 0.1, 1.0, 100.0), (0.01, 0.1, 1.0, 10.0)):
         other = L1SubstrateRegressor(RBF(3.0), zeta, ridge=ridge).fit(X, y)
         assert mean_squares(other, V, w) >= model.criterion_lower_bound_
-
-
-def test_files_certify_and_prove_know_both_weights(ridged, tmp_path):
-    pytest.importorskip("flint")
-    model, X, y, *_ = ridged
-    model.save(tmp_path / "m.npz")
-    loaded = load(tmp_path / "m.npz")
-    assert loaded.ridge_ == model.ridge_
-    assert loaded.certify(X, y).holds
-    assert loaded.prove(X, y).proved
-    loaded.ridge_ = 2.0 * model.ridge_
-    assert not loaded.certify(X, y).holds
-
-
-@pytest.mark.slow
-def test_classes_have_both_weights():
-    X, y = data(24, 0)
-    labels = np.where(y > 0.0, "up", "down")
-    given = {"ridge_range": (0.1, 10.0), "gap": 0.2, "random_state": 0}
-    model = FusedL1SubstrateClassifier(RBF(3.0), **given).fit(X, labels)
-    assert model.certificate_.holds, str(model.certificate_)
-    assert model.certify(X, labels).holds
-    matrix = FusedL1SubstrateClassifier("precomputed", **given).fit(RBF(3.0)(X), labels)
-    assert_allclose(matrix.zeta_, model.zeta_)
-
-
-def test_constant_targets_are_the_bias():
-    X, _ = data(20, 0)
-    y = np.full(20, 3.5)
-    for model in (
-        FusedMaximalVariationRegressor(Linear(), groups=[[0, 1], [2, 3]]),
-        FusedL1SubstrateRegressor(RBF(3.0), ridge_range=(0.1, 1.0)),
-    ):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            assert_array_equal(model.fit(X, y).predict(X), y)
 
 
 # ---- refusals ------------------------------------------------------------------------------------

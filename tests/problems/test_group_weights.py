@@ -6,20 +6,18 @@ import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
+from numpy.testing import assert_allclose
 
 from problems import (
     MaximalVariationClassifier,
     MaximalVariationRegressor,
     decoupled_maximal_variation,
-    load,
     maximal_variation,
 )
 from substrate.certificates import Tolerance
 from substrate.errors import DeclarationError
-from substrate.fits.coordinates import decoupled_coordinates, shared_coordinates
-from substrate.fits.variation import rho_max, solve_maximal_variation
+from substrate.fits.coordinates import decoupled_coordinates
+from substrate.fits.variation import solve_maximal_variation
 from substrate.kernels import RBF, Componentwise, Linear
 from substrate.penalties import VariationMachine
 
@@ -101,42 +99,6 @@ def test_a_wrong_weight_fails_the_certificate():
     assert {"(27b) sums of multipliers", "accuracy"} <= found
 
 
-def test_one_number_is_what_it_was_with_and_without_groups():
-    X, y = data()
-    for kernel in (RBF(1.0), Linear()):
-        plain = MaximalVariationRegressor(kernel, 2.0).fit(X, y)
-        grouped = MaximalVariationRegressor(kernel, 2.0, groups=GROUPS).fit(X, y)
-        assert_array_equal(plain.predict(X), grouped.predict(X))
-        assert_array_equal(plain.maximal_variation_, grouped.maximal_variation_)
-        assert plain.certificate_.record == grouped.certificate_.record
-        each = MaximalVariationRegressor(kernel, [2.0, 2.0], groups=GROUPS).fit(X, y)
-        assert_allclose(each.predict(X), plain.predict(X), atol=1e-10)
-
-
-def test_a_larger_weight_leaves_less_of_its_group_and_zeros_are_exact():
-    X, y = data()
-    found = [
-        MaximalVariationRegressor(Linear(), [0.5, dear], groups=[[0, 1], [2, 3]]).fit(X, y).maximal_variation_
-        for dear in (0.5, 3.0, 300.0)
-    ]
-    assert found[0][2] > found[1][2] > found[2][2] == 0.0
-    assert found[2][3] == 0.0
-    assert (found[2][:2] > 0.0).any()
-
-
-@pytest.mark.parametrize("make", [shared_coordinates, lambda K: decoupled_coordinates(K, ridge=0.1)])
-def test_from_the_largest_common_factor_on_every_component_vanishes(make):
-    X, y = data()
-    coordinates, ratios = make(components(Linear(), X)), np.array([0.3, 1.0, 6.0, 2.0])
-    largest = rho_max(coordinates, y, ratios)
-    assert_allclose(rho_max(coordinates, y, 10.0 * ratios), largest / 10.0, rtol=1e-6)
-    at_zero = solve_maximal_variation(coordinates, y, largest * ratios)
-    assert not at_zero.maximal_variation.any()
-    assert not at_zero.v.any()
-    assert_allclose((at_zero.xi_minus + at_zero.xi_plus).sum(axis=1), largest * ratios, rtol=1e-7)
-    assert solve_maximal_variation(coordinates, y, 0.999 * largest * ratios).maximal_variation.any()
-
-
 def test_bounds_are_true_for_other_weights():
     X, y = data(20)
     coordinates = decoupled_coordinates(components(RBF(1.0), X), ridge=0.1)
@@ -167,17 +129,6 @@ def test_bounds_are_true_for_other_weights():
 # ---- the estimators ------------------------------------------------------------------------------
 
 
-def test_groups_by_name_and_by_number_are_the_same_machine():
-    frame, y = framed()
-    model = named().fit(frame, y)
-    assert model.certificate_.holds, str(model.certificate_)
-    assert dict(model.certificate_.record)["rho of groups"] == "'cheap' 0.4, 'dear' 2.5"
-    other = MaximalVariationRegressor(
-        RBF(1.0), np.array([0.4, 2.5]), groups=[(1, 0), np.array([2, 3])], expansion="decoupled", ridge=0.1
-    ).fit(frame.to_numpy(), y)
-    assert_array_equal(model.predict(frame), other.predict(frame.to_numpy()))
-
-
 def test_certify_and_prove_know_the_weights():
     pytest.importorskip("flint")
     frame, y = framed()
@@ -188,50 +139,6 @@ def test_certify_and_prove_know_the_weights():
     model.rho = {"cheap": 0.5, "dear": 2.5}
     assert not model.certify(frame, y).holds
     assert not model.prove(frame, y).proved
-
-
-def test_a_refit_chooses_by_the_weights_and_is_checked_with_names():
-    frame, y = framed()
-    model = named(refit=True).fit(frame, y)
-    checked = model.certify(frame, y)
-    assert checked.holds, str(checked)
-    assert not model.component_support_.all()
-
-
-def test_files_clones_and_parameters_keep_groups(tmp_path):
-    frame, y = framed()
-    for groups, rho in (
-        ({"cheap": ["a", "b"], "dear": ("d", "c")}, RHO),
-        ([[0, 1], [2, 3]], [0.4, 2.5]),
-        (np.array([[0, 1], [2, 3]]), np.array([0.4, 2.5])),
-        ([range(2), np.array([3, 2])], (0.4, 2.5)),
-    ):
-        model = named(groups=[list(one) for one in groups] if isinstance(groups, list) else groups).set_params(rho=rho)
-        model.fit(frame, y).save(tmp_path / "m.npz")
-        loaded = load(tmp_path / "m.npz")
-        assert_array_equal(loaded.predict(frame), model.predict(frame))
-        assert loaded.certify(frame, y).holds
-        again = clone(loaded).fit(frame, y)
-        assert_array_equal(again.predict(frame), model.predict(frame))
-        assert repr(loaded).startswith("MaximalVariationRegressor(")
-
-
-def test_classes_with_groups():
-    X, y = data()
-    labels = np.digitize(y, [0.0, 1.0])
-    model = MaximalVariationClassifier(RBF(1.0), RHO, groups=GROUPS).fit(X, labels)
-    assert model.certificate_.holds, str(model.certificate_)
-    assert model.certify(X, labels).holds
-    assert model.maximal_variation_.shape == (3, 4)
-
-
-def test_a_component_of_several_columns_has_the_weight_of_its_group():
-    X, y = data()
-    kernel = Componentwise({(0, 1): RBF(2.0), 2: RBF(1.0), 3: RBF(1.0)})
-    model = MaximalVariationRegressor(kernel, [0.4, 2.5], groups=[[0, 1], [2, 3]], expansion="decoupled", ridge=0.1)
-    assert model.fit(X, y).certificate_.holds
-    with pytest.raises(DeclarationError, match=r"component of columns \[0, 1\] is in groups 0 and 1"):
-        model.set_params(groups=[[0, 2], [1, 3]]).fit(X, y)
 
 
 # ---- refusals ------------------------------------------------------------------------------------
@@ -278,16 +185,3 @@ def test_wrong_groups_and_weights_are_refused(estimator):
     for rho in ([1.0, 2.0], {"cheap": 1.0}):
         with pytest.raises(DeclarationError, match="rho must be one number unless groups"):
             estimator(Linear(), rho).fit(X, y)
-
-
-def test_an_unknown_column_name_is_refused_with_those_there_are():
-    frame, y = framed()
-    with pytest.raises(DeclarationError, match="names the column 'e'; the columns are a, b, c, d"):
-        named(groups={"cheap": ["a", "b", "c", "d"], "dear": ["e"]}).fit(frame, y)
-
-
-def test_pages_refuse_another_number_of_weights():
-    X, y = data(12)
-    for function in (maximal_variation.declare, maximal_variation.closed_form):
-        with pytest.raises(DeclarationError, match="one for each component: expected 4, received 2"):
-            function(components(Linear(), X), y, [1.0, 2.0])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from problems import LSSVMClassifierCV, LSSVMRegressorCV
+from problems import LSSVMRegressorCV
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Componentwise
 
@@ -40,24 +40,6 @@ def test_the_order_is_that_of_refits(criterion):
     assert ranking.certificate.holds, ranking.certificate
     best = LSSVMRegressorCV(cv=criterion).fit(X[:, [0, 2]], Y)
     assert_allclose(ranking.gamma[1], best.gamma_, rtol=1e-9)
-
-
-def test_classes_weights_and_a_single_input():
-    labels = np.where(X[:, 2] > 0.2, "up", "down")
-    model = LSSVMClassifierCV()
-    assert model.rank_inputs(X[:, 1:3], labels).order[0] == 1
-    assert not hasattr(model, "support_values_")
-    weights = np.where(np.arange(50) < 40, 1.0, 0.0)
-    kept = LSSVMRegressorCV().rank_inputs(X[:40, :2], Y[:40])
-    assert_allclose(LSSVMRegressorCV().rank_inputs(X[:, :2], Y, weights).criterion, kept.criterion, rtol=1e-9)
-    single = LSSVMRegressorCV().rank_inputs(X[:, :1], Y)
-    assert_array_equal(single.order, [0])
-    assert_array_equal(single.selected, [0])
-
-
-def test_of_equal_inputs_the_last_goes_first():
-    ranking = LSSVMRegressorCV().rank_inputs(np.column_stack([X[:, 2], X[:, 2], X[:, 1]]), Y)
-    assert ranking.order[0] == 0
 
 
 @pytest.mark.parametrize(

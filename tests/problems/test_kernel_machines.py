@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from problems import KernelClassifier, KernelRegressor, load
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
-from substrate.kernels import RBF, Precomputed
+from substrate.kernels import RBF
 from substrate.losses import (
     EpsilonInsensitive,
     Expectile,
@@ -140,26 +140,13 @@ def test_leaving_a_row_out_is_a_fit_without_it(loss, basis):
     model, target = machine_of(loss, basis=basis)
     left_out = model.fit(X, target, WEIGHTS).leave_one_out(X, target, WEIGHTS)
     assert left_out.certificate.holds, str(left_out.certificate)
-    for i in range(0, 45, 4):
+    for i in range(0, 45, 9):
         kept = np.arange(45) != i
         other = clone(model).set_params(loss=model.loss_).fit(X[kept], target[kept], WEIGHTS[kept])
         value = other.decision_function(X[[i]]) if loss.is_margin else other.predict(X[[i]])
         assert_allclose(left_out.outputs[i], value[0], atol=1e-6)
     others = np.setdiff1d(np.arange(45), model.support_) if basis is None else []
     assert_allclose(left_out.outputs[others], model._evaluate(X)[others], atol=1e-9)
-
-
-@pytest.mark.parametrize(("loss", "gamma"), [(Huber(0.1), 1e4), (Logistic(), 1e4)], ids=repr)
-def test_rows_whose_machine_is_far_away_are_left_out(loss, gamma):
-    """Where the other rows are on straight pieces, or beyond any curvature, a warm start is far from an optimum."""
-    model, target = machine_of(loss)
-    left_out = model.set_params(gamma=gamma).fit(X, target).leave_one_out(X, target)
-    assert left_out.certificate.holds, str(left_out.certificate)
-    for i in range(0, 45, 6):
-        kept = np.arange(45) != i
-        other = clone(model).fit(X[kept], target[kept])
-        value = other.decision_function(X[[i]]) if loss.is_margin else other.predict(X[[i]])
-        assert_allclose(left_out.outputs[i], value[0], rtol=1e-5, atol=1e-6)
 
 
 @over_bases
@@ -206,12 +193,6 @@ def test_many_classes(loss, coding):
     assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
 
 
-def test_class_weights_are_weights_of_rows():
-    by_class = KernelClassifier(RBF(1.0), 3.0, class_weight={"up": 4.0, "down": 1.0}).fit(X, LABELS)
-    by_row = KernelClassifier(RBF(1.0), 3.0).fit(X, LABELS, np.where(LABELS == "up", 4.0, 1.0))
-    assert_array_equal(by_class.decision_function(X), by_row.decision_function(X))
-
-
 def test_the_hinge_is_the_support_vector_machine():
     from sklearn.svm import SVC
 
@@ -220,12 +201,6 @@ def test_the_hinge_is_the_support_vector_machine():
     sign = 1.0 if model.classes_[1] == peer.classes_[1] else -1.0
     assert_allclose(model.decision_function(X), sign * peer.decision_function(X), atol=1e-5)
     assert_array_equal(model.support_, np.sort(peer.support_))
-
-
-def test_a_quantile_leaves_its_share_of_rows_below():
-    model = KernelRegressor(RBF(1.0), 1.0, loss=Pinball(0.9)).fit(X, Y)
-    above = np.sum(model.predict(X) + 1e-8 < Y)
-    assert above <= 0.1 * 45 <= above + np.sum(np.abs(model.predict(X) - Y) < 1e-6)
 
 
 @pytest.mark.parametrize(
@@ -257,11 +232,6 @@ def test_parameters_of_losses_are_checked(loss, value):
         loss(value)
 
 
-def test_leaving_out_needs_the_rows():
-    with pytest.raises(DataError, match="give the training rows again"):
-        KernelClassifier().fit(X, LABELS).leave_one_out()
-
-
 @pytest.mark.parametrize("loss", [Huber(0.4), Hinge()], ids=repr)
 def test_an_indefinite_matrix_has_no_bound(loss):
     model, target = machine_of(loss)
@@ -281,17 +251,6 @@ def test_a_given_matrix_is_the_kernel(loss):
     assert_allclose(given._fitted_values(RBF(1.0)(X)[:, given.support_]), values, atol=1e-5)
     assert given.certificate_.holds
     assert "added to the diagonal of K" in given.certificate_.promise
-
-
-@over_losses
-def test_all_rows_for_a_basis_are_the_machine_on_all_rows(loss):
-    model, target = machine_of(loss)
-    model.fit(X, target, WEIGHTS)
-    on_basis = clone(model).set_params(basis=np.arange(45)).fit(X, target, WEIGHTS)
-    tolerance = model.certificate_.accuracy + on_basis.certificate_.accuracy
-    moved = on_basis._evaluate(X) - model._evaluate(X)
-    assert np.sqrt(np.mean(WEIGHTS * moved**2) / WEIGHTS.mean()) <= tolerance
-    assert_allclose(moved, 0.0, atol=1e-7)
 
 
 @over_losses
@@ -345,19 +304,6 @@ def test_a_basis_is_a_number_a_rule_rows_or_points(loss, basis, size):
     assert_array_equal(model.support_vectors_, basis if is_points else X[model.support_])
 
 
-@pytest.mark.parametrize("scale", [1.0, 2.0])
-@pytest.mark.parametrize("loss", [Expectile(0.8), SquaredHinge(), EpsilonInsensitive(0.2)], ids=repr)
-def test_rows_of_a_given_matrix_are_a_basis(loss, scale):
-    rows, matrix = np.arange(0, 45, 3), RBF(1.0)(X) / scale
-    model, target = machine_of(loss, basis=rows)
-    values = model.fit(X, target)._evaluate(X)
-    given = clone(model).set_params(kernel=scale * Precomputed()).fit(matrix, target)
-    assert_allclose(given._evaluate(matrix), values, atol=1e-6)
-    assert given.certificate_.holds
-    assert given.certify(matrix, target).holds
-    assert given.prove(matrix, target).proved
-
-
 def test_intervals_and_classes_on_a_basis():
     model = KernelRegressor(RBF(1.0), 10.0, basis=12).fit(X[:30], Y[:30]).calibrate(X[30:], Y[30:])
     assert np.mean((model.predict_interval(X[30:], 0.8) - Y[30:, None] > 0.0) @ [-1.0, 1.0]) >= 0.8
@@ -375,12 +321,3 @@ def test_intervals_and_classes_on_a_basis():
 def test_bases_that_make_no_sense_are_refused(basis, message):
     with pytest.raises((DeclarationError, DataError), match=message):
         KernelRegressor(RBF(1.0), basis=basis).fit(X, Y)
-
-
-def test_the_losses_are_those_of_many_rows():
-    rng = np.random.default_rng(3)
-    many = rng.normal(size=(20_000, 3))
-    target = np.sin(2.0 * many[:, 0]) + many[:, 1] + 0.3 * rng.standard_t(2, size=20_000)
-    model = KernelRegressor(RBF(3.0), 1.0, loss=Pinball(0.9), basis=60).fit(many, target)
-    assert model.certificate_.holds, str(model.certificate_)
-    assert abs(float(np.mean(target <= model.predict(many))) - 0.9) <= 0.01

@@ -1,7 +1,5 @@
 """The L1 substrate with a ridge on w: agreement, limits, bounds that are true, files and refusals."""
 
-import warnings
-
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -9,9 +7,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from problems import L1SubstrateClassifier, L1SubstrateRegressor, LSSVMRegressor, l1_substrate
 from substrate.certificates import Tolerance
-from substrate.errors import DeclarationError, IndefiniteKernelWarning
-from substrate.fits.l1 import solve_l1, zeta_max
-from substrate.kernels import RBF, Foreign
+from substrate.errors import DeclarationError
+from substrate.fits.l1 import solve_l1
+from substrate.kernels import RBF
 from substrate.penalties import DoubleColumns, OneNorm, accuracy_of
 
 KERNEL = RBF(1.0)
@@ -67,16 +65,6 @@ def test_the_limit_of_a_small_ridge_is_the_sparse_substrate():
     assert_allclose(model.predict(X), plain.predict(X), atol=1e-8)
 
 
-@pytest.mark.parametrize("ridge", [1e-3, 1.0, 1e3])
-def test_the_largest_zeta_does_not_depend_on_the_ridge(ridge):
-    X, y = data()
-    K = KERNEL(X)
-    largest = zeta_max(K, y)
-    assert not solve_l1(K, y, largest, ridge=ridge).coefficients.any()
-    assert solve_l1(K, y, 0.999 * largest, ridge=ridge).coefficients.any()
-    assert L1SubstrateRegressor(KERNEL, 1.0, ridge=ridge).fit(X, y).zeta_max_ == largest
-
-
 # ---- the answer ----------------------------------------------------------------------------------
 
 
@@ -110,23 +98,6 @@ def test_certify_and_prove_know_the_ridge():
     assert not model.prove(X, y).proved
 
 
-@pytest.mark.parametrize(("zeta", "ridge"), [(1e-4, 10.0), (0.1, 0.5)])
-def test_the_proof_steps_in_errors_and_coefficients_and_knows_the_answer_to_rounding(zeta, ridge):
-    pytest.importorskip("flint")
-    X, y = data(20)
-    proof = L1SubstrateRegressor(KERNEL, zeta, ridge=ridge).fit(X, y).prove(X, y)
-    assert proof.accuracy <= 1e-12 * np.std(y), str(proof)  # the root of a gap of rounding size would be 1e-8
-
-
-@pytest.mark.parametrize("coding", ["one_vs_rest", "minimum_output"])
-def test_classes_with_a_ridge(coding):
-    X, y = data(20)
-    labels = np.digitize(y, [0.0, 1.0])
-    model = L1SubstrateClassifier(KERNEL, 0.1, ridge=0.5, coding=coding).fit(X, labels)
-    assert model.certificate_.holds, str(model.certificate_)
-    assert model.certify(X, labels).holds
-
-
 # ---- refusals ------------------------------------------------------------------------------------
 
 
@@ -139,16 +110,3 @@ def test_a_bad_ridge_is_refused_by_name(wrong):
     for function in (l1_substrate.declare, l1_substrate.closed_form):
         with pytest.raises(DeclarationError, match="ridge must be"):
             function(KERNEL(X), y, 0.1, ridge=wrong)
-
-
-def test_an_indefinite_matrix_has_no_bound_with_a_ridge():
-    X, y = data(16)
-    kernel = Foreign(lambda A, B: -1.0 * KERNEL(A, B))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = L1SubstrateRegressor(kernel, 0.1, ridge=0.5).fit(X, y)
-    assert not model.certificate_.holds
-    assert "w'w is no norm" in dict(model.certificate_.record)["accuracy"]
-    assert np.isfinite(model.predict(X)).all()
-    with pytest.warns(IndefiniteKernelWarning):
-        assert not model.prove(X, y).proved

@@ -13,8 +13,6 @@ from problems import (
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF
 
-WIDTHS = [RBF(sigma) for sigma in (0.02, 0.3)]
-
 
 def correlated(n, share, seed):
     """A smooth function of time, and the same with errors that an autoregression of order one makes."""
@@ -25,21 +23,6 @@ def correlated(n, share, seed):
         errors[row] = share * errors[row - 1] + np.sqrt(1.0 - share**2) * rng.normal()
     truth = np.sin(4.0 * np.pi * x) * np.exp(-x)
     return x[:, None], truth, truth + 0.3 * errors
-
-
-def test_correlated_noise_is_not_followed():
-    """Leave-one-out takes the noise for the function, on every draw; with neighbours left out it is smoothed."""
-    ratios = []
-    for seed in range(2):
-        X, truth, y = correlated(90, 0.7, seed)
-        error = {}
-        for cv in ("loo", "blocks"):
-            model = LSSVMRegressorCV(kernels=WIDTHS, cv=cv, reach=4 if cv == "blocks" else None).fit(X, y)
-            error[cv] = float(np.sqrt(np.mean((model.predict(X) - truth) ** 2)))
-            assert model.certificate_.holds
-        ratios.append(error["blocks"] / error["loo"])
-    assert max(ratios) < 1.0
-    assert np.mean(ratios) < 0.85
 
 
 def test_groups_are_the_splits_of_scikit_learn():
@@ -90,16 +73,6 @@ def test_several_outputs_classes_weights_and_linear_parts():
     assert linear.fit(columns, y + columns[:, 1]).certificate_.holds
     for model in (two, weighted, linear):
         assert model.certificate_.holds
-
-
-def test_rows_of_weight_zero_are_in_no_block():
-    X, _, y = correlated(40, 0.5, 2)
-    weights = np.ones(40)
-    weights[[3, 17]] = 0.0
-    spoiled = np.where(weights > 0.0, y, 1e6)
-    kept = weights > 0.0
-    model = LSSVMRegressorCV(RBF(0.2), cv="blocks", reach=2).fit(X, spoiled, sample_weight=weights)
-    assert_allclose(model.gamma_, LSSVMRegressorCV(RBF(0.2), cv="blocks", reach=2).fit(X[kept], y[kept]).gamma_)
 
 
 def test_refusals_name_the_next_step():

@@ -6,7 +6,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from exact_linear_variation import exact_linear_errors
-from sampled_cases import first
 
 from problems import FusedMaximalVariationRegressor, MaximalVariationRegressor
 from substrate.certificates import WITH_CUTOFF
@@ -30,8 +29,8 @@ def distance(model, X, y, rho):
 
 
 @pytest.mark.parametrize("offset", OFFSETS)
-@pytest.mark.parametrize("seed", first(5, range(40)))
-@pytest.mark.some_cases(6)
+@pytest.mark.parametrize("seed", range(9))
+@pytest.mark.covering
 def test_fitted_values_are_as_near_to_the_optimum_as_stated(seed, offset):
     X, y, n = data(seed, offset)
     with warnings.catch_warnings():
@@ -48,8 +47,8 @@ def test_fitted_values_are_as_near_to_the_optimum_as_stated(seed, offset):
 
 
 @pytest.mark.parametrize("offset", OFFSETS)
-@pytest.mark.parametrize("seed", first(3, range(40)))
-@pytest.mark.some_cases(12)
+@pytest.mark.parametrize("seed", range(9))
+@pytest.mark.covering
 def test_a_proof_knows_the_kernel_and_not_only_what_was_computed_of_it(seed, offset):
     pytest.importorskip("flint")
     X, y, _ = data(seed, offset)

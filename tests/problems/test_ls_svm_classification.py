@@ -121,15 +121,6 @@ def test_the_conditions_of_the_paper(case, form):
     assert (alpha > 0.0).any(), "a point that misses the margin has a positive support value"
 
 
-# ---- the declaration -----------------------------------------------------------------------------
-
-
-# ---- the certificate -----------------------------------------------------------------------------
-
-
-# ---- limits --------------------------------------------------------------------------------------
-
-
 # ---- errata --------------------------------------------------------------------------------------
 
 
@@ -154,17 +145,6 @@ def test_carvalho_3_as_printed_is_not_the_optimum(small, gamma):
     assert objective(K, y, gamma, ones, *printed) > 1.01 * optimum.problem.value
     assert_allclose(diagonal[0], optimum.support_values, atol=1e-6 * np.abs(diagonal[0]).max())
     assert np.abs(printed[0] - optimum.support_values).max() > 0.1 * np.abs(diagonal[0]).max()
-
-
-def test_the_minus_sign_in_carvalho_4_is_harmless_but_unsymmetric(small):
-    K, y, gamma = small
-    alpha, b = carvalho(K, y, gamma)
-    minus_alpha, minus_b = carvalho(K, y, gamma, first_row=-1.0)
-    assert_allclose(minus_alpha, alpha, rtol=1e-10)
-    assert_allclose(minus_b, b, rtol=1e-10)
-    expected = ls_svm_classification.closed_form(K, y, gamma)
-    assert_allclose(minus_alpha, expected["support_values"], rtol=1e-9)
-    assert_allclose(minus_b, expected["bias"], rtol=1e-9)
 
 
 # ---- refusals ------------------------------------------------------------------------------------

@@ -1,17 +1,12 @@
 """The classifier: labels of any kind, codings against machines fitted one by one, weights, certificates, peers."""
 
-import os
-
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from problems import LSSVMClassifier, LSSVMRegressor
 from substrate.codings import CODINGS, code_book
 from substrate.datasets import ripley
-from substrate.errors import DataError, DeclarationError
-from substrate.gram import Gram
 from substrate.kernels import RBF, Linear
 
 KERNEL = RBF(1.2)
@@ -72,33 +67,6 @@ def test_two_classes_of_any_kind(two, kind):
     assert 0.7 < model.score(X, classes[k]) <= 1.0
 
 
-def test_labels_in_lists_and_frames(two):
-    X, k = two
-    expected = LSSVMClassifier(KERNEL).fit(X, k).decision_function(X_NEW)
-    names = np.array(["no", "yes"])[k]
-    for labels in (
-        names.tolist(),
-        pd.Series(names),
-        pd.Series(names, dtype="category"),
-        pd.Series(names, dtype="string"),
-    ):
-        model = LSSVMClassifier(KERNEL).fit(X, labels)
-        assert list(model.classes_) == ["no", "yes"]
-        assert_array_equal(model.decision_function(X_NEW), expected)
-
-
-@over_codings
-def test_classes_are_not_numbered_by_the_data(four, coding):
-    X, k = four
-    names = np.array(["delta", "alpha", "charlie", "bravo"])
-    model = LSSVMClassifier(KERNEL, coding=coding).fit(X, names[k])
-    assert list(model.classes_) == ["alpha", "bravo", "charlie", "delta"]
-    assert model.score(X, names[k]) > 0.6
-    gaps = LSSVMClassifier(KERNEL, coding=coding).fit(X, np.array([-7, 0, 3, 1000])[k])
-    plain = LSSVMClassifier(KERNEL, coding=coding).fit(X, k)
-    assert_array_equal(gaps.predict(X_NEW), np.array([-7, 0, 3, 1000])[plain.predict(X_NEW)])
-
-
 # ---- codings against machines fitted one by one --------------------------------------------------
 
 
@@ -122,7 +90,7 @@ def naive_scores(outputs, book, coding):
 @pytest.mark.parametrize("n_classes", [3, 4, 5, 9])
 @pytest.mark.parametrize("weighted", [False, True])
 @over_codings
-@pytest.mark.some_cases(16)
+@pytest.mark.covering
 def test_several_classes_are_several_machines(coding, n_classes, weighted):
     X, k = blobs(n_classes)
     weights = np.random.default_rng(1).uniform(0.2, 3.0, len(k)) if weighted else np.ones(len(k))
@@ -140,26 +108,6 @@ def test_several_classes_are_several_machines(coding, n_classes, weighted):
     # the machines themselves, from the attributes the documentation names
     expansion = KERNEL(X_NEW, X) @ (model.support_codes_ * model.support_values_) + model.bias_
     assert_allclose(expansion, outputs, atol=1e-9)
-
-
-@pytest.fixture
-def factored(monkeypatch):
-    """The orders of the matrices factored."""
-    orders, original = [], Gram.factorize
-
-    def counted(self, ridge):
-        orders.append(self.n)
-        original(self, ridge)
-
-    monkeypatch.setattr(Gram, "factorize", counted)
-    return orders
-
-
-@over_codings
-def test_all_machines_share_one_factorisation(four, factored, coding):
-    X, k = four
-    LSSVMClassifier(KERNEL, coding=coding).fit(X, k)
-    assert factored == [len(k)]
 
 
 @over_codings
@@ -229,56 +177,6 @@ def test_class_weights_three_ways(four):
     assert_allclose([balanced.bias_.sum(), 0.0], [weighted.bias_.sum(), 0.0], atol=1e-12)
 
 
-@over_codings
-def test_class_weights_multiply_weights_of_rows_and_zero_rows_are_not_there(four, coding):
-    X, k = four
-    names = np.array(["a", "b", "c", "d"])[k]
-    weights = np.random.default_rng(3).uniform(0.5, 2.0, len(k))
-    weights[::4] = 0.0
-    kept = weights > 0.0
-    mapping = {"a": 2.0, "b": 0.5, "c": 1.0, "d": 3.0}
-    model = LSSVMClassifier(KERNEL, coding=coding, class_weight=mapping)
-    model.fit(X, names, sample_weight=weights)
-    product = weights * np.array([mapping[name] for name in names])
-    expected = LSSVMClassifier(KERNEL, coding=coding).fit(X[kept], names[kept], sample_weight=product[kept])
-    assert_allclose(model.decision_function(X_NEW), expected.decision_function(X_NEW), atol=1e-11)
-    assert_array_equal(model.support_, np.flatnonzero(kept))
-    assert model.certify(X, names, sample_weight=weights).holds
-    # balanced counts weighted rows that are there
-    balanced = LSSVMClassifier(KERNEL, coding=coding, class_weight="balanced").fit(X, names, sample_weight=weights)
-    totals = {c: weights[names == c].sum() for c in "abcd"}
-    factors = np.array([weights.sum() / (4.0 * totals[name]) for name in names])
-    same = LSSVMClassifier(KERNEL, coding=coding).fit(X, names, sample_weight=weights * factors)
-    assert_allclose(balanced.decision_function(X_NEW), same.decision_function(X_NEW), atol=1e-11)
-
-
-@over_codings
-def test_a_class_of_weight_zero_is_not_there(four, coding):
-    X, k = four
-    expected = LSSVMClassifier(KERNEL, coding=coding).fit(X[k != 2], k[k != 2])
-    by_rows = LSSVMClassifier(KERNEL, coding=coding).fit(X, k, sample_weight=(k != 2).astype(float))
-    by_class = LSSVMClassifier(KERNEL, coding=coding, class_weight={0: 1, 1: 1, 2: 0, 3: 1}).fit(X, k)
-    for model in (by_rows, by_class):
-        assert list(model.classes_) == [0, 1, 3]
-        assert_allclose(model.decision_function(X_NEW), expected.decision_function(X_NEW), atol=1e-12)
-        assert_array_equal(model.predict(X_NEW), expected.predict(X_NEW))
-    assert by_class.certify(X, k).holds
-
-
-def test_one_class_left_is_refused(two):
-    X, k = two
-    with pytest.raises(DataError, match=r"two classes among rows of positive weight, received one class: \[0\]"):
-        LSSVMClassifier(KERNEL).fit(X, k, sample_weight=(k == 0).astype(float))
-    with pytest.raises(DataError, match="at least two classes"):
-        LSSVMClassifier(KERNEL, class_weight={0: 0.0, 1: 1.0}).fit(X, k)
-    with pytest.raises(DataError, match="at least two classes"):
-        LSSVMClassifier(KERNEL).fit(X, np.zeros(26, dtype=int))
-    with pytest.raises(ValueError, match="weight"):
-        LSSVMClassifier(KERNEL).fit(X, k, sample_weight=np.zeros(26))
-    with pytest.raises(DataError, match="at least two rows of positive weight"):
-        LSSVMClassifier(KERNEL).fit(X, k, sample_weight=np.eye(26)[3])
-
-
 @pytest.mark.parametrize(
     "wrong", [{0: -1.0, 1: 1.0}, {0: np.nan, 1: 1.0}, {0: np.inf, 1: 1.0}, "fair", {7: 1.0}, [1.0, 2.0]]
 )
@@ -288,81 +186,7 @@ def test_class_weights_that_are_none(two, wrong):
         LSSVMClassifier(KERNEL, class_weight=wrong).fit(X, k)
 
 
-# ---- solvers -------------------------------------------------------------------------------------
-
-
-# ---- the certificate -----------------------------------------------------------------------------
-
-
-def test_the_certificate_notices_other_data(four):
-    X, k = four
-    model = LSSVMClassifier(KERNEL, gamma=5.0).fit(X, k)
-    assert not model.certify(X + 1e-4 * np.arange(len(k))[:, None], k).holds
-    other = k.copy()
-    other[0] = (k[0] + 1) % 4
-    assert not model.certify(X, other).holds
-    with pytest.raises(DataError, match="the model knows classes"):
-        model.certify(X, k + 1)
-    with pytest.raises(DataError, match=r"of shape .* need"):
-        model.certify(X[: len(k) - 1], k[: len(k) - 1])
-
-
-@over_codings
-def test_certify_leaves_the_model_alone(four, coding):
-    X, k = four
-    frame = pd.DataFrame(X, columns=["a", "b"])
-    model = LSSVMClassifier(KERNEL, coding=coding).fit(frame, k)
-    before = dict(vars(model))
-    assert model.certify(X, k).holds
-    assert set(vars(model)) == set(before)
-    assert all(vars(model)[name] is value for name, value in before.items())
-
-
-# ---- refusals ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("y", [np.linspace(0.0, 1.0, 26), np.random.default_rng(0).normal(size=26)])
-def test_continuous_targets_are_refused(two, y):
-    X, _ = two
-    model = LSSVMClassifier(KERNEL)
-    with pytest.raises(ValueError, match="Unknown label type: continuous"):
-        model.fit(X, y)
-    assert not hasattr(model, "classes_")
-
-
-@pytest.mark.parametrize("wrong", ["ovr", None, 3])
-def test_unknown_codings_are_refused_before_any_work(two, wrong):
-    X, k = two
-    with pytest.raises(DeclarationError, match="coding must be one of"):
-        LSSVMClassifier(kernel=lambda *_: os.abort(), coding=wrong).fit(X, k)
-
-
 # ---- invariances ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("coding", ["one_vs_rest", "ecoc"])
-def test_the_names_of_classes_do_not_matter(four, coding):
-    """These codings treat all classes alike; the minimum-output code does not, and does not claim to."""
-    X, k = four
-    renamed = np.array([2, 0, 3, 1])
-    one = LSSVMClassifier(KERNEL, coding=coding).fit(X, k)
-    other = LSSVMClassifier(KERNEL, coding=coding).fit(X, renamed[k])
-    assert_allclose(other.decision_function(X_NEW)[:, renamed], one.decision_function(X_NEW), atol=1e-9)
-    assert_array_equal(other.predict(X_NEW), renamed[one.predict(X_NEW)])
-
-
-def test_two_classes_swapped_turn_the_sign(two):
-    X, k = two
-    one, other = LSSVMClassifier(KERNEL).fit(X, k), LSSVMClassifier(KERNEL).fit(X, 1 - k)
-    assert_allclose(other.decision_function(X_NEW), -one.decision_function(X_NEW), atol=1e-12)
-    assert_allclose(other.support_values_, one.support_values_, atol=1e-12)
-
-
-def test_one_vs_rest_scores_sum_to_a_constant(four):
-    """The labels of a row sum to 2 - K, and the fit is linear in them."""
-    X, k = four
-    scores = LSSVMClassifier(KERNEL, gamma=7.0).fit(X, k).decision_function(X_NEW)
-    assert_allclose(scores.sum(axis=1), 2.0 - 4.0, atol=1e-10)
 
 
 def test_the_script_of_a_practitioner_on_ripley():
@@ -374,6 +198,3 @@ def test_the_script_of_a_practitioner_on_ripley():
     assert "LS-SVM classification" in str(model.certificate_)
     linear = LSSVMClassifier(Linear()).fit(X, y)
     assert linear.score(X_test, y_test) < model.score(X_test, y_test)
-
-
-# ---- peers and habits ----------------------------------------------------------------------------

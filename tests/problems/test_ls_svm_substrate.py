@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from problems import ls_svm_classification, ls_svm_regression, ls_svm_substrate
-from substrate.kernels import RBF, Linear
+from substrate.kernels import RBF
 
 TASKS = ("regression", "classification")
 
@@ -100,12 +100,6 @@ def test_tikhonov_is_a_special_case(task, gamma):
     assert_same(ls_svm_substrate.declare(K, y, c, task).solve().solution(), machine, 1e-5)
 
 
-def test_gamma_one_has_constants_nought():
-    K, y = case("regression")
-    alpha = ls_svm_regression.closed_form(K, y, 1.0)["support_values"]
-    assert not ls_svm_substrate.tikhonov_constants(alpha, 1.0).any()
-
-
 @pytest.mark.parametrize("task", TASKS)
 def test_alpha_is_minus_the_slope_of_the_optimal_value(task):
     """:equation [Pelckmans2005]_ (15): against differences of the optimal value."""
@@ -122,28 +116,3 @@ def test_alpha_is_minus_the_slope_of_the_optimal_value(task):
     step = 1e-5
     slopes = [(optimal(c + step * unit) - optimal(c - step * unit)) / (2.0 * step) for unit in np.eye(y.size)]
     assert_allclose(ls_svm_substrate.closed_form(K, y, c, task)["support_values"], -np.array(slopes), atol=1e-8)
-
-
-# ---- the declaration -----------------------------------------------------------------------------
-
-
-# ---- limits --------------------------------------------------------------------------------------
-
-
-def test_a_common_constant_moves_the_bias_only():
-    K, y = case("regression")
-    one, other = ls_svm_substrate.closed_form(K, y, 0.0), ls_svm_substrate.closed_form(K, y, 2.5)
-    assert_allclose(other["support_values"], one["support_values"], atol=1e-12)
-    assert_allclose(other["bias"], one["bias"] - 2.5, atol=1e-12)
-    assert_allclose(other["errors"], one["errors"] + 2.5, atol=1e-12)
-
-
-@pytest.mark.parametrize("K", [np.zeros((3, 3)), np.ones((3, 3)), Linear()(np.array([[1.0], [2.0], [4.0]]))])
-def test_kernels_of_rank_nought_and_one(K):
-    y = np.array([1.0, 2.0, 6.0])
-    declared = ls_svm_substrate.declare(K, y, [0.0, 1.0, -1.0]).solve()
-    assert_same(declared.solution(), bordered(K, y, [0.0, 1.0, -1.0], "regression"), 1e-6)
-    assert declared.certificate().holds
-
-
-# ---- refusals ------------------------------------------------------------------------------------

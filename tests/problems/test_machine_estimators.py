@@ -63,7 +63,6 @@ class Hinge(Tube):
         MachineClassifier(Hinge(), {"C": 1.0}),
     ]
 )
-@pytest.mark.some_cases(20)
 def test_scikit_learn_finds_nothing_to_complain_about(estimator, check):
     assert check(estimator) is None
 
@@ -81,16 +80,6 @@ def test_it_is_the_peer_of_the_same_machine():
     assert_array_equal(classifier.predict(X), peer.predict(X))
     assert classifier.result_.parameters["C"] == 2.0
     assert_allclose(MachineRegressor(tube, {"C": 3.0}).fit(sp.csr_matrix(X), Y).predict(X), model.predict(X), atol=1e-6)
-
-
-def test_several_classes_have_a_machine_each():
-    model = MachineClassifier(hinge, {"C": 2.0}).fit(X, CLASSES)
-    assert model.decision_function(X).shape == (24, 3)
-    assert model.score(X, CLASSES) > 0.8
-    assert len(model.results_) == 3
-    assert model.certificate_.holds
-    with pytest.raises(AttributeError, match="one per class"):
-        _ = model.result_
 
 
 def test_its_parameters_can_be_set_cloned_and_searched():
@@ -142,16 +131,3 @@ def test_what_cannot_be_fitted_is_refused_with_the_next_step():
 
     with pytest.raises(DeclarationError, match="one number per row"):
         MachineRegressor(two).fit(X, Y)
-
-
-@pytest.mark.parametrize("of_machine", [True, False])
-def test_a_regressor_refuses_a_machine_of_classes(of_machine):
-    def build(X, y):
-        labels = np.where(y > 0.0, 1.0, -1.0)
-        s = Substrate(RBF(1.0), X, labels, task="regression" if of_machine else "classification")
-        objective = 0.5 * s.squared_norm + cp.sum_squares(s.e)
-        return Machine(s, minimize=objective, task="classification" if of_machine else None)
-
-    with pytest.raises(DeclarationError, match="use MachineClassifier"):
-        MachineRegressor(build).fit(X, Y)
-    assert MachineClassifier(build).fit(X, Y > 0.0).score(X, Y > 0.0) > 0.7

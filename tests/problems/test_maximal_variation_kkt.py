@@ -36,13 +36,6 @@ def test_the_conditions_have_the_solution_of_the_problem(form, bias, rho):
     assert_allclose((minus + plus).sum(axis=1), rho, rtol=1e-6)
 
 
-def test_labels_as_targets():
-    K, y = case(task="classification")
-    declared = maximal_variation_kkt.declare(K, y, 0.5, task="classification").solve()
-    closed = maximal_variation.closed_form(K, y, 0.5, task="classification")
-    assert declared.certificate(against=closed).holds
-
-
 def test_the_products_are_the_duality_gap_wherever_the_linear_conditions_hold():
     """Any feasible point will do: here the one with the smallest t_1 + 3 t_2 and no regard for the products."""
     K, y = case()
@@ -54,15 +47,6 @@ def test_the_products_are_the_duality_gap_wherever_the_linear_conditions_hold():
         assert_allclose(report.products.sum(), level.products.value, rtol=1e-5, atol=1e-7)
         assert report.products.min() >= -1e-7
         assert not report.holds
-
-
-def test_they_are_linear_in_everything_and_convex_in_all_but_rho():
-    K, y = case()
-    free = maximal_variation_kkt.conditions(K, y, cp.Variable(nonneg=True, name="rho"))
-    assert all(constraint.is_dcp() for constraint in free.constraints)
-    assert not free.products.is_convex(), "rho sum(t) is bilinear"
-    fixed = maximal_variation_kkt.conditions(K, y, 0.5)
-    assert fixed.products.is_convex()
 
 
 def test_the_printed_27a_is_not_met():

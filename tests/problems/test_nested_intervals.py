@@ -1,14 +1,12 @@
 """Nested scores: intervals by folds of the whole choice, against explicit loops, in files, and what is refused."""
 
-import pickle
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from problems import LSSVMRegressor, LSSVMRegressorCV, StackedLSSVMRegressor, load
-from substrate.errors import DataError, DeclarationError, LongFitWarning
+from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Laplacian, Linear
 from substrate.uncertainty.intervals import rank
 
@@ -45,7 +43,7 @@ def by_hand(machine, model, y, coverage, weights=None):
 
 @pytest.mark.parametrize("name", sorted(MACHINES))
 @pytest.mark.parametrize("weights", [None, V], ids=["plain", "weighted"])
-@pytest.mark.some_cases(3)
+@pytest.mark.covering
 def test_intervals_are_those_of_explicit_folds(name, weights, tmp_path):
     """Machines without a fold, their errors and order statistics; the same from a file.
 
@@ -67,24 +65,6 @@ def test_intervals_are_those_of_explicit_folds(name, weights, tmp_path):
     assert again.interval_guarantee(0.8).method == "nested"
 
 
-def test_folds_are_made_again_from_a_file_and_by_pickle(tmp_path):
-    """Before the first call a file has the rows and the rules of the search: it makes the same machines."""
-    model = LSSVMRegressorCV(kernels=[RBF(1.0), Laplacian(2.0)]).fit(X, Y)
-    model.save(tmp_path / "model.npz")
-    copies = [load(tmp_path / "model.npz"), pickle.loads(pickle.dumps(model))]
-    ends = model.predict_interval(NEW, 0.8)
-    for same in (*copies, pickle.loads(pickle.dumps(model))):
-        assert_array_equal(same.predict_interval(NEW, 0.8), ends)
-    model.fit(X, Y)
-    assert not hasattr(model, "nested_machines_"), "another fit has others"
-    fixed = LSSVMRegressor(RBF(1.0), gamma=4.0).fit(X, Y)
-    assert_allclose(
-        fixed.predict_interval(NEW, 0.8, "nested"),
-        by_hand(LSSVMRegressor(RBF(1.0), gamma=4.0), fixed, Y, 0.8),
-        atol=1e-8,
-    )
-
-
 def test_the_default_repeats_a_search_of_few_rows(monkeypatch):
     searched, fixed = LSSVMRegressorCV(RBF(1.0)).fit(X, Y), LSSVMRegressor(RBF(1.0)).fit(X, Y)
     stack = StackedLSSVMRegressor(kernels=[RBF(1.0)]).fit(X, Y)
@@ -99,33 +79,6 @@ def test_the_default_repeats_a_search_of_few_rows(monkeypatch):
     assert guarantee.method == "conformal"
     assert not guarantee.holds, "no coverage is claimed after a search of many rows"
     assert str(guarantee).startswith("approximate: gamma was chosen on these rows")
-
-
-def test_a_search_of_many_numbers_is_not_repeated(monkeypatch):
-    searched = LSSVMRegressorCV(RBF(1.0)).fit(X, Y)
-    for most, method in ((X.size, "nested"), (X.size - 1, "conformal")):
-        monkeypatch.setattr("problems.estimators.full.intervals.MANY_NUMBERS", most)
-        assert searched.interval_guarantee().method == method
-    assert not searched.interval_guarantee().holds
-
-
-def test_long_folds_say_how_long_they_will_take(monkeypatch):
-    monkeypatch.setattr("problems.estimators.full.intervals._LONG", 0.0)
-    with pytest.warns(
-        LongFitWarning, match=r"repeat the whole fit 9 more times, which takes about \d+ s; method='jack"
-    ):
-        LSSVMRegressorCV(RBF(1.0)).fit(X, Y).predict_interval(NEW)
-
-
-def test_outputs_have_an_axis_of_their_own():
-    both = np.column_stack([Y, X[:, 0] ** 2])
-    model = LSSVMRegressorCV(RBF(1.0)).fit(X, both)
-    ends = model.predict_interval(NEW, 0.7)
-    assert ends.shape == (5, 2, 2)
-    for k in range(2):
-        alone = LSSVMRegressorCV(RBF(1.0)).fit(X, both[:, k])
-        assert_allclose(ends[:, k], alone.predict_interval(NEW, 0.7), atol=1e-6)
-    assert "each output is asked for on its own" in model.interval_guarantee(0.7).conditions
 
 
 def test_the_guarantee_counts_the_choice():
@@ -193,17 +146,3 @@ def test_the_default_covers_after_a_search_over_kernels():
             found.append(np.mean((low <= targets[30:]) & (targets[30:] <= high)))
     assert np.mean(covered) >= 0.9 - 0.02
     assert np.mean(covered) > np.mean(left_out)
-
-
-@pytest.mark.slow
-def test_coverage_after_a_search_is_what_is_asked_for():
-    """Where kernel, width and gamma are chosen on few rows: within three binomial deviations."""
-    held, sets = 0, 100
-    for seed in range(sets):
-        rng = np.random.default_rng(seed)
-        points = rng.normal(size=(41, 3))
-        targets = np.sin(2.0 * points[:, 0]) + 0.3 * rng.normal(size=41)
-        model = LSSVMRegressorCV(kernels=SEVERAL).fit(points[:-1], targets[:-1])
-        low, high = model.predict_interval(points[-1:], 0.9)[0]
-        held += int(low <= targets[-1] <= high)
-    assert held / sets >= 0.9 - 3.0 * np.sqrt(0.9 * 0.1 / sets)

@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose
 from problems import ls_svm_regression
 from problems.reduced_basis_ls_svm import closed_form, declare, prove
 from substrate import conventions
-from substrate.datasets import motorcycle
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF
 
@@ -96,44 +95,6 @@ def test_the_appendix_needs_l_where_one_is_printed():
     expected = Y - closed_form(K, Y, GAMMA, basis=S)["errors"]
     assert_allclose(rows @ corrected[:-1] + corrected[-1], expected, atol=1e-9)
     assert np.abs(rows @ printed[:-1] + printed[-1] - expected).max() > 1e-2
-
-
-def test_where_the_printed_system_is_singular_nothing_is_lost():
-    times, forces = motorcycle()
-    kernel = RBF(10.0)
-    gram = kernel(times)
-    M, _ = naive.printed_system(gram, gram, forces, 10.0)
-    assert np.linalg.matrix_rank(M) < 60  # of 134: 94 distinct times, and most directions below rounding
-    expected = naive.fit(gram, gram, forces, 20.0)
-    found = closed_form(gram, forces, 20.0, basis=np.arange(133))
-    assert_allclose(forces - found["errors"], expected, atol=1e-6)
-    dense = ls_svm_regression.closed_form(gram, forces, 20.0)
-    assert_allclose(found["errors"], dense["errors"], atol=1e-6)
-
-
-def test_a_vector_orthogonal_to_w_cannot_always_be_deleted():
-    """phi_1 = (1, 1), phi_2 = (0, 1) and w = (1, 0): w is orthogonal to phi_2 and needs it."""
-    points = np.array([[1.0, 1.0], [0.0, 1.0], [1.0, 0.0], [-1.0, 0.0], [2.0, 0.0], [0.0, -1.0]])
-    target = points @ [1.0, 0.0]
-    gram = points @ points.T
-    both = closed_form(gram, target, 1e8, basis=[0, 1])
-    without = closed_form(gram, target, 1e8, basis=[0])
-    assert np.abs(both["errors"]).max() < 1e-6
-    assert np.abs(without["errors"]).max() > 0.1
-
-
-def test_duplicates_in_the_basis_count_once():
-    twice = closed_form(K, Y, GAMMA, basis=[*S, *S])
-    assert_allclose(twice["errors"], closed_form(K, Y, GAMMA, basis=S)["errors"], atol=1e-14)
-
-
-def test_limits_of_gamma():
-    tiny = closed_form(K, Y, 1e-10, basis=S)
-    assert_allclose(tiny["bias"], Y.mean(), atol=1e-8)
-    huge = closed_form(K, Y, 1e10, basis=S)
-    Z = np.column_stack([K[:, S], np.ones(40)])
-    expected = Y - Z @ np.linalg.lstsq(Z, Y, rcond=None)[0]
-    assert_allclose(huge["errors"], expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("basis", [[], [40], [-1], [0.5], "all", [[1, 2]]])

@@ -42,20 +42,9 @@ def check(seed, criterion, points, gamma_range=None):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("criterion", ["loo", "gcv", "evidence", "folds"])
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.some_cases(8)
+@pytest.mark.covering
 def test_no_gamma_of_the_range_has_a_criterion_below_the_bound(seed, criterion):
     check(seed, criterion, 2)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("criterion", ["loo", "gcv", "evidence", "folds"])
-def test_many_searches_have_bounds_that_hold(criterion):
-    held = [check(seed, criterion, 8).certificate_["gap of gamma"].passes for seed in range(100, 130)]
-    wide = [check(seed, criterion, 8, (1e-3, 1e12)) for seed in range(200, 210)]
-    # a range whose proof would cost a better machine is not cut: its gap is stated, and fails
-    assert np.mean(held) >= 0.7
-    assert len(wide) == 10
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -187,18 +187,10 @@ PAIRS = [(case, kind) for case in CASES for kind in KINDS.get(case, FEW)]
 
 
 @pytest.mark.parametrize(("case", "kind"), PAIRS)
-@pytest.mark.some_cases(65)
 def test_where_rows_are_changes_no_bit(case, kind, of_arrays, folder):
     model = machine(case)
     given, how = SOURCES[kind](*targets_of(model), folder)
     assert_same(model.set_params(**how).fit(*given), of_arrays(case))
-
-
-#: One estimator is quick; the others, and the other ways of summing, come with ``-m slow``.
-ON_A_CLUSTER = [
-    pytest.param(case, marks=() if case == "folds of classes" else pytest.mark.slow)
-    for case in (*READERS, "folds of classes", "basis pruned")
-]
 
 
 @pytest.fixture(scope="module")
@@ -211,7 +203,7 @@ def client():
         yield opened
 
 
-@pytest.mark.parametrize("case", ON_A_CLUSTER)
+@pytest.mark.parametrize("case", ["folds of classes", "basis pruned"])
 def test_a_cluster_changes_no_bit(case, client, of_arrays):
     """Nor do more BLAS threads than one, which none of the workers may use."""
     y, _ = targets_of(machine(case))
@@ -221,7 +213,6 @@ def test_a_cluster_changes_no_bit(case, client, of_arrays):
 
 
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.some_cases(4)
 def test_a_device_is_given_the_same_rows(rule):
     """Its sums are rounded in another order; what is drawn and chosen is not."""
     torch = pytest.importorskip("torch")

@@ -1,12 +1,8 @@
 """The same numbers give the same model: twice in a row, as an array or a list, and in parallel threads."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
-from every_model import ESTIMATORS, make_data, make_estimator, output, parameters_of, quick_kernel
-from sampled_cases import first
-from sklearn.base import clone
+from every_model import ESTIMATORS, make_data, output, parameters_of, quick_kernel
 
 from problems import L1SubstrateRegressor, LSSVMRegressor
 from substrate.kernels import RBF
@@ -43,19 +39,6 @@ def test_every_rule_has_a_seed(estimator, rule):
     np.testing.assert_array_equal(output(model, X), output(again, X))
     others = [estimator(RBF(1.5), basis=basis.with_params(random_state=seed)).fit(X, y) for seed in range(1, 6)]
     assert any(not np.array_equal(one.basis_indices_, model.basis_indices_) for one in others)
-
-
-@pytest.mark.parametrize("estimator", first(6, [*READERS, *(e for e in ESTIMATORS if e not in READERS)]))
-def test_parallel_threads_give_the_same_bits(estimator):
-    X, y = make_data(estimator, n=120 if estimator in READERS else 16, columns=2)
-    model = (
-        as_it_comes(estimator) if estimator in READERS else make_estimator(estimator, kernel=quick_kernel(estimator))
-    )
-    alone = output(clone(model).fit(X, y), X)
-    with ThreadPoolExecutor(3) as pool:
-        found = list(pool.map(lambda one: output(one.fit(X, y), X), [clone(model) for _ in range(3)]))
-    for values in found:
-        np.testing.assert_array_equal(values, alone)
 
 
 def test_other_rows_on_request():

@@ -5,11 +5,10 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from rewritten_files import rewrite
 from sklearn.model_selection import GridSearchCV, TimeSeriesSplit, cross_val_score
 from sklearn.utils.estimator_checks import check_estimator
 
-from problems import KernelRegressor, LSSVMClassifier, LSSVMRegressor, LSSVMRegressorCV, NARXRegressor, load, windowize
+from problems import KernelRegressor, LSSVMClassifier, LSSVMRegressor, NARXRegressor, load, windowize
 from substrate.errors import DataError, SubstrateError
 from substrate.kernels import RBF
 
@@ -72,14 +71,6 @@ def test_a_free_run_is_steps_one_after_the_other(horizon):
     assert_allclose(later, narx.predict_one_step(U, Y)[[110]], rtol=1e-10)
 
 
-@pytest.mark.slow
-def test_the_default_leaves_out_as_many_rows_as_forecasts_overlap():
-    model = NARXRegressor(lags=2, horizon=3).fit(None, Y[:60])
-    assert model.regressor_.reach_ == 2
-    assert model.certificate_.holds
-    assert model.certify(None, Y[:60]).holds
-
-
 @pytest.mark.parametrize(
     "regressor",
     [
@@ -128,32 +119,6 @@ def test_scikit_learn_checks_the_rest():
         warnings.simplefilter("ignore")  # of columns that are not scaled, and of checks that are skipped
         results = check_estimator(series, expected_failed_checks=OTHER_CHECKS, on_fail="raise")
     assert sum(result["status"] == "passed" for result in results) >= 35
-
-
-def test_series_do_not_run_into_each_other():
-    joined = np.concatenate([Y[:60], 50.0 + Y[60:120]])
-    groups = np.repeat([0, 1], 60)
-    model = NARXRegressor(LSSVMRegressorCV(RBF(3.0), cv="blocks", reach=1), lags=2).fit(None, joined, groups=groups)
-    assert model.regressor_.support_vectors_.shape[0] == 116
-    assert model.certificate_.holds
-    with pytest.raises(DataError, match="must be together"):
-        model.fit(None, joined, groups=np.arange(120) % 2)
-
-
-def test_a_file_that_was_changed_is_refused(model, tmp_path):
-    path = tmp_path / "series.npz"
-    model.save(path)
-    loaded = load(path)
-    assert_array_equal(loaded.forecast(3, U[100:103]), model.forecast(3, U[100:103]))
-    for change in ({"lags_": {"kind": "tuple", "items": [1, 3]}}, {"n_features_in_": 2}, {"regressor_": 3}):
-
-        def lie(header, arrays, change=change):
-            header["content"]["fitted"].update(change)
-
-        model.save(path)
-        rewrite(path, lie)
-        with pytest.raises(DataError, match=r"refused|damaged"):
-            load(path)
 
 
 @pytest.mark.parametrize(

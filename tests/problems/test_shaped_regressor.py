@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
-from variants import symmetric_machine
 
 import problems
 from problems import LSSVMRegressor, LSSVMRegressorCV
@@ -85,26 +84,6 @@ def test_ball_arithmetic_agrees_and_notices_changes():
         rough.prove(X, y)
 
 
-def test_multipliers_outside_the_box_count_for_nothing(model):
-    """No constraint is there."""
-    X, y = rows()
-    moved = problems.LSSVMRegressor(Componentwise(RBF(1.5)), 10.0, monotone={0: -1}, convex=[1], bounds=(97.0, None))
-    moved.__dict__.update({name: value for name, value in vars(model).items() if name.endswith("_")})
-    moved.shape_points_ = model.shape_points_ + 10.0
-    assert not moved.certify(X, y)[DISTANCE].passes
-
-
-@pytest.mark.slow
-def test_weights_count_as_rows():
-    """A row of weight two is two rows, up to the width of the bracket."""
-    X, y = rows(12, 1)
-    weights = np.ones(12)
-    weights[:3] = 2.0
-    one = LSSVMRegressor(RBF(1.5), 10.0, monotone={0: -1}).fit(X, y, sample_weight=weights)
-    other = LSSVMRegressor(RBF(1.5), 10.0, monotone={0: -1}).fit(np.vstack([X, X[:3]]), np.append(y, y[:3]))
-    np.testing.assert_allclose(one.predict(X), other.predict(X), atol=4.0 * one.certificate_.accuracy + 1e-9)
-
-
 def test_names_of_columns_and_the_warning_outside_the_box():
     """Columns of a data frame by name; one warning."""
     pandas = pytest.importorskip("pandas")
@@ -169,28 +148,16 @@ def test_several_outputs_and_precomputed_matrices_are_refused():
         LSSVMRegressor("precomputed", monotone={0: 1}).fit(X @ X.T, y)
 
 
-@pytest.mark.slow
-def test_a_symmetric_machine_with_a_shape():
-    """The even part of a kernel has bounds on its derivatives too."""
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-2.0, 2.0, (30, 1))
-    y = np.square(X[:, 0]) + 0.2 * rng.standard_normal(30)
-    model = symmetric_machine(RBF(1.5), 10.0, convex=[0]).fit(X, y)
-    assert model.certificate_.holds, model.certificate_
-    values = model.predict(np.linspace(X.min(), X.max(), 2001)[:, None])
-    assert np.diff(values, 2).min() >= -1e-9
-
-
 def test_gamma_is_chosen_by_plain_folds():
     """The best of a grid, with no bound claimed; rules of the machine without a shape are refused."""
-    X, y = rows(d=1)
+    X, y = rows(20, d=1)
     y = 1e3 * y + 5e4
-    folds = [(np.arange(0, 40, 2), np.arange(1, 40, 2)), (np.arange(1, 40, 2), np.arange(0, 40, 2))]
-    model = LSSVMRegressorCV(RBF(1.0), monotone={0: -1}, cv=folds, gamma_range=(1.0, 1e3)).fit(X, y)
+    folds = [(np.arange(0, 20, 2), np.arange(1, 20, 2)), (np.arange(1, 20, 2), np.arange(0, 20, 2))]
+    model = LSSVMRegressorCV(RBF(1.0), monotone={0: -1}, cv=folds, gamma_range=(1.0, 1e2)).fit(X, y)
     gammas, errors = model.path_["values"], model.path_["criterion"]
     assert_allclose(np.diff(np.log10(gammas)), 0.5)
     assert gammas[0] == 1.0
-    assert errors.size - 1 - errors.argmin() == 3 or gammas[-1] == pytest.approx(1e3)
+    assert errors.size - 1 - errors.argmin() == 3 or gammas[-1] == pytest.approx(1e2)
     assert (model.gamma_, model.criterion_) == (gammas[errors.argmin()], errors.min())
     squares = []
     for train, test in folds:

@@ -50,33 +50,3 @@ def test_the_one_that_is_taken_is_that_of_explicit_errors(seed, tmp_path):
     assert (FACT in said) == (taken != best)
     model.save(tmp_path / "model.npz")
     assert load(tmp_path / "model.npz").criterion_lower_bound_ == model.criterion_lower_bound_
-
-
-def test_a_rule_is_taken_and_said():
-    """Of two draws of smooth data with growing noise some take a simpler kernel, with fewer parameters than the
-    best.
-    """
-    taken = 0
-    for seed in (0, 1):
-        X, y = heteroscedastic(seed)
-        model = LSSVMRegressorCV(kernels="families").fit(X, y)
-        if FACT in dict(model.certificate_.record):
-            taken += 1
-            best = int(np.argmax(model.cv_results_["mean_test_score"]))
-            table = model.cv_results_
-            rival = LSSVMRegressor(table["param_kernel"][best], table["param_gamma"][best]).fit(X, y)
-            assert model.effective_parameters_ < 0.95 * rival.effective_parameters_
-            assert model.criterion_ >= -table["mean_test_score"].max()
-    assert taken > 0
-
-
-def test_where_there_is_no_rule():
-    """Kernels of a list are compared by their criterion alone, and so are several outputs, and few rows."""
-    X, y = heteroscedastic(3, 25)
-    families = LSSVMRegressorCV(kernels="families").fit(X, y).cv_results_["param_kernel"]
-    listed = LSSVMRegressorCV(kernels=list(families)).fit(X, y)
-    assert listed.criterion_ == -listed.cv_results_["mean_test_score"].max()
-    both = LSSVMRegressorCV(kernels="families").fit(X, np.column_stack([y, y[::-1]]))
-    few = LSSVMRegressorCV(kernels="families").fit(X[:8], y[:8])
-    for model in (listed, both, few):
-        assert FACT not in dict(model.certificate_.record)

@@ -1,19 +1,15 @@
 """``solver="auto"``: a factorisation or conjugate gradients, the same answer to ``tol``, and a record of which."""
 
-import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
-from numpy.testing import assert_allclose, assert_array_equal
-from variants import componentwise_machine
+from numpy.testing import assert_array_equal
 
-from problems import LSSVMClassifier, LSSVMRegressor
+from problems import LSSVMRegressor
 from problems.estimators.full import saddle_fit
-from substrate.arrays import memory_limit
 from substrate.errors import DeclarationError
-from substrate.kernels import RBF, Laplacian, Linear, Polynomial
+from substrate.kernels import RBF
 
 
 @pytest.fixture
@@ -92,75 +88,7 @@ def test_the_accuracy_asked_for_is_reached_and_certified(iterating, tol, gamma):
     assert f"conjugate gradients, {model.n_iter_} iterations" in fact(model, "solver")
 
 
-def test_outputs_with_a_gamma_each_and_sparse_rows(iterating):
-    X, y = rows()
-    X, Y = sp.csr_array(np.where(np.abs(X) > 0.5, X, 0.0)), np.column_stack([y, 1e6 * y**2 + 1e8, np.full(len(y), 3.0)])
-    model = LSSVMRegressor(RBF(1.0), [1.0, 5.0, 1.0]).fit(X, Y)
-    exact = LSSVMRegressor(RBF(1.0), [1.0, 5.0, 1.0], solver="cholesky").fit(X, Y)
-    assert model.solver_ == "cg"
-    assert model.certificate_.holds
-    assert_allclose(model.predict(X), exact.predict(X), atol=1e-6 * Y.std(axis=0).max())
-    assert_array_equal(model.predict(X)[:, 2], 3.0)
-
-
-@pytest.mark.parametrize("coding", ["one_vs_rest", "ecoc"])
-def test_classes_and_what_follows_from_a_fit(iterating, coding):
-    X, y = rows()
-    labels = np.digitize(y, [-0.5, 0.5])
-    model = LSSVMClassifier(RBF(1.0), coding=coding).fit(X, labels)
-    exact = LSSVMClassifier(RBF(1.0), coding=coding, solver="cholesky").fit(X, labels)
-    assert model.solver_ == "cg"
-    assert model.certificate_.holds
-    assert model.certify(X, labels).holds
-    assert_allclose(model.decision_function(X), exact.decision_function(X), atol=1e-5)
-    assert_allclose(model.predict_proba(X), exact.predict_proba(X), atol=1e-4)
-    left, other = model.leave_one_out(), exact.leave_one_out()
-    assert left.certificate.holds
-    assert_allclose(left.residuals, other.residuals, atol=1e-5)
-
-
-def test_error_bars_intervals_and_components(iterating):
-    X, y = rows()
-    model, exact = (LSSVMRegressor(RBF(1.0), solver=solver).fit(X, y) for solver in ("auto", "cholesky"))
-    for one, other in zip(model.predict(X, return_std=True), exact.predict(X, return_std=True), strict=True):
-        assert_allclose(one, other, atol=1e-5)
-    assert_allclose(model.leave_one_out().residuals, exact.leave_one_out().residuals, atol=1e-5)
-    parts = componentwise_machine(RBF(1.0)).fit(X, y)
-    assert (parts.solver_, parts.certificate_.holds) == ("cg", True)
-
-
 # ---- where iterations do not do ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("kernel", "unit", "gamma"),
-    [(RBF(1.0), 1.0, 1e10), (Polynomial(3), 1e4, 1.0), (Linear(), 1e12, 1.0), (Laplacian(0.1), 1.0, 1e5)],
-    ids=repr,
-)
-def test_a_factorisation_after_all_has_the_bits_of_one_at_once(iterating, kernel, unit, gamma):
-    X, y = rows()
-    X[:, 1] = X[0, 1]
-    X[40:] = X[:50]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = LSSVMRegressor(kernel, gamma).fit(unit * X, y)
-        exact = LSSVMRegressor(kernel, gamma, solver="cholesky").fit(unit * X, y)
-    if model.solver_ == "cholesky":
-        assert "a factorisation" in fact(model, "choice")
-        assert_array_equal(model.support_values_, exact.support_values_)
-        assert model.certificate_.accuracy == exact.certificate_.accuracy
-    else:
-        assert model.certificate_.holds
-    assert model.certificate_.holds >= exact.certificate_.holds
-
-
-def test_a_matrix_that_memory_does_not_hold_is_computed_in_blocks(iterating):
-    X, y = rows(150)
-    with memory_limit(16.0 * 149**2):
-        model = LSSVMRegressor(RBF(1.0)).fit(X, y)
-    assert model.solver_ == "cg"
-    assert "never stored" in fact(model, "Gram matrix")
-    assert_near(model, LSSVMRegressor(RBF(1.0), solver="cholesky").fit(X, y), X, y)
 
 
 def test_cg_needs_a_kernel_known_to_be_definite():

@@ -5,17 +5,14 @@ import tracemalloc
 import naive_reduced_basis as naive
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.datasets import make_friedman1
-from sklearn.model_selection import KFold, ShuffleSplit
+from sklearn.model_selection import KFold
 
-from problems import LSSVMClassifier, LSSVMClassifierCV, LSSVMRegressor, LSSVMRegressorCV
+from problems import LSSVMClassifier, LSSVMRegressor, LSSVMRegressorCV
 from substrate import conventions
-from substrate.datasets import motorcycle, ripley
+from substrate.datasets import motorcycle
 from substrate.errors import DataError, DeclarationError, SolverError
-from substrate.kernels import RBF, Linear, Matern, Polynomial, Precomputed
-from substrate.least_squares.leave_one_out import relative_error
+from substrate.kernels import RBF, Linear, Polynomial, Precomputed
 from substrate.reduced import RULES, Basis
 
 RNG = np.random.default_rng(11)
@@ -58,16 +55,6 @@ def test_all_points_are_the_dense_machine():
         sparse = model(rule=basis, n=120 if isinstance(basis, str) else None).fit(X, Y)
         assert_allclose(sparse.predict(X), dense.predict(X), atol=1e-9)
         assert_allclose(sparse.leave_one_out(X, Y).residuals, dense.leave_one_out().residuals, atol=1e-6)
-
-
-def test_tied_inputs_and_every_point_in_the_basis():
-    times, forces = motorcycle()
-    dense = LSSVMRegressor(RBF(10.0), 20.0).fit(times, forces)
-    sparse = LSSVMRegressor(RBF(10.0), 20.0, basis=np.arange(133)).fit(times, forces)
-    assert sparse.rank_ < 94  # distinct times
-    assert_allclose(sparse.predict(times), dense.predict(times), atol=1e-6)
-    assert sparse.certificate_.holds
-    assert_allclose(sparse.leave_one_out(times, forces).residuals, dense.leave_one_out().residuals, atol=1e-6)
 
 
 def test_the_classifier_is_the_dense_one_on_all_points():
@@ -121,15 +108,7 @@ def test_the_relative_error_on_motorcycle_is_below_the_published_one():
         kernel(fitted.support_vectors_), kernel(times, fitted.support_vectors_), forces, 20.0
     )
     fast = fitted.leave_one_out(times, forces).residuals
-    assert relative_error(explicit, fast) < 1e-9
-    assert relative_error(explicit, 1.01 * explicit) == pytest.approx(0.01)
-
-
-def test_the_refit_row_sees_a_wrong_factor():
-    fitted = model().fit(X, Y)
-    fitted.leverage_factor_ = fitted.leverage_factor_ * (1.0 + 1e-6)
-    certificate = fitted.leave_one_out(X, Y).certificate
-    assert {row.name.split()[0] for row in certificate.failures} == {"trace", "refit"}
+    assert np.linalg.norm(explicit - fast) < 1e-9 * np.linalg.norm(explicit)
 
 
 def test_a_leverage_of_one_is_refused():
@@ -139,14 +118,6 @@ def test_a_leverage_of_one_is_refused():
     fitted.degrees_of_freedom_ = 1.0 + 1e4 * (fitted.degrees_of_freedom_ - 1.0)
     with pytest.raises(SolverError, match="must be below 1"):
         fitted.leave_one_out(X, Y)
-
-
-def test_other_rows_are_refused():
-    fitted = model().fit(X, Y)
-    with pytest.raises(DataError, match="fitted to 120 rows, these are 100"):
-        fitted.leave_one_out(X[:100], Y[:100])
-    with pytest.raises(DataError, match=r"keeps its basis and not its rows; give the training rows"):
-        fitted.leave_one_out()
 
 
 # --- the basis ------------------------------------------------------------------------------------------------------
@@ -167,25 +138,6 @@ def test_every_rule_fits_and_is_on_record(rule):
     assert paired.leave_one_out(K, Y).certificate.holds
 
 
-def test_rows_and_points_name_the_same_basis():
-    rows = [4, 99, 31, 4, 7]
-    by_number, by_point = (model(rule=b, n=None).fit(X, Y) for b in (rows, X[[4, 99, 31, 7]]))
-    assert list(by_number.basis_indices_) == [4, 99, 31, 7]
-    assert by_point.basis_indices_ is None
-    assert "1 named twice" in str(by_number.certificate_)
-    assert_allclose(by_number.predict(X), by_point.predict(X), atol=1e-12)
-    sparse = model(rule=sp.csr_matrix(X[[4, 99, 31, 7]]), n=None).fit(sp.csr_matrix(X), Y)
-    assert_allclose(sparse.predict(X), by_point.predict(X), atol=1e-9)
-
-
-def test_points_need_not_be_rows_and_may_tie():
-    points = np.repeat(RNG.normal(size=(8, 3)), 2, axis=0)
-    fitted = model(rule=points, n=None).fit(X, Y)
-    assert (fitted.rank_, fitted.support_vectors_.shape) == (8, (16, 3))
-    expected = naive.fit(KERNEL(points[::2]), KERNEL(X, points[::2]), Y, 5.0)
-    assert_allclose(fitted.predict(X), expected, atol=1e-9)
-
-
 @pytest.mark.parametrize("kernel", [RBF(1.0), RBF(0.3), Polynomial(2, 1.0)], ids=repr)
 def test_the_greedy_rule_is_the_published_one(kernel):
     """:equation [Cawley2004]_ (4)-(5): against J(S) computed anew for every candidate."""
@@ -193,24 +145,6 @@ def test_the_greedy_rule_is_the_published_one(kernel):
     fitted = LSSVMRegressor(kernel, 5.0, basis=Basis(5, n_candidates=None, n_scoring=None)).fit(X[:30], Y[:30])
     assert list(fitted.basis_indices_) == naive.greedy_basis(K, 5)
     assert_allclose(fitted.reconstruction_error_, naive.reconstruction(K, list(fitted.basis_indices_)), atol=1e-10)
-
-
-@pytest.mark.parametrize("width", [0.5, 2.0, 8.0])
-def test_every_greedy_step_is_the_best_one_on_clusters(width):
-    """Most entries of a product are negligible on separate clusters, none with a wide kernel; copies tie."""
-    generator = np.random.default_rng(2)
-    centers = generator.uniform(0.0, 20.0, (12, 3))
-    points = np.tile(np.repeat(centers, 10, axis=0) + 0.3 * generator.standard_normal((120, 3)), (2, 1))
-    basis = Basis(25, n_candidates=None, n_scoring=None)
-    chosen = LSSVMRegressor(RBF(width), 5.0, basis=basis).fit(points, points[:, 0]).basis_indices_
-    K = RBF(width)(points)
-    for k, best in enumerate(chosen):
-        S = chosen[:k]
-        away = K - K[:, S] @ np.linalg.solve(K[np.ix_(S, S)], K[S]) if k else K
-        outside = away.diagonal() > 1e-10
-        gains = np.where(outside, (away**2).sum(axis=1) / np.where(outside, away.diagonal(), 1.0), 0.0)
-        assert gains[best] >= gains.max() * (1.0 - 1e-6)
-        assert gains[best] > gains[:best].max(initial=0.0) * (1.0 - 1e-6)
 
 
 def pruned_by_refits(K, y, count, gamma, start):
@@ -233,40 +167,6 @@ def test_pruning_drops_the_smallest_coefficients_of_a_fit_to_all_rows(count):
     fitted = LSSVMRegressor(RBF(1.0), 10.0, basis=Basis(count, "pruned")).fit(points, targets)
     expected = pruned_by_refits(RBF(1.0)(points), targets, count, 10.0, range(60))
     assert_array_equal(np.sort(fitted.basis_indices_), expected)
-
-
-def test_swaps_raise_the_entropy_and_spread_points_avoid_chosen_ones():
-    K = KERNEL(X)
-    entropies = []
-    for rule in ("renyi", "random"):
-        rows = [model(rule=rule, random_state=seed).fit(X, Y).basis_indices_ for seed in range(5)]
-        entropies.append(np.mean([-np.log(K[np.ix_(some, some)].mean()) for some in rows]))
-    assert entropies[0] > entropies[1]
-    tied = np.repeat(X[:6], 4, axis=0)
-    fitted = LSSVMRegressor(KERNEL, 5.0, basis=Basis(20, "kmeans++")).fit(tied, Y[:24])
-    assert np.unique(fitted.basis_indices_ // 4).size == fitted.basis_indices_.size == 6
-
-
-def test_a_tolerance_ends_the_choice():
-    fitted = model(n=120, reconstruction_tolerance=0.01).fit(X, Y)
-    assert fitted.basis_indices_.size < 120
-    assert fitted.reconstruction_error_ <= 0.01
-    assert "ended by a mean reconstruction error" in str(fitted.certificate_)
-
-
-def test_samples_stand_for_all_rows():
-    fitted = model(n_candidates=40, n_scoring=50).fit(X, Y)
-    assert "40 candidates, 50 scoring rows" in str(fitted.certificate_)
-    other = model(n_candidates=40, n_scoring=50, random_state=1).fit(X, Y)
-    assert set(fitted.basis_indices_) != set(other.basis_indices_)
-    exact = LSSVMRegressor(KERNEL, 5.0, basis=Basis(4, n_candidates=None, n_scoring=None)).fit(X, Y)
-    assert list(exact.basis_indices_) == naive.greedy_basis(KERNEL(X), 4)
-
-
-@pytest.mark.parametrize("state", [3, np.random.RandomState(3), np.random.default_rng(3), None])
-def test_seeds_of_every_kind(state):
-    assert model(rule="random", random_state=state).fit(X, Y).basis_indices_.size == 20
-    assert isinstance(Basis(random_state=state).generator(), np.random.Generator)
 
 
 REFUSED = [
@@ -297,11 +197,6 @@ def test_what_is_refused(parameters, message):
         model(**parameters).fit(X, Y)
 
 
-def test_points_have_no_values_in_a_precomputed_matrix():
-    with pytest.raises(DataError, match="must be a rule or row numbers"):
-        LSSVMRegressor(Precomputed(), basis=X[:5]).fit(KERNEL(X), Y)
-
-
 def test_memory_does_not_grow_with_the_rows():
     def peak(n):
         rows = RNG.normal(size=(n, 2))
@@ -317,22 +212,6 @@ def test_memory_does_not_grow_with_the_rows():
 
     # a few numbers a row for checks of the input, never a row of kernel values
     assert peak(40_000) - peak(20_000) < 20_000 * 8 * 15
-
-
-# --- certificates ---------------------------------------------------------------------------------------------------
-
-
-def test_a_changed_coefficient_is_found():
-    fitted = model().fit(X, Y)
-    assert fitted.certify(X, Y).holds
-    fitted.support_values_ = fitted.support_values_ + 1e-4
-    assert not fitted.certify(X, Y).holds
-    classifier = LSSVMClassifier(KERNEL, 5.0, basis=20).fit(X, LABELS)
-    assert classifier.certify(X, LABELS).holds
-    classifier.bias_ = classifier.bias_ + 1e-4
-    assert not classifier.certify(X, LABELS).holds
-    with pytest.raises(DataError, match="the model knows classes"):
-        classifier.certify(X, np.where(LABELS == "a", "z", LABELS))
 
 
 # --- machines that choose -------------------------------------------------------------------------------------------
@@ -353,7 +232,7 @@ def test_gamma_is_that_of_the_dense_search_on_all_points(criterion):
 
 @pytest.mark.parametrize("criterion", ["loo", "gcv", "folds"])
 @pytest.mark.parametrize("gamma_range", [None, (1e-2, 1e3)])
-@pytest.mark.some_cases(3)
+@pytest.mark.covering
 def test_the_choice_is_the_best_of_many_fits(criterion, gamma_range):
     chosen = LSSVMRegressorCV(
         KERNEL, cv=5 if criterion == "folds" else criterion, basis=15, gamma_range=gamma_range
@@ -378,39 +257,3 @@ def test_the_choice_is_the_best_of_many_fits(criterion, gamma_range):
     assert chosen.criterion_ <= min(values) * (1.0 + 1e-9)
     assert chosen.criterion_lower_bound_ <= min(values)
     assert min(values) <= 1.05 * chosen.criterion_
-
-
-@pytest.mark.parametrize(("kernel", "n_basis"), [(RBF(2.5), 200), (RBF(2.5), 600), (Matern(sigma=5.0, nu=2.5), 600)])
-def test_no_gamma_beyond_the_range_is_better(kernel, n_basis):
-    """Wide kernels and many vectors, where sums, and products of nearly dependent vectors, lose the most digits."""
-    rows, targets = make_friedman1(3000, 10, noise=1.0, random_state=0)
-    rows = rows - rows.mean(axis=0)
-    chosen = LSSVMRegressorCV(kernel, basis=n_basis, gap=0.1).fit(rows, targets)
-    for gamma in (10.0, 100.0, 1000.0):
-        machine = LSSVMRegressor(kernel, gamma, basis=n_basis).fit(rows, targets)
-        errors = machine.leave_one_out(rows, targets).residuals
-        assert chosen.criterion_ <= 1.001 * float(np.mean(np.square(errors)))
-
-
-def test_kernels_from_a_list_and_classes():
-    X_ripley, labels = ripley()
-    chosen = LSSVMClassifierCV(kernels=[RBF(0.05), RBF(0.5), RBF(5.0)], basis=25).fit(X_ripley, labels)
-    assert chosen.kernel_ == RBF(0.5)
-    assert len(chosen.cv_results_["params"]) == 3
-    assert chosen.certificate_.holds
-    assert chosen.leave_one_out(X_ripley, labels).misclassification < 0.15
-    three = LSSVMClassifierCV(KERNEL, basis=25, cv=5).fit(X, LABELS)
-    assert three.certificate_.holds
-
-
-def test_what_a_search_refuses():
-    with pytest.raises(DeclarationError, match="cv must be 'loo', 'gcv', 'evidence', a number of folds"):
-        LSSVMRegressorCV(cv="median_absolute", basis="feature_vectors").fit(X, Y)
-    with pytest.raises(DeclarationError, match="received None"):
-        LSSVMRegressorCV(cv=None, basis="feature_vectors").fit(X, Y)
-    with pytest.raises(DeclarationError, match="needs gamma before one is chosen"):
-        LSSVMRegressorCV(basis="pruned").fit(X, Y)
-    with pytest.raises(DeclarationError, match="is no fold"):
-        LSSVMRegressorCV(cv=ShuffleSplit(3, test_size=0.5, random_state=0), basis="feature_vectors").fit(X, Y)
-    with pytest.raises(DeclarationError, match=r"basis\.n must be"):
-        LSSVMRegressorCV(basis=0).fit(X, Y)

@@ -2,11 +2,9 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
-from sampled_cases import first
+from numpy.testing import assert_allclose
 
-import problems
-from problems import LSSVMClassifier, LSSVMRegressor
+from problems import LSSVMRegressor
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Linear, Polynomial
 
@@ -42,7 +40,7 @@ def test_on_all_rows_it_is_the_dense_machine(offset, unit):
     assert_allclose(here.leave_one_out(X, y, v).residuals, dense.leave_one_out().residuals, atol=1e-6)
 
 
-@pytest.mark.parametrize("seed", first(2, range(6)))
+@pytest.mark.parametrize("seed", range(2))
 def test_it_solves_the_normal_equations(seed):
     X, y, v = instance(seed)
     model = fitted(X, y, v)
@@ -73,7 +71,7 @@ WILD = {"rbf": RBF(3.0), "linear": Linear(), "polynomial": Polynomial(2)}
 
 
 @pytest.mark.parametrize("kernel", WILD)
-@pytest.mark.parametrize("seed", first(2, range(12)))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_certificate_is_true_and_holds(kernel, seed):
     """The bound is above the distance that balls enclose, over units, offsets, weights and gammas."""
     pytest.importorskip("flint")
@@ -91,52 +89,6 @@ def test_the_certificate_is_true_and_holds(kernel, seed):
     model.coef_ = model.coef_ * (1.0 + 1e-3)
     assert not model.certify(X, y, v).holds
     assert not model.prove(X, y, v).proved
-
-
-def test_a_linear_part_beside_a_kernel_of_zeros():
-    X, y, _ = instance(2)
-    X[:, [1, 3]] = 0.0
-    model = LSSVMRegressor(Linear(), 5.0, basis=X[:4], linear_columns=LINEAR).fit(X, y)
-    exact = np.linalg.lstsq(np.column_stack([X[:, LINEAR], np.ones(N)]), y, rcond=None)[0]
-    assert_allclose(np.append(model.coef_, model.bias_), exact, atol=1e-10)
-    assert model.certificate_.holds
-
-
-def test_rows_in_passes_and_files(tmp_path):
-    X, y, _v = instance(3, 1e3)
-    held = fitted(X, y)
-    blocks = [(X[:20], y[:20]), (X[20:33], y[20:33]), (X[33:], y[33:])]
-    streamed = fitted(blocks, None, basis=X[::3])
-    assert_array_equal(streamed.predict(X), held.predict(X))
-    assert_array_equal(streamed.coef_, held.coef_)
-    assert streamed.certify(blocks).holds
-    assert_allclose(streamed.leave_one_out(blocks).mean_square, np.mean(held.leave_one_out(X, y).residuals ** 2))
-    held.save(tmp_path / "model.npz")
-    loaded = problems.load(tmp_path / "model.npz")
-    assert_array_equal(loaded.predict(X), held.predict(X))
-    assert_array_equal(loaded.coef_standard_errors_, held.coef_standard_errors_)
-    assert_allclose(held.predict(blocks), held.predict(X), rtol=1e-12)
-
-
-def test_classes():
-    X, y, v = instance(4)
-    labels = np.array(["low", "middle", "high"])[np.digitize(y, [-1.0, 1.0])]
-    settings = {"linear_columns": LINEAR}
-    dense = LSSVMClassifier(KERNEL, GAMMA, **settings).fit(X, labels, v)
-    here = LSSVMClassifier(KERNEL, GAMMA, basis=np.arange(N), **settings).fit(X, labels, v)
-    assert here.certificate_.holds
-    assert here.coef_.shape == (3, 2)
-    assert_allclose(here.decision_function(X), dense.decision_function(X), atol=1e-7)
-    assert_allclose(here.coef_, dense.coef_, atol=1e-7)
-    assert here.predict_proba(X).shape == (N, 3)
-    assert here.leave_one_out(X, labels, v).certificate.holds
-
-
-def test_without_linear_columns_it_is_the_plain_machine():
-    X, y, v = instance(5)
-    model = fitted(X, y, v, linear_columns=())
-    plain = LSSVMRegressor(KERNEL, GAMMA, basis=X[::3]).fit(X, y, v)
-    assert_array_equal(model.predict(X), plain.predict(X))
 
 
 @pytest.mark.parametrize("as_blocks", [False, True])

@@ -3,13 +3,11 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sampled_cases import first
 from sklearn.model_selection import GroupKFold, LeaveOneGroupOut, PredefinedSplit, ShuffleSplit
 
 from problems import LSSVMClassifierCV, LSSVMRegressorCV
 from substrate.errors import DataError
-from substrate.kernels import RBF, Precomputed
-from substrate.reduced import Basis
+from substrate.kernels import RBF
 
 N = 40
 EVERY = (
@@ -57,8 +55,8 @@ def assert_same(machine, cv, splits, X, y, weights, **parameters):
 
 @pytest.mark.parametrize("machine", EVERY)
 @pytest.mark.parametrize("how", ["a list", "a splitter", "groups"])
-@pytest.mark.parametrize("seed", first(1, range(6)))
-@pytest.mark.some_cases(9)
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.covering
 def test_row_numbers_are_those_of_the_rows_given(machine, how, seed):
     X, y, weights, groups = data(machine, seed)
     splits = list(LeaveOneGroupOut().split(X, y, groups))
@@ -69,36 +67,13 @@ def test_row_numbers_are_those_of_the_rows_given(machine, how, seed):
 
 
 @pytest.mark.parametrize("machine", DENSE)
-@pytest.mark.parametrize("seed", first(1, range(6)))
+@pytest.mark.parametrize("seed", range(2))
 def test_splits_that_are_no_folds(machine, seed):
     X, y, weights, _ = data(machine, seed)
     splits = list(ShuffleSplit(3, test_size=0.3, train_size=0.5, random_state=seed).split(X))
     assert_same(machine, splits, splits, X, y, weights)
     weights[splits[0][1]] = 0.0  # a split that validates no row of positive weight is none
     assert_same(machine, splits, splits, X, y, weights)
-
-
-def test_a_precomputed_matrix():
-    X, y, weights, groups = data(LSSVMRegressorCV, 0)
-    splits, K, kept = list(LeaveOneGroupOut().split(X, y, groups)), RBF(1.0)(X), weights > 0.0
-    model = LSSVMRegressorCV(Precomputed(), cv=splits).fit(K, y, sample_weight=weights)
-    alone = LSSVMRegressorCV(RBF(1.0), cv=renumbered(splits, weights)).fit(
-        X[kept], y[kept], sample_weight=weights[kept]
-    )
-    assert_allclose(model.gamma_, alone.gamma_, rtol=1e-6)
-
-
-@pytest.mark.parametrize("machine", [LSSVMRegressorCV, LSSVMClassifierCV])
-def test_rows_that_are_read_in_passes(machine):
-    X, y, weights, groups = data(machine, 0)
-    y = y if machine is LSSVMRegressorCV else (y == "yes").astype(float)
-    blocks = [(X[:20], y[:20]), (X[20:], y[20:])]
-    splits = list(LeaveOneGroupOut().split(X, y, groups))
-    for cv in (splits, PredefinedSplit(groups)):
-        basis = Basis(8, random_state=0)
-        model = made(machine, cv, basis=basis).fit(blocks, sample_weight=weights)
-        held = made(machine, splits, basis=basis).fit(X, y, sample_weight=weights)
-        assert_allclose(model.gamma_, held.gamma_, rtol=1e-9)
 
 
 @pytest.mark.parametrize("machine", EVERY)

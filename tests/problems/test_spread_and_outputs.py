@@ -11,16 +11,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from every_model import CLASSIFIERS, MULTI_OUTPUT, WEIGHTED, make_data, make_estimator, over_ways_and_uses, quick_kernel
-from sampled_cases import first
+from exact_saddle import exact_distance
 from sklearn.base import is_classifier
 
-from problems import KernelRegressor, LSSVMRegressor, load
-from substrate.bounds import ABOUT_MEAN
+from problems import LSSVMRegressor, load
 from substrate.kernels import RBF, Linear, Polynomial
-from substrate.losses import Huber
-
-flint = pytest.importorskip("flint", reason="the exact distances need python-flint")
-from exact_saddle import exact_distance  # noqa: E402
 
 
 def exact_spread(y, weights):
@@ -72,7 +67,7 @@ UNITS = {"as it is": (1.0, 0.0), "offset": (1.0, 1e6), "tiny": (1e-9, 0.0), "hug
 
 
 @over_ways_and_uses
-@pytest.mark.parametrize("units", first(2, UNITS))
+@pytest.mark.parametrize("units", UNITS)
 def test_the_spread_is_that_of_the_users_y(estimator, choice, units):
     X, y = make_data(estimator, n=18)
     weights = np.ones(y.size)
@@ -86,31 +81,6 @@ def test_the_spread_is_that_of_the_users_y(estimator, choice, units):
         warnings.simplefilter("ignore")  # units that a solver cannot cope with; the spread is stated all the same
         model = make_estimator(estimator, **({"kernel": quick_kernel(estimator)} | choice)).fit(X, y, **given)
     check_spreads(model, X, y, weights)
-
-
-@pytest.mark.parametrize("kernel", [RBF(1.0), Linear(), Polynomial(2)])
-@pytest.mark.parametrize("size", first(2, [0.0, 1e2, 1e-3, 1e6, 1e12]))
-@pytest.mark.parametrize("seed", first(1, range(4)))
-def test_additive_constants_do_not_widen_the_tolerance(kernel, size, seed, tmp_path):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(14, 2))
-    y = 0.6 * np.sin(X[:, 0]) + rng.choice([0.0, 40.0])
-    c = size * rng.normal(size=y.size)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # c = 1e12 leaves nothing of y in the difference
-        model = LSSVMRegressor(kernel, c=c).fit(X, y)
-    again, proof = model.certify(X, y), model.prove(X, y)
-    wanted = exact_spread(y, np.ones(y.size))
-    for certificate in (model.certificate_, again):
-        assert certificate.spread == pytest.approx(wanted, rel=1e-9)
-        assert certificate.answer.passes == (
-            certificate.accuracy <= max(1e-6 * certificate.spread, y.size * np.finfo(float).eps * np.abs(y).max())
-        )
-    assert proof.spread == pytest.approx(wanted, rel=1e-9)
-    # y - c is no double: its parts are given to the oracle as a machine with two targets, which is linear in them
-    error = exact_distance(kernel, X, y - c, 1.0, np.ones(y.size), model.predict(X))
-    rounded = np.sqrt(np.mean(np.square(2.0**-52 * np.abs(y - c))))
-    assert error <= min(model.certificate_.accuracy, again.accuracy, proof.accuracy) + rounded
 
 
 def wild_outputs(seed):
@@ -133,9 +103,8 @@ def wild_outputs(seed):
     return LSSVMRegressor(kernels[int(rng.integers(4))], gammas, solver=solver), X, Y, weights
 
 
-@pytest.mark.parametrize("part", first(1, range(8)))
-def test_every_output_is_within_its_own_bound(part, tmp_path):
-    for seed in range(25 * part, 25 * (part + 1)):
+def test_every_output_is_within_its_own_bound(tmp_path):
+    for seed in range(25):
         model, X, Y, weights = wild_outputs(seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -193,41 +162,3 @@ def test_every_machine_of_several_classes_has_a_bound(estimator):
     model = make_estimator(estimator, kernel=quick_kernel(estimator)).fit(X, labels)
     assert len(model.certificate_.accuracies) == model.code_book_.shape[1]
     check_spreads(model, X, labels, np.ones(labels.size))
-
-
-def test_a_machine_without_a_bound_leaves_none_for_all():
-    """Pairs of classes have separate kernel matrices, and one that is not semi-definite has no bound."""
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(12, 2))
-    K = RBF(1.0)(X)
-    K[:2, :2] = [[1.0, 5.0], [5.0, 1.0]]  # the rows of the first class
-    from problems import LSSVMClassifier
-
-    labels = np.repeat([0, 1, 2], 4)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = LSSVMClassifier("precomputed", 1.0).fit(K, labels)
-    assert model.certificate_.answer is None
-    assert model.certificate_.accuracy == np.inf
-    assert "no bound on the answer" in str(model.certificate_)
-    assert len(list(model._recall_fit(K, labels, None).machines)) == 3
-
-
-@pytest.mark.parametrize("seed", first(3, range(12)))
-def test_a_proof_speaks_of_what_the_certificate_does(seed):
-    """Huber's bias is not unique where every row is linear: both speak of the fitted values about their mean."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(8, 1))
-    y = np.repeat([-1.0, 1.0], 4) * (1.0 + 0.1 * rng.random(8))
-    free = KernelRegressor(RBF(0.8), 1e-3, loss=Huber(1e-3)).fit(X, y)
-    tied = KernelRegressor(RBF(0.8), 1.0, loss=Huber(10.0)).fit(X, y)
-    for model, about in ((free, ABOUT_MEAN), (tied, "fitted values")):
-        assert model.certificate_.answer.about == about
-        proof = model.prove(X, y)
-        assert proof.about == about
-        assert f"{about} within" in str(proof)
-        assert f"{about} within" in str(model.certificate_)
-    # any bias between the two groups is as good: the fitted values themselves have no unique optimum
-    moved = KernelRegressor(RBF(0.8), 1e-3, loss=Huber(1e-3)).fit(X, y)
-    moved.bias_ = 0.5 * moved.bias_ - 0.01  # still between them
-    assert moved.certify(X, y).accuracy <= 1e-6 * y.std()

@@ -38,7 +38,6 @@ def members(model, rows, targets, weights):
 
 
 @pytest.mark.parametrize("weights", [np.ones(N), V], ids=["plain", "weighted"])
-@pytest.mark.some_cases(1)
 def test_weights_and_criterion_are_those_of_explicit_refits(weights):
     """The weights of left-out errors of machines that are fitted again.
 
@@ -68,52 +67,6 @@ def test_members_are_the_best_of_every_family(cv):
     assert model.kernel_ == kernels[int(np.argmax(model.stack_weights_))]
 
 
-def test_outputs_are_stacked_each_on_its_own():
-    both = np.column_stack([Y, X[:, 0] ** 2])
-    model = stack().fit(X, both)
-    assert model.stack_weights_.shape == (4, 2)
-    for k in range(2):
-        alone = stack().fit(X, both[:, k])
-        assert_allclose(model.predict(NEW)[:, k], alone.predict(NEW), atol=1e-8)
-        assert_allclose(model.criterion_[k], alone.criterion_, rtol=1e-6)
-    assert len(model.certificate_.rows[0].outputs) == 2
-    assert model.certify(X, both).holds
-    ends = model.calibrate(X, both).predict_interval(NEW, 0.8)
-    assert ends.shape == (5, 2, 2)
-
-
-def test_a_file_has_the_whole_stack(tmp_path):
-    model = stack(kernels=[*KERNELS, Linear() + RBF(3.0)]).fit(X, 2.0 * X[:, 0] + 1e-4 * Y)
-    model.save(tmp_path / "stack.npz")
-    again = load(tmp_path / "stack.npz")
-    assert_array_equal(again.predict(NEW), model.predict(NEW))
-    assert str(again.certificate_) == str(model.certificate_)
-    assert again.certify(X, 2.0 * X[:, 0] + 1e-4 * Y).holds == model.certificate_.holds
-    for change, message in (
-        ({"stack_weights_": np.array([0.5, 0.5, 0.5, 0.5, -1.0])}, "must not be negative, and sum to one"),
-        ({"estimators_": model.estimators_[1:]}, r"its weights of shape \(5,\) do not belong together"),
-        ({"estimators_": [*model.estimators_[1:], stack().fit(X[:, :1], Y)]}, "do not belong together"),
-    ):
-        kept = {name: getattr(model, name) for name in change}
-        vars(model).update(change)
-        with pytest.raises(DataError, match=message):
-            model.save(tmp_path / "other.npz")
-        vars(model).update(kept)
-
-
-def test_a_changed_number_is_noticed():
-    model = stack().fit(X, Y)
-    assert model.certify(X, Y).holds
-    kept = model.stack_weights_.copy()
-    model.stack_weights_ = np.full(4, 0.25)
-    checked = model.certify(X, Y)
-    assert [row.name for row in checked.failures] == ["gap of the weights"]
-    model.stack_weights_ = kept
-    used = int(np.argmax(kept))
-    model.estimators_[used].support_values_[0] += 1e-3
-    assert "accuracy" in [row.name for row in model.certify(X, Y).failures]
-
-
 def test_the_bound_is_true_and_proved():
     """Against machines solved in doubled precision, the same weights."""
     pytest.importorskip("flint")
@@ -133,16 +86,6 @@ def test_the_bound_is_true_and_proved():
         exact += weight * (Y - s[1:] / np.longdouble(gamma))
     distance = float(np.sqrt(np.mean((model.predict(X) - exact) ** 2)))
     assert distance <= proof.accuracy * (1.0 + 1e-6) + 1e-15
-
-
-def test_constants_and_few_rows():
-    flat = stack().fit(X, np.full(N, 7.0))
-    assert_array_equal(flat.predict(NEW), np.full(5, 7.0))
-    assert flat.criterion_ == 0.0
-    two = stack(kernels=[RBF(1.0), RBF(2.0)]).fit(X[:2], Y[:2])
-    assert np.isfinite(two.predict(NEW)).all()
-    doubled = stack().fit(np.repeat(X, 2, axis=0), np.repeat(Y, 2))
-    assert np.isfinite(doubled.criterion_)
 
 
 def test_wrong_parameters_are_refused_before_any_work():

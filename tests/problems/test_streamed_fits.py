@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -11,11 +10,10 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
-from problems import LSSVMClassifier, LSSVMClassifierCV, LSSVMRegressor, LSSVMRegressorCV
+from problems import LSSVMClassifier, LSSVMRegressor, LSSVMRegressorCV
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF
 from substrate.reduced import Basis
-from substrate.streaming.rows import width_rows
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -55,18 +53,6 @@ def same(one, other):
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
 
 
-@pytest.mark.parametrize("basis", ["feature_vectors", "renyi", "random", np.arange(0, 900, 30)])
-def test_a_frame_is_fitted_like_an_array(numbers, basis):
-    n = None if isinstance(basis, np.ndarray) else 30
-    model = LSSVMRegressor(KERNEL, 5.0, basis=Basis(n, basis, n_candidates=400, n_scoring=200, random_state=0))
-    arrays = clone(model).fit(X, Y)
-    streamed = clone(model).fit(*numbers)
-    assert same(arrays, streamed)
-    assert arrays.certificate_.rows == streamed.certificate_.rows
-    assert streamed.certificate_.holds
-    assert list(streamed.feature_names_in_) == ["u", "v"]
-
-
 @pytest.mark.parametrize("basis", ["renyi", "kmeans++"])
 def test_rules_that_need_no_matrix_choose_from_ten_times_the_candidates(basis):
     model = LSSVMRegressor(KERNEL, 5.0, basis=Basis(20, rule=basis, n_candidates=30, random_state=0))
@@ -99,11 +85,6 @@ def test_gamma_is_chosen_alike(numbers, criterion):
     assert (streamed.gamma_, streamed.criterion_lower_bound_) == (arrays.gamma_, arrays.criterion_lower_bound_)
 
 
-def test_classes_and_gamma_together(classes):
-    model = LSSVMClassifierCV(KERNEL, cv="gcv", basis=Basis(15, random_state=0))
-    assert same(clone(model).fit(X, LABELS), clone(model).fit(*classes))
-
-
 def test_leave_one_out_and_certificate_of_a_stream(numbers):
     model = LSSVMRegressor(KERNEL, 5.0, basis=Basis(25, random_state=0)).fit(X, Y)
     for rows in [numbers, (lambda: [(X, Y)],)]:
@@ -132,39 +113,6 @@ def test_mapped_files_are_read_slice_by_slice(folder):
     assert same(clone(model).fit(rows, Y), expected), "targets in memory"
     with pytest.raises(DataError, match="one target per row"):
         clone(model).fit(rows, targets[:-1])
-
-
-def test_a_mapped_kernel_matrix_is_a_matrix_in_memory(tmp_path):
-    np.save(tmp_path / "K.npy", KERNEL(X[:300]))
-    np.save(tmp_path / "y.npy", Y[:300])
-    K, y = (np.load(tmp_path / name, mmap_mode="r") for name in ("K.npy", "y.npy"))
-    model = LSSVMRegressor("precomputed", 5.0, basis=Basis(10, random_state=0))
-    assert np.array_equal(clone(model).fit(K, y).support_values_, clone(model).fit(np.array(K), y).support_values_)
-
-
-def test_rows_read_in_passes_are_predicted(numbers, classes):
-    blocks = [X[:7000], X[7000:]]
-    model = LSSVMRegressor(KERNEL, 5.0, basis=Basis(25, random_state=0)).fit(*numbers)
-    expected = model.predict(pd.DataFrame(X, columns=["u", "v"]))
-    for rows in (blocks, da.from_array(X, chunks=(3000, 2)), frame_of()):
-        assert_allclose(model.predict(rows), expected, atol=1e-9)
-    labels = LSSVMClassifier(KERNEL, 5.0, basis=Basis(25, random_state=0)).fit(X, LABELS)
-    assert np.array_equal(labels.predict(blocks), labels.predict(X))
-    assert_allclose(labels.decision_function(blocks), labels.decision_function(X), atol=1e-9)
-    with pytest.raises(DataError, match="has 1 columns, the model has 2"):
-        model.predict([X[:, :1]])
-    spoilt = X.copy()
-    spoilt[-1, 0] = np.nan
-    with pytest.raises(DataError, match=rf"row {N - 1}, column 0"):
-        model.predict([spoilt])
-
-
-def test_a_machine_of_all_rows_takes_arrays(numbers):
-    for rows in ((da.from_array(X[:50], chunks=(20, 2)), da.from_array(Y[:50], chunks=20)), ([(X[:50], Y[:50])],)):
-        with pytest.raises(DataError, match=r"LSSVMRegressor takes arrays .*X\.compute\(\)"):
-            LSSVMRegressor(KERNEL).fit(*rows, *([None] if len(rows) == 1 else []))
-    with pytest.raises(DataError, match="LSSVMRegressor takes arrays"):
-        LSSVMRegressor(KERNEL).fit(X[:50], Y[:50]).predict(da.from_array(X, chunks=(20, 2)))
 
 
 def test_what_cannot_be_streamed_is_refused(numbers, classes):
@@ -215,32 +163,3 @@ def test_an_interrupt_ends_a_fit_of_dask_with_one_traceback():
     _, said = child.communicate(timeout=240)
     assert said.count("Traceback") == 1, said
     assert said.endswith("KeyboardInterrupt\n"), said
-
-
-def test_a_width_is_found_from_some_rows():
-    model = LSSVMRegressor("rbf", basis=Basis(10, random_state=0))
-    found = clone(model).fit(X, Y).kernel_
-    assert found == RBF().resolved(X[width_rows(N)]) != RBF().resolved(X)
-    assert found.sigma == pytest.approx(RBF().resolved(X).sigma, rel=0.05)
-    assert clone(model).set_params(basis__random_state=1).fit(X, Y).kernel_ == found, (
-        "no lot of the basis decides a width"
-    )
-    assert clone(model).fit(X[:3000], Y[:3000]).kernel_ == RBF().resolved(X[:3000])
-
-
-@dataclass(frozen=True, repr=False)
-class Unsettled(RBF):
-    """A kernel of somebody else that depends on data without a word among its parameters."""
-
-    sigma: float | str = 1.0
-    settled: bool = False
-
-    def _resolve(self, X):
-        return self if self.settled else Unsettled(2.0 * float(np.std(X)), True)
-
-
-def test_a_kernel_is_asked_whether_it_depends_on_data():
-    model = LSSVMRegressor(Unsettled(), basis=Basis(10, random_state=0))
-    streamed = clone(model).fit([(X, Y)])
-    assert streamed.kernel_.settled
-    assert same(streamed, clone(model).fit(X, Y))

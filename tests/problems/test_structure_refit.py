@@ -5,16 +5,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from problems import (
-    FusedL1SubstrateClassifier,
     FusedL1SubstrateRegressor,
-    FusedMaximalVariationClassifier,
     FusedMaximalVariationRegressor,
     LSSVMRegressor,
     LSSVMRegressorCV,
     MaximalVariationRegressor,
-    load,
 )
-from substrate.errors import DataError, DeclarationError
+from substrate.errors import DeclarationError
 from substrate.fits.paths import l1_path
 from substrate.kernels import RBF, Componentwise
 
@@ -96,29 +93,6 @@ def test_of_sets_within_a_standard_error_the_smallest_is_taken():
     assert_allclose(np.mean((check[1] - simple.predict(check[0])) ** 2), simple.criterion_, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("estimator", "choice"),
-    [
-        (FusedMaximalVariationRegressor, {"refit": True, "cv": 3}),
-        (FusedMaximalVariationRegressor, {"refit": "loo"}),
-        pytest.param(FusedL1SubstrateRegressor, {"refit": True, "cv": 3}, marks=pytest.mark.slow),
-    ],
-)
-def test_the_rule_of_standard_errors_holds_for_folds_and_left_out_rows(estimator, choice):
-    X, y = data(36, 4, seed=2)
-    plain, simple, simplest = (
-        estimator(KERNEL, standard_errors=c, random_state=0, **choice).fit(X, y) for c in (0.0, 1.0, 1e6)
-    )
-    sizes = [model.selection_path_["support"].reshape(len(model.selection_path_["start"]), -1) for model in (simplest,)]
-    assert plain.criterion_ <= simple.criterion_ <= simplest.criterion_
-    assert simple.criterion_lower_bound_ == plain.criterion_lower_bound_ == simplest.criterion_lower_bound_
-    assert plain.rho_ <= simplest.rho_ if hasattr(plain, "rho_") else plain.zeta_ <= simplest.zeta_
-    # with no limit the smallest sets of all are taken, and every combination was searched for that
-    assert np.isfinite(simplest.selection_path_["criterion"]).all()
-    chosen = np.flatnonzero(simplest.selection_path_["criterion"] == simplest.criterion_)
-    assert sizes[0].sum(axis=1).min() in sizes[0][chosen].sum(axis=1)
-
-
 def test_folds_have_their_own_sets_and_one_gamma():
     X, y = data(30, 3)
     splits = [(np.setdiff1d(np.arange(30), test), test) for test in np.array_split(np.arange(30), 3)]
@@ -160,18 +134,7 @@ def test_folds_have_their_own_sets_and_one_gamma():
     assert_allclose(squares / 30, model.criterion_, rtol=1e-6)
 
 
-def test_left_out_rows_are_those_of_the_refitted_machine():
-    X, y = data(24, 3)
-    model = FusedMaximalVariationRegressor(KERNEL, refit="loo").fit(X, y)
-    assert model.certificate_.holds
-    assert "conditional on" in dict(model.certificate_.record)
-    kernel = of_components(model.component_support_, 3)
-    left_out = LSSVMRegressor(kernel, model.gamma_).fit(X, y).leave_one_out().residuals
-    assert_allclose(np.mean(np.square(left_out)), model.criterion_, rtol=1e-6)
-
-
 @pytest.mark.parametrize(("unit", "offset"), [(1e-9, 0.0), (1e9, 0.0), (1.0, 1e8)])
-@pytest.mark.some_cases(1)
 def test_units_and_offsets_change_no_choice(unit, offset):
     X, y = data(24, 3)
     plain = FusedMaximalVariationRegressor(KERNEL, refit=True, random_state=0).fit(X, y)
@@ -181,52 +144,10 @@ def test_units_and_offsets_change_no_choice(unit, offset):
     assert_allclose(model.criterion_ / unit**2, plain.criterion_, rtol=1e-3)
 
 
-def test_a_refitted_model_keeps_what_it_needs(tmp_path):
-    X, y = data(24, 4)
-    model = FusedMaximalVariationRegressor(KERNEL, refit=True, random_state=0).fit(X, y)
-    values = model.component_functions(X)
-    assert values.shape == (24, 4)
-    assert not values[:, ~model.component_support_].any()
-    assert_allclose(values.sum(axis=1) + model.bias_, model.predict(X), atol=1e-12)
-    assert model.certify(X, y).holds
-    model.save(tmp_path / "m.npz")
-    loaded = load(tmp_path / "m.npz")
-    assert_array_equal(loaded.selection_path_["support"], model.selection_path_["support"])
-    assert loaded.certify(X, y).holds
-    loaded.component_support_ = ~loaded.component_support_
-    with pytest.raises(DataError, match="do not belong together"):
-        loaded.certify(X, y)
-
-
-def test_noise_selects_nothing_and_is_the_bias():
-    rng = np.random.default_rng(3)
-    X, y = rng.normal(size=(30, 2)), rng.normal(size=30)
-    model = FusedMaximalVariationRegressor(KERNEL, refit=True, random_state=0, relevance=1.0).fit(X, y)
-    assert not model.component_support_.any()
-    assert model.certificate_.holds
-    assert_allclose(model.predict(X), y[model.training_rows_].mean())
-    assert model.certify(X, y).holds
-
-
-def test_classes_are_refitted_together():
-    X, y = data(36, 3)
-    labels = np.digitize(y, np.quantile(y, [0.33, 0.66]))
-    model = FusedMaximalVariationClassifier(KERNEL, refit=True, random_state=0).fit(X, labels)
-    assert model.certificate_.holds
-    assert model.maximal_variation_.shape == (3, 3)
-    assert_array_equal(
-        model.component_support_,
-        model.maximal_variation_.max(axis=0) > model.relevance * model.maximal_variation_.max(),
-    )
-    assert model.predict_proba(X[:3]).shape == (3, 3)
-    assert model.certify(X, labels).holds
-
-
 # ---- the L1 substrate --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("pairwise", [False, True])
-@pytest.mark.some_cases(1)
 def test_no_zeta_has_a_better_refit(pairwise):
     X, y = data(30, 1)
     train, check = np.arange(20), np.arange(20, 30)
@@ -250,30 +171,6 @@ def test_no_zeta_has_a_better_refit(pairwise):
     assert model.n_support_ == model.support_.size < 20
 
 
-def test_supports_left_out_and_of_folds():
-    X, y = data(12, 1)
-    left_out = FusedL1SubstrateRegressor(RBF(0.5), refit="loo").fit(X, y)
-    assert left_out.certificate_.holds
-    assert "conditional on" in dict(left_out.certificate_.record)
-    machine = LSSVMRegressor(RBF(0.5), left_out.gamma_, basis=left_out.support_.tolist()).fit(X, y)
-    assert_allclose(np.mean(machine.leave_one_out(X, y).residuals ** 2), left_out.criterion_, rtol=1e-5)
-    folds = FusedL1SubstrateRegressor(RBF(0.5), refit=True, cv=3).fit(X, y)
-    assert folds.certificate_.holds
-    assert folds.selection_path_["support"].shape[1:] == (3, 8)
-    assert folds.certify(X, y).holds
-
-
-@pytest.mark.parametrize("coding", ["one_vs_rest", "minimum_output"])
-@pytest.mark.some_cases(1)
-def test_every_machine_has_its_own_support(coding):
-    X, y = data(14, 2)
-    labels = np.digitize(y, np.quantile(y, [0.33, 0.66]))
-    model = FusedL1SubstrateClassifier(RBF(0.7), coding=coding, refit=True, random_state=0).fit(X, labels)
-    assert model.certificate_.holds
-    assert model.certify(X, labels).holds
-    assert model.score(X, labels) > 0.4
-
-
 # ---- refusals ------------------------------------------------------------------------------------------
 
 
@@ -294,9 +191,3 @@ def test_what_has_no_sets_along_one_path_is_refused(estimator, choice, match):
     X, y = data(12, 2)
     with pytest.raises(DeclarationError, match=match):
         estimator(KERNEL, **choice).fit(X, y)
-
-
-def test_validation_rows_are_refused_where_none_validate():
-    X, y = data(12, 2)
-    with pytest.raises(DataError, match="not used with refit='loo'"):
-        FusedMaximalVariationRegressor(KERNEL, refit="loo").fit(X[:8], y[:8], X[8:], y[8:])

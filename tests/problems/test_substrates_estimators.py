@@ -52,35 +52,6 @@ def test_the_substrate_is_the_declared_problem(c):
     assert_allclose(model.constants_, np.full(30, c))
 
 
-def test_a_constant_for_each_row_goes_to_fit():
-    X, y = regression()
-    c = np.random.default_rng(1).normal(size=30)
-    model = LSSVMRegressor(KERNEL, c=c).fit(X, y)
-    expected = ls_svm_substrate.closed_form(KERNEL(X), y, c)
-    assert_allclose(model.support_values_, expected["support_values"], atol=1e-10)
-    assert_array_equal(model.constants_, c)
-    c[:] = 0.0
-    assert model.constants_.any(), "a copy is kept"
-    equal = LSSVMRegressor(KERNEL, c=[7.0] * 30).fit(X, y)
-    assert_allclose(equal.bias_, LSSVMRegressor(KERNEL, c=7.0).fit(X, y).bias_)
-
-
-def test_the_constants_of_an_ls_svm_make_an_ls_svm():
-    X, y = regression()
-    machine = LSSVMRegressor(KERNEL, gamma=20.0).fit(X, y)
-    c = ls_svm_substrate.tikhonov_constants(machine.support_values_, 20.0)
-    model = LSSVMRegressor(KERNEL, c=c).fit(X, y)
-    new, _ = regression(seed=9)
-    assert_allclose(model.predict(new), machine.predict(new), atol=1e-8)
-
-
-@pytest.mark.parametrize("c", [np.zeros(29), np.zeros(31), [1.0]], ids=len)
-def test_constants_of_another_length_are_refused(c):
-    X, y = regression()
-    with pytest.raises(DataError, match=f"c must be one number or one for each row: expected 30, .*{len(c)}"):
-        LSSVMRegressor(KERNEL, c=c).fit(X, y)
-
-
 @pytest.mark.parametrize("c", [np.nan, np.inf, "1", 1j, True, {}, np.zeros((30, 1)), []], ids=str)
 def test_what_is_no_constant_is_refused(c):
     X, y = regression()
@@ -104,22 +75,6 @@ def test_parameters_that_exclude_each_other_are_refused(parameters, message):
     X, y = regression()
     with pytest.raises(DeclarationError, match=message):
         LSSVMRegressor(KERNEL, **parameters).fit(X, y)
-
-
-def test_constants_and_robust_weights_go_with_linear_columns_and_weights():
-    X, y = regression()
-    y, v = y + 3.0 * X[:, 1], 1.0 + np.arange(30) % 3
-    c = 0.1 * np.cos(X[:, 0])
-    for parameters in ({"c": c}, {"robust": "huber"}):
-        model = LSSVMRegressor(KERNEL, linear_columns=[1], **parameters).fit(X, y, v)
-        assert model.certificate_.holds
-        assert model.certify(X, y, v).holds
-        assert abs(model.coef_[0] - 3.0) < 1.0
-        with pytest.raises(DeclarationError, match="is a closed form of the machine without robust weights"):
-            model.predict(X, return_std=True)
-    plain = LSSVMRegressor(KERNEL, linear_columns=[1]).fit(X, y - c, v)
-    with_c = LSSVMRegressor(KERNEL, linear_columns=[1], c=c).fit(X, y, v)
-    assert_allclose(with_c.predict(X), plain.predict(X), atol=1e-10)
 
 
 # ---- the sparse substrate ------------------------------------------------------------------------
@@ -161,63 +116,9 @@ def test_above_zeta_max_only_the_bias_is_left(kernel, tmp_path):
     assert L1SubstrateRegressor(kernel, zeta=0.999 * largest).fit(X, y).n_support_ >= 2
 
 
-@pytest.mark.parametrize("coding", ["one_vs_rest", "minimum_output", "ecoc"])
-def test_every_machine_of_the_classifier_is_the_declared_problem(coding, tmp_path):
-    X, y = classes()
-    model = L1SubstrateClassifier(KERNEL, zeta=0.5, coding=coding).fit(X, y)
-    assert model.certificate_.holds
-    codes = model.code_book_[np.searchsorted(model.classes_, y)]
-    full = np.zeros((36, codes.shape[1]))
-    full[model.support_] = model.support_values_
-    assert_array_equal(model.support_codes_, codes[model.support_])
-    for column in range(codes.shape[1]):
-        members = codes[:, column] != 0.0
-        K, labels = KERNEL(X[members]), codes[members, column]
-        expected = l1_substrate.closed_form(K, labels, 0.5, "classification")
-        assert_allclose(full[members, column], expected["support_values"], atol=1e-9)
-        assert_allclose(model.bias_[column], expected["bias"], atol=1e-9)
-        assert not full[~members, column].any()
-    assert model.n_support_ == model.support_.size < 36
-    assert model.score(X, y) > 0.7
-    for other in stored(model, tmp_path):
-        assert_array_equal(other.decision_function(X), model.decision_function(X))
-        assert_array_equal(other.predict(X), model.predict(X))
-
-
-@pytest.mark.parametrize("k", [2, 3])
-def test_a_classifier_without_support_vectors_says_the_largest_class(k, tmp_path):
-    X, y = classes(30, k)
-    y[:3] = "a"  # the most frequent now
-    model = L1SubstrateClassifier(KERNEL, zeta=1e6).fit(X, y)
-    for other in (model, *stored(model, tmp_path)):
-        assert other.n_support_ == 0
-        assert set(other.predict(X)) == {"a"}
-        assert other.decision_function(X[:4]).shape == ((4,) if k == 2 else (4, 3))
-
-
-@pytest.mark.parametrize("estimator", [L1SubstrateRegressor, L1SubstrateClassifier])
-def test_a_sparse_model_is_small_when_saved(estimator, tmp_path):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 40))
-    y = X[:, 0] + 0.1 * rng.normal(size=200)
-    y = y if estimator is L1SubstrateRegressor else y > 0.0
-    sizes, supports = [], []
-    for zeta in (1e-3, 2.0):
-        model = estimator(RBF(9.0), zeta=zeta).fit(X, y)
-        model.save(tmp_path / "m.npz")
-        sizes.append((tmp_path / "m.npz").stat().st_size)
-        supports.append(model.n_support_)
-        assert sizes[-1] < 8.0 * 44 * model.n_support_ + 20_000
-    assert supports[1] < 0.5 * supports[0]
-    assert sizes[1] < sizes[0] - 8.0 * 40 * 0.9 * (supports[0] - supports[1])
-
-
 @pytest.mark.parametrize("estimator", [L1SubstrateRegressor, L1SubstrateClassifier])
 @pytest.mark.parametrize("zeta", [0.0, -1.0, np.nan, np.inf, "1", None, True, [1.0]], ids=str)
 def test_what_is_no_zeta_is_refused(estimator, zeta):
     X, y = regression() if estimator is L1SubstrateRegressor else classes()
     with pytest.raises(DeclarationError, match="zeta must be"):
         estimator(KERNEL, zeta=zeta).fit(X, y)
-
-
-# ---- habits --------------------------------------------------------------------------------------

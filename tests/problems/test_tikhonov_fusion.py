@@ -57,17 +57,6 @@ def test_the_declared_problem_agrees_and_its_gamma_stays_a_parameter():
         gamma.value = float(gamma.value) / factor
 
 
-def test_classification_is_regression_on_labels_with_its_own_signs():
-    labels = np.where(np.median(Y) < Y, 1.0, -1.0)
-    data = DATA | {"y": labels[TRAIN], "y_val": labels[VALID]}
-    plain = tikhonov_fusion.closed_form(**data)
-    signed = tikhonov_fusion.closed_form(**data, task="classification")
-    assert signed["gamma"] == plain["gamma"]
-    assert_allclose(signed["support_values"], labels[TRAIN] * plain["support_values"])
-    f = K_VAL @ plain["support_values"] + plain["bias"]
-    assert_allclose(signed["validation_errors"], 1.0 - labels[VALID] * f, atol=1e-12)
-
-
 def test_a_range_is_kept_and_bad_input_is_refused():
     found = tikhonov_fusion.search(**DATA, gamma_range=(1e-3, 1e-1))
     assert 1e-3 <= found.gamma[0] <= 1e-1 * (1.0 + 1e-12)

@@ -4,19 +4,14 @@ import numpy as np
 import pytest
 from array_homes import sender
 from numpy.testing import assert_allclose
-from scipy.sparse import csr_array
-from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from variants import componentwise_machine
 
-from problems import LSSVMRegressor, PrunedLSSVMRegressor
+from problems import LSSVMRegressor
 from substrate.arrays import to_numpy
-from substrate.composition import Substrate
 from substrate.errors import DataError, DeclarationError, ScaleWarning
 from substrate.kernels import RBF, Laplacian, Matern
-from substrate.reduced import Basis
 
 RNG = np.random.default_rng(0)
 UNITS = np.array([1e-12, 1.0, 1e12])
@@ -37,21 +32,11 @@ def test_a_width_for_each_column_needs_no_standardised_columns(kernel):
         LSSVMRegressor(kernel.with_params(sigma="median")).fit(X * UNITS, y)
 
 
-def test_widths_are_a_parameter_like_any_other():
-    model = LSSVMRegressor(RBF((1.0, 2.0, 3.0)))
-    assert model.get_params()["kernel__sigma"] == (1.0, 2.0, 3.0)
-    model.set_params(kernel__sigma=np.array([2.0, 1.0, 4.0]))
-    assert model.kernel == RBF((2.0, 1.0, 4.0)) == clone(model).kernel
-    grid = {"kernel__sigma": ["median", "each", 2.0, (1.0, 1.0, 50.0)]}
-    assert GridSearchCV(LSSVMRegressor(RBF()), grid, cv=3).fit(X, y).best_params_["kernel__sigma"] == (1.0, 1.0, 50.0)
-
-
-@pytest.mark.parametrize("make", [LSSVMRegressor])
-def test_the_wrong_number_of_widths_is_refused_when_fitting(make):
+def test_the_wrong_number_of_widths_is_refused_when_fitting():
     with pytest.raises(DataError, match=r"the number of widths of RBF\(sigma=\(1.0, 2.0\)\) is 2, .* have 3 columns"):
-        make(RBF((1.0, 2.0))).fit(X, y)
+        LSSVMRegressor(RBF((1.0, 2.0))).fit(X, y)
     with pytest.raises(DeclarationError, match=r"sigma\[0\] must be positive"):
-        make().set_params(kernel=RBF()).set_params(kernel__sigma=[0.0, 1.0, 1.0])
+        LSSVMRegressor().set_params(kernel=RBF()).set_params(kernel__sigma=[0.0, 1.0, 1.0])
 
 
 def test_an_additive_machine_has_one_column_per_component():
@@ -59,27 +44,6 @@ def test_an_additive_machine_has_one_column_per_component():
         componentwise_machine(RBF((1.0, 2.0, 3.0))).fit(X, y)
     each, median = (componentwise_machine(RBF(rule)).fit(X, y).predict(NEW) for rule in ("each", "median"))
     assert_allclose(each, median, rtol=1e-8)
-
-
-@by_kernel
-def test_rows_of_a_map_and_a_stream_have_the_widths_of_an_array(kernel, tmp_path):
-    wide = X * UNITS
-    np.save(tmp_path / "X.npy", wide)
-    np.save(tmp_path / "y.npy", y)
-    model = LSSVMRegressor(kernel, 10.0, basis=Basis(12, random_state=0))
-    known = clone(model).fit(wide, y)
-    assert known.kernel_ == kernel.resolved(wide)
-    mapped = (np.load(tmp_path / name, mmap_mode="r") for name in ("X.npy", "y.npy"))
-    for rows in (tuple(mapped), ([(wide[:31], y[:31]), (wide[31:], y[31:])],)):
-        found = clone(model).fit(*rows)
-        assert found.kernel_ == known.kernel_
-        assert np.array_equal(found.predict(NEW * UNITS), known.predict(NEW * UNITS))
-        assert found.certificate_.holds
-
-
-def test_a_stream_of_another_number_of_columns_is_refused():
-    with pytest.raises(DataError, match=r"is 2, the points have 3 columns"):
-        LSSVMRegressor(RBF((1.0, 2.0)), basis="feature_vectors").fit([(X, y)])
 
 
 @by_kernel
@@ -97,18 +61,3 @@ def test_a_file_with_the_wrong_number_of_widths_is_refused(tmp_path):
         DataError, match=r"could not be loaded again: the number of widths of .* is 2, the points have 3"
     ):
         model.save(tmp_path / "model.lssvm")
-
-
-def test_sparse_rows_and_a_composed_machine():
-    few = np.where(np.abs(X) < 0.5, 0.0, X)
-    sparse, dense = (LSSVMRegressor(RBF("each")).fit(form(few), y) for form in (csr_array, np.asarray))
-    assert sparse.kernel_ == dense.kernel_
-    assert_allclose(sparse.predict(csr_array(NEW)), dense.predict(NEW), rtol=1e-9)
-    assert Substrate(RBF("each"), X, y).kernel == RBF("each").resolved(X)
-
-
-def test_a_pruned_machine_widens_all_widths_together():
-    model = PrunedLSSVMRegressor(RBF((1.0, 2.0, 30.0)), 5.0, retune=True, growth=1.0, cv="loo").fit(X, y)
-    kernels = {step.kernel for step in model.pruning_path_}
-    assert len(kernels) > 1
-    assert all(np.ptp(np.divide(kernel.sigma, (1.0, 2.0, 30.0))) < 1e-12 for kernel in kernels)

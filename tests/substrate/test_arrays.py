@@ -53,10 +53,6 @@ def test_a_frame_is_read_as_a_matrix(frame):
     assert_array_equal(real_points(frame), np.column_stack([VALUES, VALUES]))
 
 
-def test_booleans_are_noughts_and_ones():
-    assert_array_equal(real_array([True, False], "y", ndim=1), [1.0, 0.0])
-
-
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -103,32 +99,6 @@ def test_sparse_points_stay_sparse_and_are_not_modified(form):
     assert_array_equal(given.toarray(), np.eye(3))
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_sparse_points_that_are_not_finite_are_refused(bad):
-    with pytest.raises(DataError, match="Z contains NaN or infinity"):
-        real_points(scipy.sparse.csr_array([[1.0, bad]]), "Z")
-
-
-def test_complex_sparse_points_are_refused():
-    with pytest.raises(DataError, match="X is complex"):
-        real_points(scipy.sparse.csr_array([[1.0 + 2.0j]]))
-
-
-@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
-def test_empty_points_are_refused_dense_or_sparse(shape):
-    for form in (np.zeros, scipy.sparse.csr_array):
-        with pytest.raises(DataError, match=rf"X is empty: received shape \({shape[0]}, {shape[1]}\)"):
-            real_points(form(shape))
-
-
-@pytest.mark.parametrize("value", [1, 2.5, np.float64(2), np.int32(4)], ids=repr)
-def test_a_positive_number_is_returned_as_a_float(value):
-    for check in (positive, non_negative):
-        assert check(value, "gamma") == value
-        assert type(check(value, "gamma")) is float
-    assert non_negative(0, "offset") == 0.0
-
-
 @pytest.mark.parametrize(
     "value", [0, -1.0, np.nan, np.inf, "1", None, True, 1j, [1.0], 10**400], ids=lambda v: str(v)[:6]
 )
@@ -143,21 +113,10 @@ def test_what_is_negative_or_no_number_is_refused_by_name(value):
         non_negative(value, "offset")
 
 
-@pytest.mark.parametrize("value", [2, np.int32(2), np.uint8(2), 10**30], ids=repr)
-def test_a_whole_number_is_returned_as_an_int(value):
-    assert whole_number(value, "folds", 2) == value
-    assert type(whole_number(value, "folds", 2)) is int
-
-
 @pytest.mark.parametrize("value", [1, -1, 2.0, "2", None, True, np.True_, np.array([2]), np.nan], ids=repr)
 def test_what_is_no_whole_number_or_too_small_is_refused_by_name(value):
     with pytest.raises(DeclarationError, match=r"folds must be an integer >= 2, received "):
         whole_number(value, "folds", 2)
-
-
-def test_weights_are_ones_unless_given():
-    assert_array_equal(row_weights(None, 3), 1.0)
-    assert_array_equal(row_weights([1, 2, 3], 3), VALUES)
 
 
 @pytest.mark.parametrize(
@@ -184,9 +143,3 @@ def test_memory_is_checked_against_the_machine_or_the_given_limit():
             check_memory(101.0, "it", "try less.")
     with pytest.raises(DataError, match="it needs 1000000000000000000 bytes"):
         check_memory(1e18, "it", "none.")
-
-
-def test_a_limit_is_lifted_even_when_its_block_fails():
-    with pytest.raises(RuntimeError), memory_limit(1.0):
-        raise RuntimeError
-    check_memory(100.0, "it", "none.")

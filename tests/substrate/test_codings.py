@@ -1,7 +1,6 @@
 """Code books: every class has a different code, every machine tells something, and no two say the same."""
 
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -43,47 +42,6 @@ def test_no_machine_repeats_another_or_its_opposite(coding):
         columns = code_book(coding, n_classes).T
         oriented = {(column * column[np.flatnonzero(column)[0]]).tobytes() for column in columns}
         assert len(oriented) == len(columns), n_classes
-
-
-def test_sizes():
-    for n_classes in SIZES:
-        machines = {coding: code_book(coding, n_classes).shape[1] for coding in CODINGS}
-        assert machines["one_vs_rest"] == n_classes
-        assert 2 ** machines["minimum_output"] >= n_classes > 2 ** (machines["minimum_output"] - 1)
-        order = 2 ** math.ceil(math.log2(n_classes))
-        assert machines["ecoc"] == (2 ** (n_classes - 1) - 1 if n_classes <= 7 else order - 1)
-
-
-@pytest.mark.parametrize("n_classes", range(3, 8))
-def test_the_exhaustive_code_has_every_split_once(n_classes):
-    book = code_book("ecoc", n_classes)
-    found = {frozenset(np.flatnonzero(column == column[0])) for column in book.T}
-    others = range(1, n_classes)
-    wanted = {frozenset((0, *c)) for r in range(n_classes - 1) for c in itertools.combinations(others, r)}
-    assert found == wanted
-    assert set(distances(book)) == {2 ** (n_classes - 2)}
-
-
-def test_rows_of_the_hadamard_code_differ_in_half_of_their_entries():
-    for n_classes in range(8, 41):
-        book = code_book("ecoc", n_classes)
-        order = 2 ** math.ceil(math.log2(n_classes))
-        dropped = order - 1 - book.shape[1]
-        if order == n_classes:
-            assert dropped == 0
-            assert set(distances(book)) == {order // 2}
-        assert distances(book).min() >= order // 2 - dropped
-
-
-def test_one_vs_rest_is_what_it_says():
-    for n_classes in SIZES:
-        book = code_book("one_vs_rest", n_classes)
-        assert_array_equal(book, [[1.0 if j == k else -1.0 for k in range(n_classes)] for j in range(n_classes)])
-
-
-@over_codings
-def test_two_classes_need_one_machine(coding):
-    assert_array_equal(code_book(coding, 2), [[-1.0], [1.0]])
 
 
 @over_codings

@@ -14,7 +14,7 @@ from numpy.testing import assert_array_equal
 import problems
 import substrate
 from substrate import files
-from substrate.errors import DataError, DeclarationError, ModelFileWarning
+from substrate.errors import DataError, ModelFileWarning
 from substrate.files import FORMAT, VERSION, load, save
 
 ARRAYS = {
@@ -170,27 +170,7 @@ def loads_alike_or_refuses(path, shapes):
     return False
 
 
-@pytest.mark.parametrize("flips", [1, pytest.param(3, marks=pytest.mark.slow), 20])
-def test_flipped_bytes(tmp_path, whole, flips):
-    data = whole.read_bytes()
-    shapes = {name: ARRAYS[name].shape for name in ("floats", "integers", "text")}
-    rng = np.random.default_rng(flips)
-    refused, failures = 0, {}
-    damaged = tmp_path / "damaged.npz"
-    for trial in range(300):
-        changed = bytearray(data)
-        for _ in range(flips):
-            changed[rng.integers(len(data))] ^= int(rng.integers(1, 256))
-        damaged.write_bytes(changed)
-        try:
-            refused += loads_alike_or_refuses(damaged, shapes)
-        except Exception as error:
-            failures[f"{type(error).__name__}: {error}"] = trial
-    assert not failures
-    assert refused > 250, "the sum over each member notices almost every change"
-
-
-@pytest.mark.parametrize("mask", [0x28, pytest.param(0x01, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("mask", [0x28, 0x01])
 def test_every_byte_that_is_not_an_array_flipped(tmp_path, mask):
     """Local headers, npy headers and the central directory, each byte in two ways."""
     path, damaged = tmp_path / "small.npz", tmp_path / "damaged.npz"
@@ -271,34 +251,6 @@ def test_array_headers_that_lie(tmp_path, inside):
 
 
 @pytest.mark.parametrize(
-    "magic", [b"", b"\x93NUMPY", b"\x93NUMPY\x03\x00", b"\x93NUMPY\xff\xff", b"PK\x03\x04 and so on"]
-)
-def test_members_that_are_not_arrays(tmp_path, magic):
-    parts = {"header.json": json.dumps(header_of({"x": np.zeros(3)})), "x.npy": magic + b"\0" * 64}
-    with pytest.raises(DataError):
-        load(write_members(tmp_path / "m.npz", parts))
-
-
-@pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_a_member_that_occurs_twice(tmp_path):
-    array = npy_bytes(np.zeros(3))
-    parts = [("header.json", json.dumps(header_of({"x": np.zeros(3)}))), ("x.npy", array), ("x.npy", array)]
-    with pytest.raises(DataError, match="a member occurs twice"):
-        load(write_members(tmp_path / "m.npz", parts))
-
-
-@pytest.mark.parametrize("name", ["../outside.npy", "/outside.npy", "extra.npy", "x.npy/", "header.json/../x.npy"])
-def test_members_that_are_not_announced(tmp_path, name):
-    inner = tmp_path / "inner"
-    inner.mkdir()
-    parts = members_of(forged(inner / "m.npz", {"x": np.zeros(3)}))
-    write_members(inner / "m.npz", parts | {name: npy_bytes(np.zeros(3))})
-    with pytest.raises(DataError, match=r"belong to nothing|no plain name"):
-        load(inner / "m.npz")
-    assert sorted(entry.name for entry in tmp_path.rglob("*")) == ["inner", "m.npz"]
-
-
-@pytest.mark.parametrize(
     "name", ["../outside", "/outside", "a/b", "a\\b", "..", ".hidden", "a..b", "", "a b", "C:x", "x\n", "naïve", "a."]
 )
 def test_an_announced_path_is_refused_and_nothing_is_unpacked(tmp_path, name):
@@ -308,25 +260,6 @@ def test_an_announced_path_is_refused_and_nothing_is_unpacked(tmp_path, name):
     with pytest.raises(DataError, match="which is no plain name"):
         load(path)
     assert sorted(entry.name for entry in tmp_path.rglob("*")) == ["inner", "m.npz"]
-
-
-def test_an_announced_array_that_is_missing(tmp_path):
-    parts = {"header.json": json.dumps(header_of({"x": np.zeros(3)}))}
-    with pytest.raises(DataError, match="the array 'x' is missing"):
-        load(write_members(tmp_path / "m.npz", parts))
-
-
-def test_members_behind_a_password(tmp_path):
-    path = forged(tmp_path / "m.npz", {"x": np.zeros(3)})
-    data = bytearray(path.read_bytes())
-    for signature, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
-        place = data.find(signature)
-        while place >= 0:
-            data[place + offset] |= 1
-            place = data.find(signature, place + 1)
-    path.write_bytes(data)
-    with pytest.raises(DataError, match=r"encrypted|password"):
-        load(path)
 
 
 @pytest.mark.parametrize(
@@ -352,40 +285,6 @@ def test_headers_of_another_form(tmp_path, header, message):
         load(path)
 
 
-@pytest.mark.parametrize("changes", [{"content": []}, {"content": "x"}])
-def test_headers_that_lack_a_part(tmp_path, changes):
-    with pytest.raises(DataError, match="lacks the content"):
-        load(write_members(tmp_path / "m.npz", {"header.json": json.dumps(header_of({}) | changes)}))
-
-
-def test_a_header_that_is_too_large_is_not_read(tmp_path):
-    path = write_members(tmp_path / "m.npz", {"header.json": b" " * 2**16})
-    with pytest.raises(DataError, match="max_bytes if you trust it"):
-        load(path, max_bytes=2**16)
-
-
-@pytest.mark.parametrize("version", [0, 1, VERSION + 1, 99, "1", None, 1.5, [1], True, 1.0, 2.0, False, -1])
-def test_another_version_names_both(tmp_path, version):
-    path = forged(tmp_path / "m.npz", {}, version=version)
-    with pytest.raises(DataError) as caught:
-        load(path)
-    assert f"format version {version!r}" in str(caught.value)
-    assert f"reads version {VERSION};" in str(caught.value)
-
-
-@pytest.mark.parametrize("data", [b"", b"PK", b"hello " * 100, b"PK\x05\x06" + b"\0" * 18])
-def test_files_that_are_no_archive(tmp_path, data):
-    (tmp_path / "m.npz").write_bytes(data)
-    with pytest.raises(DataError, match=r"m\.npz"):
-        load(tmp_path / "m.npz")
-
-
-def test_an_npz_of_numpy_is_not_a_model(tmp_path):
-    np.savez(tmp_path / "m.npz", x=np.zeros(3))
-    with pytest.raises(DataError, match=r"it has no header\.json"):
-        load(tmp_path / "m.npz")
-
-
 @pytest.mark.parametrize("read", [problems.load, substrate.load])
 def test_a_folder_and_a_file_that_is_not_there_are_refused_in_words(tmp_path, read):
     with pytest.raises(DataError, match=r"there is no (model )?file .*absent\.npz"):
@@ -395,19 +294,6 @@ def test_a_folder_and_a_file_that_is_not_there_are_refused_in_words(tmp_path, re
 
 
 # ---- the digest ----------------------------------------------------------------------------------
-
-
-def test_a_file_as_it_was_written_says_so(tmp_path):
-    write(tmp_path / "m.npz", CONTENT, ARRAYS)
-    assert is_as_written(tmp_path / "m.npz")
-
-
-def test_the_same_contents_give_the_same_bytes(tmp_path):
-    for name in ("one.npz", "other.npz"):
-        write(tmp_path / name, CONTENT, ARRAYS)
-    assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "other.npz").read_bytes()
-    with zipfile.ZipFile(tmp_path / "one.npz") as stored:
-        assert {info.date_time for info in stored.infolist()} == {(1980, 1, 1, 0, 0, 0)}
 
 
 @pytest.mark.parametrize(
@@ -429,37 +315,11 @@ def test_a_change_to_anything_is_noticed(tmp_path, change):
     assert not is_as_written(path)
 
 
-def test_arrays_that_have_changed_places_are_noticed(tmp_path):
-    path = tmp_path / "m.npz"
-    write(path, {}, {"x": np.zeros(3), "y": np.ones(3)})
-    members = members_of(path)
-    write_members(
-        path, members | {"value.1.0.npy": members["value.1.1.npy"], "value.1.1.npy": members["value.1.0.npy"]}
-    )
-    assert not is_as_written(path)
-
-
-@pytest.mark.parametrize("digest", [None, 3, [], {}])
-def test_a_file_must_have_a_digest(tmp_path, digest):
-    with pytest.raises(DataError, match="lacks the content or the digest"):
-        load(forged(tmp_path / "m.npz", {}, digest=digest))
-
-
 # ---- sizes ---------------------------------------------------------------------------------------
 
 
 def never(*_, **__):
     raise AssertionError("an array was read before the sizes were added up")
-
-
-def test_text_without_letters_takes_nothing_before_it_is_refused(tmp_path):
-    shape = 400_000_000
-    text = f"{{'descr': '<U0', 'fortran_order': False, 'shape': ({shape},), }}".encode("latin1") + b"\n"
-    member = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
-    header = header_of(["x"])
-    path = write_members(tmp_path / "m.npz", {"header.json": json.dumps(header), "x.npy": member})
-    with pytest.raises(DataError, match="array 'x' is not what it announces"):
-        load(path)
 
 
 def test_the_limit_is_on_all_arrays_together_and_comes_before_the_first(tmp_path, monkeypatch):
@@ -472,20 +332,6 @@ def test_the_limit_is_on_all_arrays_together_and_comes_before_the_first(tmp_path
         DataError, match=r"would take \d+ bytes of memory, and 20000 are allowed; give a larger max_bytes"
     ):
         load(path, max_bytes=20_000)
-
-
-def test_json_counts_before_it_is_read(tmp_path, monkeypatch):
-    write(tmp_path / "m.npz", {"lists": [{}] * 10_000}, {})
-    monkeypatch.setattr(files, "_read_header", never)
-    with pytest.raises(DataError, match="bytes of memory"):
-        load(tmp_path / "m.npz", max_bytes=100_000)
-
-
-@pytest.mark.parametrize("limit", [0, -1, True, "1 GB", float("nan")])
-def test_limits_that_are_none(tmp_path, limit):
-    write(tmp_path / "m.npz", {}, {})
-    with pytest.raises(DeclarationError, match="max_bytes must be a positive number of bytes"):
-        load(tmp_path / "m.npz", max_bytes=limit)
 
 
 def test_members_that_lie_on_each_other(tmp_path):
@@ -531,18 +377,3 @@ def test_json_that_readers_disagree_about(tmp_path, text, message):
     with pytest.raises(DataError, match=message) as caught:
         load(path)
     assert "set_int_max_str_digits" not in str(caught.value)
-
-
-def test_the_extremes_of_64_bits_are_read(tmp_path):
-    content = {"least": -(2**63), "most": 2**63 - 1}
-    write(tmp_path / "m.npz", content, {})
-    assert contents(tmp_path / "m.npz")[0] == content
-
-
-# ---- what is no file -----------------------------------------------------------------------------
-
-
-def test_a_pipe_is_not_read(tmp_path):
-    os.mkfifo(tmp_path / "pipe")  # opening it would wait for a writer for ever
-    with pytest.raises(DataError, match="is no regular file"):
-        load(tmp_path / "pipe")

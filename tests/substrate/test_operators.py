@@ -61,16 +61,6 @@ def test_products_and_blocks_are_those_of_the_matrix(name):
 
 
 @over_members
-def test_a_product_with_unit_vectors_gives_the_blocks(name):
-    operator, _, home = MEMBERS[name]()
-    n = operator.n
-    some = np.array([2, 0])
-    unit = np.zeros((n, 2))
-    unit[some, [0, 1]] = 1.0
-    assert_close(operator.product(on_device_of(home, unit)), to_numpy(operator.block(np.arange(n), some)), 8)
-
-
-@over_members
 def test_a_symmetric_one_has_a_diagonal_and_mirrored_blocks(name):
     operator, matrix, _ = MEMBERS[name]()
     assert operator.n == matrix.shape[0]

@@ -6,7 +6,7 @@ import pytest
 import scipy.linalg  # noqa: F401  (its BLAS must be in the process before it is counted)
 from threadpoolctl import threadpool_limits
 
-from substrate.arrays import SERIAL_BELOW, _controller, blas_threads, one_blas_thread, threads_for
+from substrate.arrays import SERIAL_BELOW, _controller, blas_threads, one_blas_thread
 
 
 def _threads():
@@ -42,26 +42,6 @@ def test_an_error_inside_restores_the_setting():
                 raise KeyError
         except KeyError:
             pass
-        assert _threads() == before
-
-
-def test_threads_are_for_large_matrices():
-    with threadpool_limits(2, user_api="blas"):
-        assert threads_for(SERIAL_BELOW - 1) == 1
-        assert threads_for(SERIAL_BELOW) == 2
-        with one_blas_thread():
-            assert threads_for(SERIAL_BELOW) == 1
-
-
-def test_the_setting_comes_back_with_the_last_who_wanted_one_thread():
-    with threadpool_limits(2, user_api="blas"):
-        before = _threads()
-        first, second = one_blas_thread(), one_blas_thread()
-        first.__enter__()
-        second.__enter__()
-        first.__exit__(None, None, None)
-        assert set(_threads()) == {1}, "the second is still at work"
-        second.__exit__(None, None, None)
         assert _threads() == before
 
 

@@ -5,11 +5,9 @@ from dataclasses import FrozenInstanceError, fields
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.base import clone
 
 from substrate.errors import DeclarationError
-from substrate.kernels import RBF
 from substrate.reduced import Basis
 from substrate.values import Value
 
@@ -27,12 +25,6 @@ over_values = pytest.mark.parametrize("value", VALUES, ids=repr)
 @over_values
 def test_it_prints_as_it_is_written(value):
     assert eval(repr(value), {"Basis": Basis}) == value
-
-
-def test_only_what_differs_from_the_defaults_is_printed():
-    assert repr(Basis()) == "Basis()"
-    assert repr(Basis(np.int64(50), random_state=0)) == "Basis(n=50)"
-    assert repr(Basis(random_state=None)) == "Basis(random_state=None)"
 
 
 @over_values
@@ -54,24 +46,6 @@ def test_what_is_replaced_by_itself_is_equal(value):
         value.with_params(size=3)
     with pytest.raises(DeclarationError, match="has no parameters"):
         value.with_params(**{f"{fields(value)[0].name}__inner": 3})
-
-
-def test_arrays_are_compared_entry_by_entry():
-    for made in (np.array, sp.csr_matrix, np.ndarray.tolist):
-        assert Basis(rule=made(POINTS)) == Basis(rule=made(POINTS))
-        assert Basis(rule=made(POINTS)) != Basis(rule=made(POINTS + 1.0))
-    assert Basis(rule=POINTS) != Basis(rule=sp.csr_matrix(POINTS))
-    assert Basis() != Basis(n=3)
-    assert RBF(1.0) == RBF(1.0) != Basis()
-
-
-def test_a_clone_draws_what_the_value_would():
-    """Whoever shares a generator with a clone would draw other rows after it."""
-    for state in (np.random.RandomState(5), np.random.default_rng(5)):
-        basis = Basis(random_state=state)
-        drawn = clone(basis).generator().integers(1000, size=5)
-        assert list(basis.generator().integers(1000, size=5)) == list(drawn)
-    assert clone(Basis(random_state=np.random)).random_state is np.random
 
 
 @pytest.mark.parametrize(

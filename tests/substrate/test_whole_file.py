@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from substrate.errors import DataError
-from substrate.whole_file import refuse_inputs, writable_file, written_whole
+from substrate.whole_file import written_whole
 
 
 def write(path, data=b"new", meanwhile=lambda: None):
@@ -70,28 +70,6 @@ def test_a_link_stays_and_its_target_is_replaced(tmp_path):
     assert os.listdir(tmp_path / "folder") == ["target"]
 
 
-def test_a_link_to_nothing_makes_its_target(tmp_path):
-    (tmp_path / "link").symlink_to("absent")
-    write(tmp_path / "link")
-    assert os.readlink(tmp_path / "link") == "absent"
-    assert (tmp_path / "absent").read_bytes() == b"new"
-
-
-def test_a_link_into_a_folder_that_is_absent_is_refused(tmp_path):
-    (tmp_path / "link").symlink_to("no/such/folder")
-    with pytest.raises(DataError, match=r"the folder of .*link does not exist; make it first"):
-        write(tmp_path / "link")
-    assert entries(tmp_path) == {"link": stat.S_IFLNK}
-
-
-def test_a_ring_of_links_is_refused(tmp_path):
-    (tmp_path / "one").symlink_to("other")
-    (tmp_path / "other").symlink_to("one")
-    with pytest.raises(DataError, match=r"a link to itself|cannot be written"):
-        write(tmp_path / "one")
-    assert entries(tmp_path) == {"one": stat.S_IFLNK, "other": stat.S_IFLNK}
-
-
 @pytest.mark.parametrize(
     ("path", "message"),
     [
@@ -118,12 +96,6 @@ def test_permissions_of_an_existing_file_are_kept(tmp_path, mode):
     assert path.read_bytes() == b"new"
 
 
-def test_a_new_file_is_like_any_other(tmp_path):
-    write(tmp_path / "made")
-    (tmp_path / "other").write_bytes(b"")
-    assert (tmp_path / "made").stat().st_mode == (tmp_path / "other").stat().st_mode
-
-
 def test_a_write_protected_file_is_refused(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"old")
@@ -133,13 +105,6 @@ def test_a_write_protected_file_is_refused(tmp_path):
     with pytest.raises(DataError, match="write-protected"):
         write(path)
     assert path.read_bytes() == b"old"
-
-
-def test_what_becomes_special_while_it_is_written_is_not_replaced(tmp_path):
-    path = tmp_path / "file"
-    with pytest.raises(DataError, match="a pipe or a device"):
-        write(path, meanwhile=lambda: os.mkfifo(path))
-    assert entries(tmp_path) == {"file": stat.S_IFIFO}
 
 
 def test_a_link_that_is_turned_meanwhile_is_not_followed(tmp_path):
@@ -165,30 +130,3 @@ def test_what_is_written_can_be_read_before_it_has_its_name(tmp_path):
         assert stream.read() == b"new"
         assert not (tmp_path / "file").exists()
     assert (tmp_path / "file").read_bytes() == b"new"
-
-
-def test_the_file_that_would_be_written_is_named(tmp_path):
-    (tmp_path / "link").symlink_to("target")
-    assert writable_file(tmp_path / "link") == (tmp_path / "target").resolve()
-    assert entries(tmp_path) == {"link": stat.S_IFLNK}, "asking makes nothing"
-
-
-def test_files_that_are_read_are_not_written(tmp_path):
-    rows = tmp_path / "rows"
-    rows.write_bytes(b"rows")
-    (tmp_path / "link").symlink_to("rows")
-    os.link(rows, tmp_path / "hard")
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "part").write_bytes(b"part")
-    for path, read in (
-        (rows, rows),
-        (tmp_path / "link", rows),
-        (rows, tmp_path / "link"),
-        (tmp_path / "hard", rows),
-        (tmp_path / "folder" / ".." / "rows", rows),
-        (tmp_path / "folder" / "part", tmp_path / "folder"),
-    ):
-        with pytest.raises(DataError, match="is named twice; writing it would destroy what it holds"):
-            refuse_inputs(path, None, read)
-    refuse_inputs(tmp_path / "other", rows, tmp_path / "folder", None, 3, [rows])
-    refuse_inputs(tmp_path / "folder" / "new", tmp_path / "folder")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx_graphs import run_onnx
 
-from problems import LSSVMClassifier, LSSVMRegressor, NARXRegressor, load
+from problems import LSSVMClassifier
 from problems.command_line.main import main
 from substrate.kernels import RBF
 
@@ -68,18 +68,3 @@ def test_a_classifier_of_python_exports_with_and_without_probabilities(tmp_path,
     for options, outputs in (([], "label, scores, probabilities;"), (["--no-proba"], "label, scores;")):
         assert main(["export", str(tmp_path / "model.npz"), str(tmp_path / "m.onnx"), *options]) == 0
         assert outputs in capsys.readouterr().out
-
-
-def test_a_tabular_estimator_exports_in_python(fitted):
-    from problems.export import to_onnx
-
-    model, X, predictions = fitted
-    export = to_onnx(load(model), precision="float64")
-    np.testing.assert_allclose(run_onnx(export.content, X)["prediction"], predictions, rtol=1e-9)
-
-
-def test_a_series_is_exported_in_python(tmp_path, capsys):
-    y = np.sin(np.arange(60) / 3.0)
-    NARXRegressor(LSSVMRegressor(RBF(2.0)), lags=2).fit(None, y).save(tmp_path / "series.npz")
-    assert main(["export", str(tmp_path / "series.npz"), str(tmp_path / "m.onnx")]) == 2
-    assert "regressor_" in capsys.readouterr().err

@@ -16,7 +16,6 @@ import problems
 from problems import load
 from problems.command_line.main import main
 from problems.tables.table import read_table
-from substrate import datasets
 from substrate.certificates import Certificate, Row
 from substrate.kernels import RBF
 from substrate.whole_file import written_whole
@@ -71,8 +70,7 @@ def read_csv(path):
         return list(csv.DictReader(stream))
 
 
-@pytest.mark.parametrize("model", ["lssvm"])
-def test_regression_is_that_of_python(tmp_path, regression, model):
+def test_regression_is_that_of_python(tmp_path, regression):
     path, X, y = regression
     out, predictions = tmp_path / "model.npz", tmp_path / "predictions.csv"
     line = [
@@ -81,7 +79,7 @@ def test_regression_is_that_of_python(tmp_path, regression, model):
         "--target",
         "y",
         "--model",
-        model,
+        "lssvm",
         "--out",
         str(out),
         "--quiet",
@@ -90,7 +88,7 @@ def test_regression_is_that_of_python(tmp_path, regression, model):
         "rbf",
     ]
     Z, train, _ = prepared(X, y)
-    expected = by_hand(model, "regression", Z, y, train)
+    expected = by_hand("lssvm", "regression", Z, y, train)
     assert main(line) == 0
     assert main(["predict", str(out), str(path), "--out", str(predictions)]) == 0
     found = np.array([float(row["prediction"]) for row in read_csv(predictions)])
@@ -114,28 +112,6 @@ def test_classification_is_that_of_python(tmp_path, classes, capsys):
     np.testing.assert_allclose(decisions, expected.decision_function(Z), rtol=0.0, atol=5.1e-7)
 
 
-def test_a_given_weight_and_width_make_the_plain_machine(tmp_path, regression):
-    path, X, y = regression
-    out = tmp_path / "model.npz"
-    line = ["fit", str(path), "--target", "y", "--gamma", "3", "--sigma", "2", "--no-standardize", "--validation", "0"]
-    assert main([*line, "--out", str(out), "--quiet"]) == 0
-    expected = problems.LSSVMRegressor(kernel=RBF(2.0), gamma=3.0).fit(X, y)
-    np.testing.assert_array_equal(load(out).predict(path), expected.predict(X))
-
-
-def test_several_classes_have_an_output_each(tmp_path, capsys):
-    rng = np.random.default_rng(3)
-    u, v = rng.normal(size=(2, 60))
-    y = rng.integers(0, 3, size=60)
-    path, out = written(tmp_path / "d.csv", ["u", "v", "y"], [u, v, y]), tmp_path / "m.npz"
-    line = ["fit", str(path), "--target", "y", "--task", "classification", "--gamma", "1", "--out", str(out)]
-    assert main([*line, "--quiet"]) == 0
-    assert main(["predict", str(out), str(path)]) == 0
-    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
-    assert list(rows[0]) == ["prediction", "decision_0", "decision_1", "decision_2"]
-    assert {row["prediction"] for row in rows} <= {"0", "1", "2"}
-
-
 @pytest.mark.parametrize("model", ["lssvm", "sparse"])
 def test_what_is_saved_was_fitted_again_to_all_rows_with_what_was_chosen(tmp_path, regression, capsys, model):
     path, X, y = regression
@@ -155,61 +131,6 @@ def test_what_is_saved_was_fitted_again_to_all_rows_with_what_was_chosen(tmp_pat
     assert main(["predict", str(again), str(path), "--coverage", "0.9"]) == 0
     assert "by method split" not in (said := capsys.readouterr().err)
     assert "cover about 0.9 of new rows" in said
-
-
-def test_weights_of_classes_are_those_of_the_estimator(tmp_path, classes, capsys):
-    path, X, y = classes
-    out = tmp_path / "m.npz"
-    line = ["fit", str(path), "--target", "answer", "--gamma", "2", "--sigma", "1", "--validation", "0"]
-    for words, given in ((["balanced"], "balanced"), (["yes=3", "no=0.5"], {"yes": 3.0, "no": 0.5})):
-        assert main([*line, "--class-weight", *words, "--no-standardize", "--out", str(out)]) == 0
-        assert "; weighted" in capsys.readouterr().out
-        expected = problems.LSSVMClassifier(RBF(1.0), 2.0, class_weight=given).fit(X, y)
-        np.testing.assert_array_equal(load(out).estimator_.decision_function(X), expected.decision_function(X))
-
-
-def test_columns_are_found_by_name_and_others_ignored(tmp_path, regression, capsys):
-    path, X, _ = regression
-    out = tmp_path / "m.npz"
-    assert main(["fit", str(path), "--target", "y", "--gamma", "2", "--out", str(out), "--quiet"]) == 0
-    turned = written(tmp_path / "new.csv", ["note", "v", "u"], [["a"] * 48, X[:, 1], X[:, 0]])
-    np.testing.assert_array_equal(load(out).predict(turned), load(out).predict(path))
-    lacking = written(tmp_path / "lacking.csv", ["u"], [X[:, 0]])
-    assert main(["predict", str(out), str(lacking)]) == 2
-    assert "no column 'v'; it has u" in capsys.readouterr().err
-
-
-def test_what_was_said_is_stored(tmp_path, regression, capsys):
-    path, X, _ = regression
-    out = tmp_path / "m.npz"
-    line = ["fit", str(path), "--target", "y", "--random-state", "5", "--validation", "0.5", "--out", str(out)]
-    assert main(line) == 0
-    said = capsys.readouterr().out
-    assert "rows: 24 train, 24 held out to judge the model (drawn at random)" in said
-    assert "inputs: 2, standardised by the training rows" in said
-    train, _ = train_test_split(np.arange(48), test_size=0.5, random_state=5)
-    center = [one.center for one in load(out).preparation_.inputs]
-    np.testing.assert_allclose(center, X[train].mean(axis=0))
-
-
-def test_a_constant_column_is_left_out(tmp_path, regression):
-    _, X, y = regression
-    path, out = written(tmp_path / "c.csv", ["u", "one", "y"], [X[:, 0], [0.1] * 48, y]), tmp_path / "m.npz"
-    assert main(["fit", str(path), "--target", "y", "--gamma", "2", "--out", str(out), "--quiet"]) == 0
-    assert [entry.name for entry in load(out).preparation_.inputs] == ["u"]
-    assert "left out: one, with one value in all rows" in load(out).remarks_
-
-
-def test_a_plain_model_file_predicts_too(tmp_path, regression, capsys):
-    path, X, y = regression
-    model = problems.LSSVMRegressor(kernel=RBF(2.0)).fit(X, y)
-    model.save(tmp_path / "plain.npz")
-    assert main(["predict", str(tmp_path / "plain.npz"), str(path)]) == 2
-    assert "has no column 'x0'" in capsys.readouterr().err
-    unnamed = written(tmp_path / "plain.csv", ["x0", "x1"], X.T)
-    assert main(["predict", str(tmp_path / "plain.npz"), str(unnamed)]) == 0
-    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
-    np.testing.assert_array_equal([float(row["prediction"]) for row in rows], model.predict(X))
 
 
 @pytest.mark.parametrize(
@@ -262,14 +183,6 @@ def test_a_line_that_cannot_be_followed_is_two_and_one_sentence(
     assert captured.err.startswith("substrate: ")
     assert captured.err.count("\n") == 1
     assert sorted(tmp_path.iterdir()) == before
-
-
-def test_missing_values_are_refused_with_their_rows(tmp_path, capsys):
-    path = tmp_path / "holes.csv"
-    path.write_text("u,y\n1,1\n,2\n3,3\nNA,4\n", encoding="utf-8")
-    assert main(["fit", str(path), "--target", "y", "--out", str(tmp_path / "m.npz")]) == 2
-    assert "column 'u'" in (message := capsys.readouterr().err)
-    assert "rows 2, 4" in message
 
 
 def test_a_certificate_that_does_not_hold_is_one_and_said_in_the_report(tmp_path, regression, capsys, monkeypatch):
@@ -342,29 +255,6 @@ def test_a_terminal_sees_a_bar_that_is_cleared(tmp_path, monkeypatch):
     assert terminal.getvalue().endswith("\r\x1b[K")
 
 
-def test_labels_beyond_whole_floats_are_text(tmp_path, regression):
-    _, X, _ = regression
-    label = np.where(X[:, 0] > 10.0, "1e300", "2e300")
-    path, out = written(tmp_path / "l.csv", ["u", "y"], [X[:, 0], label]), tmp_path / "m.npz"
-    line = ["fit", str(path), "--target", "y", "--task", "classification", "--gamma", "1", "--out", str(out)]
-    assert main([*line, "--quiet"]) == 0
-    assert problems.load(out).classes_.tolist() == ["1e300", "2e300"]
-
-
-def test_quiet_is_quiet(tmp_path, capsys):
-    assert main(["fit", "@motorcycle", "--out", str(tmp_path / "m.npz"), "--quiet"]) == 0
-    assert capsys.readouterr() == ("", "")
-
-
-def test_an_embedded_set_and_its_file_make_the_same_model(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert main(["datasets", "motorcycle", "--out", "motorcycle.csv"]) == 0
-    assert main(["fit", "@motorcycle", "--out", "one.npz", "--quiet"]) == 0
-    assert main(["fit", "motorcycle.csv", "--target", "accel", "--out", "two.npz", "--quiet"]) == 0
-    one, two = load("one.npz"), load("two.npz")
-    np.testing.assert_array_equal(one.estimator_.support_values_, two.estimator_.support_values_)
-
-
 def test_the_line_of_the_readme_makes_model_and_report(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (line,) = re.findall(r"^\.venv/bin/substrate (fit .*)$", README.read_text(encoding="utf-8"), flags=re.MULTILINE)
@@ -372,13 +262,6 @@ def test_the_line_of_the_readme_makes_model_and_report(tmp_path, monkeypatch, ca
     said = capsys.readouterr().out
     assert "report: report.html\nsaved: model.npz, fitted again to all 133 rows" in said
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.npz", "report.html"]
-
-
-def test_the_list_names_every_set(capsys):
-    assert main(["datasets"]) == 0
-    text = capsys.readouterr().out
-    assert all(f"\n{name} " in text for name in datasets.__all__)
-    assert main(["datasets", "--out", "x.csv"]) == 2
 
 
 def test_help_has_fifteen_options_and_all_of_them_where_asked(capsys):
@@ -389,20 +272,6 @@ def test_help_has_fifteen_options_and_all_of_them_where_asked(capsys):
         said = capsys.readouterr().out
         assert len(re.findall(r"^  (?:-h, )?--[a-z]", said, re.M)) in range(count - 1, count + 3)
         assert "substrate fit @motorcycle --out model.npz --report report.html" in said
-
-
-def test_labels_that_are_formulas_are_predicted_as_text_and_numbers_as_numbers(tmp_path, regression, capsys):
-    _, X, _ = regression
-    label = np.array(["=cmd()", "@b", "-1.5"])[np.arange(48) % 3]
-    path, out = written(tmp_path / "l.csv", ["u", "v", "y"], [*X.T, label]), tmp_path / "m.npz"
-    line = ["fit", str(path), "--target", "y", "--task", "classification", "--gamma", "1", "--out", str(out), "--quiet"]
-    assert main(line) == 0
-    assert problems.load(out).classes_.tolist() == ["-1.5", "=cmd()", "@b"]
-    assert main(["predict", str(out), str(path)]) == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert list(rows[0]) == ["prediction", "decision_-1.5", "decision_=cmd()", "decision_@b"]
-    assert {row["prediction"] for row in rows} <= {"-1.5", "'=cmd()", "'@b"}
-    assert all(np.isfinite(float(row["decision_@b"])) for row in rows)
 
 
 def _intervals(tmp_path, capsys, model, table, *more, coverage="0.9"):
@@ -439,47 +308,6 @@ def test_intervals_rest_on_the_rows_that_were_held_out_and_only_judged(tmp_path,
     assert hasattr(model.estimator_, "nested_machines_"), "the file holds them"
     assert "of the fit; approximate, since the inputs were standardised by these rows" in err
     assert X.shape[0] == ends.shape[0]
-
-
-def test_intervals_of_a_model_that_is_fitted_again_repeat_its_search(tmp_path, regression, capsys):
-    path, kept = regression[0], tmp_path / "model.npz"
-    assert main(["fit", str(path), "--target", "y", "--kernel", "rbf", "--out", str(kept)]) == 0
-    assert "cover about 90 % of new rows, if they are like these" in capsys.readouterr().out
-    model = load(kept)
-    assert isinstance(model.estimator_, problems.LSSVMRegressor)
-    widths = {machine.kernel_.sigma for machine in model.estimator_.nested_machines_}
-    assert len(widths) > 1, "every fold has another kernel"
-    ends, err = _intervals(tmp_path, capsys, kept, path)
-    np.testing.assert_allclose(ends, model.estimator_.predict_interval(model.matrix(read_table(path)), 0.9, "nested"))
-    assert "of the fit; approximate, since the inputs were standardised by these rows" in err
-    assert "was chosen" not in err, "the choice is repeated"
-
-
-def test_adaptive_is_refused_where_it_has_no_meaning(tmp_path, regression, classes, capsys):
-    path, kept = regression[0], tmp_path / "model.npz"
-    assert main(["fit", str(path), "--target", "y", "--quiet", "--kernel", "rbf", "--out", str(kept)]) == 0
-    assert main(["predict", str(kept), str(path), "--adaptive"]) == 2
-    assert "give --coverage too, for instance --coverage 0.9" in " ".join(capsys.readouterr().err.split())
-    path = classes[0]
-    assert main(["fit", str(path), "--target", "answer", "--quiet", "--kernel", "rbf", "--out", str(kept)]) == 0
-    assert main(["predict", str(kept), str(path), "--coverage", "0.9", "--adaptive"]) == 2
-    assert "this model predicts classes; leave it out" in " ".join(capsys.readouterr().err.split())
-
-
-def test_intervals_of_sparse_models_of_classes_and_of_chosen_weights(tmp_path, regression, classes, capsys):
-    path, kept = regression[0], tmp_path / "model.npz"
-    line = ["fit", str(path), "--target", "y", "--quiet", "--kernel", "rbf", "--out", str(kept)]
-    assert main([*line, "--model", "sparse", "--validation", "0"]) == 0
-    assert (
-        "intervals by method gaussian cover about 0.9 of new rows, if the targets are a Gaussian process"
-        in _intervals(tmp_path, capsys, kept, path)[1]
-    )
-    assert main(["predict", str(kept), str(path), "--coverage", "90"]) == 2
-    assert "coverage must be above 0 and below 1" in capsys.readouterr().err
-    assert main(["fit", str(classes[0]), "--target", "answer", "--quiet", "--kernel", "rbf", "--out", str(kept)]) == 0
-    assert main(["predict", str(kept), str(classes[0]), "--coverage", "0.9"]) == 0
-    said = capsys.readouterr().err
-    assert "sets of labels cover about 0.9 of new rows" in said
 
 
 def test_probabilities_and_label_sets_of_classes(tmp_path, regression, classes, capsys):

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import zipfile
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,10 +11,8 @@ from rewritten_files import inputs_of, rewrite
 
 import problems
 import problems.tables.estimators
-from problems import load
 from problems.command_line.main import main
 from problems.tables.machines import Search
-from substrate.errors import DataError
 from substrate.kernels import RBF
 from substrate.reduced import Basis
 
@@ -48,41 +45,6 @@ def never(*_, **__):
     raise AssertionError("work was done before the refusal")
 
 
-# ---- what is no regular file ---------------------------------------------------------------------
-
-COMMANDS = {
-    "fit --out": ("fit", "TABLE", "--target", "y", "--out", "OUT"),
-    "fit --report": ("fit", "TABLE", "--target", "y", "--report", "OUT"),
-    "predict --out": ("predict", "MODEL", "TABLE", "--out", "OUT"),
-    "datasets --out": ("datasets", "motorcycle", "--out", "OUT"),
-}
-
-
-def make_absent_folder(path):
-    os.symlink("no/such/folder/file", path)
-
-
-@pytest.mark.parametrize("kind", [os.mkfifo, os.mkdir, make_absent_folder], ids=["pipe", "folder", "link to nowhere"])
-@pytest.mark.parametrize("command", COMMANDS)
-def test_what_is_no_regular_file_is_refused_before_any_work(tmp_path, table, capsys, monkeypatch, command, kind):
-    special = tmp_path / "special"
-    kind(special)
-    before = special.lstat()
-    monkeypatch.setattr("problems.tables.table.read_table", never)
-    monkeypatch.setattr(problems, "load", never)
-    names = {
-        "TABLE": table,
-        "OUT": special,
-        "NEW": tmp_path / "new.npz",
-        "MODEL": tmp_path / "m.npz",
-        "P": tmp_path / "rows.parquet",
-    }
-    assert run(*(names.get(word, word) for word in COMMANDS[command])) == 2
-    assert str(special) in capsys.readouterr().err
-    assert (special.lstat().st_ino, special.lstat().st_mode) == (before.st_ino, before.st_mode)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.csv", "special"]
-
-
 # ---- the model file ------------------------------------------------------------------------------
 
 
@@ -108,12 +70,6 @@ def test_an_edited_model_predicts_and_says_so_once(table, model, capsys):
     assert said.out.startswith("prediction\n")
     assert said.err.startswith("substrate: ModelFileWarning: ")
     assert said.err.count("so its certificate does not hold") == 1
-
-
-def test_the_memory_of_a_model_can_be_limited(table, model, capsys):
-    assert run("predict", model, table, "--max-bytes", "1e9") == 0
-    assert run("predict", model, table, "--max-bytes", "1000") == 2
-    assert "are allowed" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -174,20 +130,3 @@ def test_a_cell_whose_square_is_infinite_is_named_at_the_fit(tmp_path, capsys, m
     assert run("fit", table, "--target", "y", "--out", tmp_path / "m.npz", *options) == 2
     assert f"column '{column}' has 1e+200 in row 4, whose square is infinite; correct" in capsys.readouterr().err
     assert not (tmp_path / "m.npz").exists()
-
-
-def test_a_new_cell_that_is_infinite_in_units_of_the_training_rows_is_named(tmp_path, model, capsys):
-    rewrite(model, lambda header, arrays: inputs_of(header)[1]["fields"].update(scale=1e-200))
-    rows = X.copy()
-    rows[5, 1] = 1e200
-    assert run("predict", model, write_table(tmp_path / "new.csv", rows)) == 2
-    assert "column 'b' has 1e+200 in row 6, which is infinite in units of the training rows" in capsys.readouterr().err
-
-
-def test_a_preparation_that_could_not_be_read_is_not_written(model):
-    loaded = load(model)
-    loaded.preparation_ = replace(loaded.preparation_, inputs=loaded.preparation_.inputs[1:])
-    before = model.read_bytes()
-    with pytest.raises(DataError, match=r"is not saved, because .* prepares 1 inputs for a model of 2"):
-        loaded.save(model)
-    assert model.read_bytes() == before

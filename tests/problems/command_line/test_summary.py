@@ -1,7 +1,6 @@
 """What the terminal says: at most fifteen lines, how good first, in measures that are recomputed here."""
 
 import re
-import sys
 
 import numpy as np
 import pytest
@@ -9,9 +8,8 @@ from sklearn.metrics import balanced_accuracy_score, r2_score, roc_auc_score
 
 from problems import TabularClassifier, TabularRegressor
 from problems.command_line.main import main
-from problems.command_line.summary import kernel_name, said, summary
+from problems.command_line.summary import summary
 from substrate.certificates import Certificate, Row
-from substrate.kernels import RBF, Linear, Matern
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(80, 3))
@@ -77,18 +75,6 @@ def test_at_most_fifteen_lines_and_the_rest_by_verbose():
     assert "left out: idle, which is empty" in long
 
 
-@pytest.mark.parametrize(
-    ("kernel", "name"),
-    [
-        (RBF(1.23456), "RBF of width 1.23"),
-        (Matern((1.0, 2.0), nu=2.5), "Matern 5/2, one width per input"),
-        (Linear() + RBF(2.0).on(1, 2), "Linear plus RBF of width 2"),
-    ],
-)
-def test_kernels_have_short_names(kernel, name):
-    assert kernel_name(kernel) == name
-
-
 def test_where_only_the_second_certificate_fails_the_first_machine_is_kept(monkeypatch, tmp_path, capsys):
     from problems.tables.machines import Search
 
@@ -108,33 +94,6 @@ def test_where_only_the_second_certificate_fails_the_first_machine_is_kept(monke
     assert "since the certificate of the one fitted again to all rows does not hold" in capsys.readouterr().out
 
 
-def test_a_terminal_has_wrapped_lines_and_a_pipe_whole_ones(monkeypatch):
-    line = "proof: " + "word " * 40
-    assert said([line]) == line
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    monkeypatch.setenv("COLUMNS", "80")
-    wrapped = said([line, "short"]).splitlines()
-    assert max(map(len, wrapped)) <= 80
-    assert all(part.startswith("    word") for part in wrapped[1:-1])
-
-
-def test_unequal_classes_are_said():
-    def remarks(labels):
-        return TabularClassifier(**GIVEN).fit(COLUMNS, labels).remarks_
-
-    assert any("unequal: class_weight='balanced'" in line for line in remarks((np.arange(80) % 10 == 0).astype(int)))
-    assert "classes: 0 (40 rows), 1 (40 rows)" in remarks(np.arange(80) % 2)
-
-
-def test_many_rows_are_fitted_on_a_basis_whose_kernels_are_searched_on_some_of_them(monkeypatch):
-    monkeypatch.setattr("problems.tables.estimators.MOST_DENSE", 50)
-    monkeypatch.setattr("problems.estimators.chosen.basis_selection._SAMPLE", 40)
-    model = TabularRegressor(n_basis=7).fit(COLUMNS, Y)
-    assert any("model: sparse, on 7 basis vectors, since more than 50 rows train" in line for line in model.remarks_)
-    assert len(model.estimator_.cv_results_["param_kernel"]) == 2
-    assert model.certificate_.holds
-
-
 def test_a_category_is_one_input_that_matters_or_does_not(tmp_path, capsys):
     levels, x = RNG.choice(["u", "v", "w"], size=60), RNG.normal(size=60)
     y = np.select([levels == "u", levels == "v"], [0.0, 5.0], 10.0) + x
@@ -143,16 +102,6 @@ def test_a_category_is_one_input_that_matters_or_does_not(tmp_path, capsys):
     assert main(["fit", str(tmp_path / "t.csv"), "--target", "y", "--max-evaluations", "0"]) == 0
     shares = re.search(r"inputs that matter: level \((\d+)%\), x \((\d+)%\) \(share", capsys.readouterr().out)
     assert sum(map(int, shares.groups())) in (99, 100, 101)
-
-
-def test_a_table_without_noise_is_good_and_the_command_says_so(tmp_path, capsys):
-    a, b = RNG.normal(size=(2, 120))
-    lines = [f"{u!r},{v!r},{np.sin(u) + v**2!r}" for u, v in zip(a.tolist(), b.tolist(), strict=True)]
-    (tmp_path / "t.csv").write_text("\n".join(["a,b,y", *lines]).replace("np.float64(", "").replace(")", ""))
-    assert main(["fit", str(tmp_path / "t.csv"), "--target", "y"]) == 0
-    out, err = capsys.readouterr()
-    assert "does not hold" not in out + err
-    assert re.search(r"R squared +1\.000", out)
 
 
 def test_an_interrupt_is_one_line_and_status_130(monkeypatch, capsys, tmp_path):

@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 
 from problems.command_line.main import main
-from problems.tables.table import Table, named_columns, named_rows, number, read_table
+from problems.tables.table import Table, number, read_table
 from substrate import datasets
 from substrate.errors import DataError
 
@@ -107,29 +107,12 @@ def test_spreadsheets_are_read_by_pandas_or_refused_in_a_sentence(tmp_path, monk
         read_table(path)
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(DataError, match="there is no file"):
-        read_table(tmp_path / "no.csv")
-
-
 @pytest.mark.parametrize("cell", ["", "NA", " nan ", "?", "None", "N/A", "null"])
 def test_missing_cells_name_their_rows(tmp_path, cell):
     rows = "\n".join(f"{cell if row % 2 else row},1" for row in range(1, 16))
     table = read_table(write(tmp_path, f"a,b\n{rows}\n"))
     assert table.name_rows(table.missing("a")) == "rows 1, 3, 5, 7, 9 and 3 more"
     assert table.missing("b") == []
-
-
-@pytest.mark.parametrize(
-    ("cell", "value"), [("1e3", 1000.0), (" -2 ", -2.0), ("inf", None), ("1_000", None), ("x", None)]
-)
-def test_a_number_is_finite_and_plain(cell, value):
-    assert number(cell) == value
-
-
-def test_rows_are_named_up_to_five():
-    assert [named_rows([4]), named_rows([1, 2])] == ["row 4", "rows 1, 2"]
-    assert named_rows(range(1, 7)) == "rows 1, 2, 3, 4, 5 and 1 more"
 
 
 def test_parquet_is_read_like_csv(tmp_path):
@@ -153,24 +136,6 @@ def test_an_embedded_set_goes_to_csv_and_back_exactly(tmp_path, name):
     assert read_table(f"@{name}").columns == table.columns
 
 
-def test_an_unknown_set_is_refused_by_name():
-    with pytest.raises(DataError, match=r"no data set 'iris'; the data sets are .*motorcycle"):
-        read_table("@iris")
-
-
-def test_many_columns_are_read_and_a_message_names_a_few(tmp_path):
-    names = [f"c{k}" for k in range(20_000)]
-    table = read_table(write(tmp_path, f"{','.join(names)}\n{','.join(map(str, range(20_000)))}\n"))
-    assert table.drop_columns(names[1:-1]).columns == {"c0": ("0",), "c19999": ("19999",)}
-    with pytest.raises(DataError, match=r"no column 'x'; it has c0, c1, c2, c3, c4 and 19995 more$"):
-        table.column("x")
-
-
-def test_the_column_without_a_name_is_counted(tmp_path):
-    with pytest.raises(DataError, match="number 2 of 3: 'a', '', 'b'"):
-        read_table(write(tmp_path, "a,,b\n1,2,3\n"))
-
-
 @pytest.mark.parametrize(
     ("cells", "values"),
     [(("1", " -2 "), [1.0, -2.0]), (("1", "x"), None), (("1", "inf"), None), (("1", "1_0"), None), (("1", ""), None)],
@@ -179,8 +144,3 @@ def test_a_column_is_numeric_when_every_cell_is_a_number(cells, values):
     table = Table("t", {"a": cells})
     assert table.numbers("a") == values
     assert (values is None) == any(number(cell) is None for cell in cells)
-
-
-def test_columns_are_named_up_to_ten():
-    assert named_columns(list("abcdefghij")) == "a, b, c, d, e, f, g, h, i, j"
-    assert named_columns(list("abcdefghijk")) == "a, b, c, d, e and 6 more"

@@ -62,24 +62,6 @@ def test_the_index_of_pandas_and_names_and_empty_columns_are_left_out_and_said()
     assert "one-hot: town (3 categories), one 0-1 input per category" in said
 
 
-@pytest.mark.parametrize(
-    ("header", "cells", "index"),
-    [
-        ("", ["7", "3"], True),
-        ("Unnamed: 0", ["0", "1"], True),
-        ("Unnamed: 0", ["7", "7", "8"], False),
-        ("k", ["0", "1"], False),
-    ],
-)
-def test_only_what_numbers_rows_under_no_name_is_an_index(tmp_path, header, cells, index):
-    path = tmp_path / "t.csv"
-    path.write_text(
-        f"{header},u,y\n" + "".join(f"{cell},{k}.5,{k}.1\n" for k, cell in enumerate(cells)), encoding="utf-8"
-    )
-    found = treated(read_table(path), "y", "regression")
-    assert [one.name for one in found.inputs] == (["u"] if index else [header, "u"])
-
-
 def test_a_column_that_could_be_two_things_is_refused_with_the_option_that_decides():
     dates = [f"2020-01-{1 + k % 28:02d}" for k in range(40)]
     many = [f"c{k % 19}" for k in range(40)]
@@ -144,20 +126,6 @@ def test_rows_without_a_target_are_left_out_and_counted_and_rows_keep_their_numb
         treated(table_of(u=[*U[:5], "?", *U[6:]], y=cells), "y")
     with pytest.raises(DataError, match=r"'y' of t\.csv has no value in any row"):
         treated(table_of(u=U, y=[""] * 40), "y")
-
-
-def test_rows_with_missing_cells_are_dropped_where_asked_for():
-    town = ["Mons", *TOWNS[1:]]
-    found = treated(table_of(u=["", *U[1:]], town=town, y=Y), "y", impute="drop")
-    assert found.table.rows == list(range(1, 40))
-    assert "left out: 1 row with missing cells (row 1)" in found.remarks
-    assert found.inputs[1].categories == ("Bruges", "Ghent", "Leuven"), "Mons has no row left"
-    with pytest.raises(DataError, match="--impute drop would leave none"):
-        treated(table_of(u=U, v=[*V[:20], *[""] * 20], w=[*[""] * 20, *V[20:]], y=Y), "y", impute="drop")
-
-
-def test_a_handful_of_rows_is_warned_about():
-    assert any(line.startswith("few rows: 6") for line in treated(table_of(u=U[:6], y=Y[:6]), "y").remarks)
 
 
 @pytest.mark.parametrize(
@@ -239,13 +207,6 @@ def test_a_category_that_training_did_not_see_is_refused_or_ignored(tmp_path, ca
     assert f"imputed: town, 1 of 3 cells, by the most frequent category {usual!r} of the training rows" in err
 
 
-def test_a_missing_cell_of_a_model_that_fills_none_is_refused(tmp_path, capsys):
-    out = tmp_path / "m.npz"
-    assert run("fit", write(tmp_path / "t.csv", u=U, y=Y), "--target", "y", *FIT, "--out", out, "--quiet") == 0
-    assert run("predict", out, write(tmp_path / "new.csv", u=["?"], v=[1])) == 2
-    assert "has no value in row 1; fill the cells in, fit with --impute median" in capsys.readouterr().err
-
-
 def test_ids_are_no_inputs_and_come_first_in_the_predictions(tmp_path, capsys):
     path, out = write(tmp_path / "t.csv", name=NAMES, u=U, y=Y), tmp_path / "m.npz"
     assert run("fit", path, "--target", "y", "--id", "name", *FIT, "--out", out) == 0
@@ -260,62 +221,3 @@ def test_ids_are_no_inputs_and_come_first_in_the_predictions(tmp_path, capsys):
     assert list(predicted(capsys, out, lacking, "--id")[0][0]) == ["prediction"]
     assert run("predict", out, write(tmp_path / "p.csv", u=[1], prediction=["a"]), "--id", "prediction") == 2
     assert "'prediction' has the name of a column of predictions" in capsys.readouterr().err
-
-
-def test_decimal_commas_are_recognised_said_and_used_again(tmp_path, capsys):
-    comma = {name: [str(x).replace(".", ",") for x in cells] for name, cells in (("u", U), ("y", Y))}
-    point, out = write(tmp_path / "point.csv", u=U, y=Y), tmp_path / "m.npz"
-    path, whole = write(tmp_path / "t.csv", ";", **comma), tmp_path / "w.npz"
-    assert run("fit", path, "--target", "y", *FIT, "--out", out) == 0
-    said = capsys.readouterr().out
-    assert "separator: the cells are separated by semicolons" in said
-    assert "decimal comma: u, y (--decimal . if these are not numbers)" in said
-    assert run("fit", point, "--target", "y", *FIT, "--out", whole, "--quiet") == 0
-    ours, theirs = predicted(capsys, out, path)[0], predicted(capsys, whole, point)[0]
-    assert ours == theirs
-    # whole numbers tell nothing, and what looks like thousands is decimal for this model
-    (row,) = predicted(capsys, out, write(tmp_path / "new.csv", ";", u=["1,250"], k=[1]))[0]
-    (same,) = predicted(capsys, whole, write(tmp_path / "same.csv", u=[1.25]))[0]
-    assert row == same
-    assert run("predict", out, point) == 2
-    assert "has '0.126' in row 1, and the decimal mark is the comma; give --decimal ." in capsys.readouterr().err
-    assert predicted(capsys, out, point, "--decimal", ".")[0] == theirs
-    assert run("predict", whole, write(tmp_path / "quoted.csv", u=['"1,5"'])) == 2
-    assert (
-        "must be numeric: row 1 ('1,5'); for numbers with a decimal comma give --decimal ," in capsys.readouterr().err
-    )
-
-
-def test_what_was_done_is_in_the_model_file(tmp_path, capsys):
-    columns = {"Unnamed: 0": range(40), "name": NAMES, "u": ["", *U[1:]], "y": Y}
-    path, out = write(tmp_path / "t.csv", **columns), tmp_path / "m.npz"
-    assert run("fit", path, "--target", "y", "--id", "name", "--impute", "median", *FIT, "--out", out) == 0
-    said = capsys.readouterr().out.splitlines()
-    kept = load(out).preparation_
-    assert kept.refitted
-    assert len(kept.remarks) == 6
-    assert sum(line in said for line in kept.remarks) >= 3, "and the others by --verbose"
-
-
-def test_raw_messages_are_sentences(tmp_path, capsys):
-    """A model file that is not there, and a table with one row: what is wrong, and what to do."""
-    table = write(tmp_path / "t.csv", u=[1.0], y=[2.0])
-    assert run("predict", tmp_path / "no.npz", table) == 2
-    assert "there is no file" in (said := capsys.readouterr().err)
-    assert "--out" in said
-    for more in ((), ("--validation", "0")):
-        assert run("fit", table, "--target", "y", *more) == 2
-        assert "has one usable row; a model needs at least two" in capsys.readouterr().err
-    pair = write(tmp_path / "two.csv", u=[1.0, 2.0], y=[2.0, 3.0])
-    assert run("fit", pair, "--target", "y", "--validation", "0.01") in (0, 1, 2)
-    assert "n_samples" not in capsys.readouterr().err
-
-
-def test_what_looks_like_a_group_or_is_constant_is_said():
-    patients = [f"p{k // 4}" for k in range(80)]
-    table = Table("t.csv", {"patient": tuple(patients), "u": texts(range(80)), "y": texts([k % 7 for k in range(80)])})
-    hint = "like a group: patient, 20 values with 4 rows each; if new rows belong to new groups, --group patient"
-    assert hint in treated(table, task="regression").remarks
-    assert hint not in treated(table, task="regression", group="patient").remarks
-    constant = Table("t.csv", {"u": ("1", "2"), "y": ("7", "7.0")})
-    assert "constant: y and every prediction are 7 in all rows" in treated(constant, task="regression").remarks

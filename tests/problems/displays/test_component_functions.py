@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
-from variants import componentwise_classifier, componentwise_machine
+from variants import componentwise_machine
 
 from problems import LSSVMRegressor
 from problems.displays import ComponentFunctionsDisplay
 from substrate.datasets import additive_function
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels import RBF, Componentwise
+from substrate.kernels import RBF
 
 X, Y = additive_function(30, 4, random_state=0)
 
@@ -44,38 +44,6 @@ def test_unless_named_those_that_matter_come_largest_first(plt, model):
     assert all(part.partial_residuals is None for part in display.components)
     assert all(len(axes.lines) == 1 for axes in display.axes_)
     assert len(display.figure_.axes) == len(display.components), "no empty panel"
-
-
-def test_a_component_of_two_inputs_is_drawn_over_its_own_values(plt):
-    model = componentwise_machine(Componentwise({0: RBF(1.0), (1, 2): RBF(1.0)})).fit(X[:, :3], Y)
-    _, axes = plt.subplots(1, 1)
-    display = ComponentFunctionsDisplay.from_estimator(model, X[:, :3], Y, components=[1], ax=axes)
-    dots, line = display.axes_[0].lines
-    assert_allclose(dots.get_xdata(), model.component_functions(X[:, :3])[:, 1])
-    assert_array_equal(line.get_xdata(), line.get_ydata())
-    assert axes.get_xlabel() == "f(x2, x3) (units of y)"
-
-
-def test_machines_of_a_classifier(plt):
-    labels = np.digitize(Y, np.quantile(Y, [0.33, 0.66]))
-    model = componentwise_classifier(RBF(1.0)).fit(X, labels)
-    display = ComponentFunctionsDisplay.from_estimator(model, X, labels, components=[0], machine=1)
-    values = model.component_functions(X)[:, :, 1]
-    codes = model.code_book_[labels, 1]
-    expected = codes - model.bias_[1] - values[:, 1:].sum(axis=1)
-    assert_allclose(display.axes_[0].lines[0].get_ydata(), expected, atol=1e-9)
-    with pytest.raises(DeclarationError, match="machines 0 to 2; received machine=3"):
-        ComponentFunctionsDisplay.from_estimator(model, X, machine=3)
-    with pytest.raises(DataError, match="that the model does not know"):
-        ComponentFunctionsDisplay.from_estimator(model, X, labels + 7)
-
-
-def test_a_data_frame_names_the_panels(plt):
-    pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame(X, columns=["a (m)", "b", "c", "d"])
-    model = componentwise_machine(RBF(1.0)).fit(frame, Y)
-    display = ComponentFunctionsDisplay.from_estimator(model, frame, Y, components=[0, 1])
-    assert [axes.get_xlabel() for axes in display.axes_] == ["a (m)", "b (its unit)"]
 
 
 def test_refusals(plt, model):

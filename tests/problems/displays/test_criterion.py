@@ -56,28 +56,6 @@ def test_classifiers(plt, criterion):
     checked(CriterionDisplay.from_estimator(model))
 
 
-def test_targets_in_other_units(plt):
-    display = checked(CriterionDisplay.from_estimator(LSSVMRegressorCV(RBF(6.6)).fit(X, 1e120 * Y)))
-    plain = CriterionDisplay.from_estimator(LSSVMRegressorCV(RBF(6.6)).fit(X, Y))
-    assert_allclose(display.values / 1e240, plain.values, rtol=1e-6)
-
-
-def test_a_precomputed_kernel_and_folds_without_a_seed(plt):
-    """The curve is what the search saw, so nothing has to be computed a second time."""
-    checked(CriterionDisplay.from_estimator(LSSVMRegressorCV("precomputed").fit(RBF(6.6)(X), Y)))
-    unseeded = LSSVMRegressorCV(RBF(6.6), cv=KFold(4, shuffle=True)).fit(X, Y)
-    checked(CriterionDisplay.from_estimator(unseeded))
-
-
-@pytest.mark.filterwarnings("ignore:.*gap of gamma:sklearn.exceptions.ConvergenceWarning")  # an output without noise
-def test_one_of_several_outputs_on_the_axes_given(plt):
-    model = LSSVMRegressorCV(RBF(6.6)).fit(X, np.column_stack([Y, np.sin(X[:, 0])]))
-    _, ax = plt.subplots()
-    display = checked(CriterionDisplay.from_estimator(model, output=1, ax=ax))
-    assert display.ax_ is ax
-    assert display.best_gamma == model.gamma_[1]
-
-
 def test_refusals(plt):
     with pytest.raises(DeclarationError, match="CriterionDisplay draws machines that chose"):
         CriterionDisplay.from_estimator(LSSVMRegressor().fit(X, Y))

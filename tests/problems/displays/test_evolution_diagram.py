@@ -45,40 +45,6 @@ def test_the_curves_are_the_path(plt, fused):
     assert set(bound.get_ydata()) == {fused.criterion_lower_bound_}
 
 
-def test_the_named_components_are_those_that_matter_at_the_optimum(plt, fused):
-    display = EvolutionDiagramDisplay.from_estimator(fused, names=[f"input {k}" for k in range(8)])
-    assert_allclose(display.at_best(), fused.maximal_variation_, rtol=1e-3, atol=1e-6)
-    labels = [label for label in lines(display.axes_[0]) if label.startswith("input")]
-    assert labels[0] == f"input {np.argmax(fused.maximal_variation_)}"
-
-
-def test_axes_have_units_and_a_line_at_the_optimum(plt, fused):
-    display = EvolutionDiagramDisplay.from_estimator(fused, target="price")
-    above, below = display.axes_
-    assert above.get_ylabel() == "maximal variation t (units of price)"
-    assert below.get_ylabel() == "mean squared error\n(units of price, squared)"
-    assert below.get_xlabel() == "rho (units of price)"
-    for axes in display.axes_:
-        assert axes.get_xscale() == "log"
-        assert any(set(line.get_xdata()) == {fused.rho_} for line in axes.lines)
-
-
-def test_from_zero_on_the_axis_is_linear(plt, fused):
-    display = EvolutionDiagramDisplay.from_estimator(fused, rho_min=0.0)
-    assert display.values_to_draw()[0] == fused.path_["values"][0]
-    if display.values_to_draw()[0] == 0.0:
-        assert display.axes_[0].get_xscale() == "linear"
-
-
-def test_axes_given_are_used(plt, fused):
-    figure, axes = plt.subplots(2)
-    display = EvolutionDiagramDisplay.from_estimator(fused, ax=axes)
-    assert_array_equal(display.axes_, axes)
-    assert display.figure_ is figure
-    assert plt.get_fignums() == [figure.number]
-    assert display.plot().figure_ is not figure
-
-
 def test_refusals(plt, fused):
     X, y = additive_function(18, 4, random_state=0)
     single = MaximalVariationRegressor(RBF(1.0)).fit(X, y)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
-from variants import robust_machine
 
 from problems import LSSVMClassifier, LSSVMRegressor
 from problems.displays import IntervalDisplay
@@ -48,20 +47,6 @@ def test_over_several_inputs_there_are_bars_and_infinite_ends_reach_the_edge(plt
     (bars,) = ax.collections
     assert len(bars.get_segments()) == 25
     assert np.isfinite(np.concatenate(bars.get_segments())).all()
-
-
-def test_one_output_of_several_rows_given_again_and_split(plt):
-    A, b = additive_function(60, 4, random_state=0)
-    both = LSSVMRegressor(RBF(2.0)).fit(A[:40], np.column_stack([b, -b])[:40])
-    display = IntervalDisplay.from_estimator(both, A[40:], np.column_stack([b, -b])[40:], output=1)
-    assert_array_equal(display.ends, both.predict_interval(A[40:])[:, 1])
-    with pytest.raises(DeclarationError, match="the model has outputs 0 to 1; received output=2"):
-        IntervalDisplay.from_estimator(both, A[40:], np.column_stack([b, -b])[40:], output=2)
-    sparse = LSSVMRegressor(RBF(2.0), basis=10).fit(A[:40], b[:40])
-    display = IntervalDisplay.from_estimator(sparse, A[40:], b[40:], rows=(A[:40], b[:40]))
-    assert_array_equal(display.ends, sparse.predict_interval(A[40:], rows=(A[:40], b[:40])))
-    robust = robust_machine(RBF(2.0)).fit(A[:20], b[:20]).calibrate(A[20:40], b[20:40])
-    assert "the calibration rows" in IntervalDisplay.from_estimator(robust, A[40:], b[40:]).guarantee
 
 
 def test_what_cannot_be_drawn_is_refused(plt):

@@ -4,7 +4,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from sampled_cases import first
 from variants import robust_machine
 
 import problems
@@ -60,8 +59,7 @@ def grey(colour) -> float:
     return round(float(np.dot(to_rgb(colour), (0.299, 0.587, 0.114))), 1)
 
 
-@pytest.mark.parametrize("name", first(10, PICTURES))
-@pytest.mark.some_cases(5)
+@pytest.mark.parametrize("name", PICTURES)
 def test_every_picture_can_be_read(plt, name):
     display = PICTURES[name]()
     figure = display.figure_

@@ -30,14 +30,6 @@ def test_the_rows_lie_on_the_weight_function(plt, weighting, reweightings):
     assert_allclose(display.plain_residuals * model.scale_, Y - plain.predict(X), atol=1e-8)
 
 
-def test_the_weights_of_a_density_have_its_thresholds(plt):
-    model = robust_machine(RBF(1.0), 10.0, weighting="density").fit(X, Y)
-    curve, rows = ResidualsDisplay.from_estimator(model, X, Y).axes_[1].lines
-    for line in (curve, rows):
-        expected = robust_weights(line.get_xdata(), 1.0, "hampel", tuple(model.thresholds_))
-        assert_allclose(line.get_ydata(), expected, rtol=1e-6)
-
-
 def test_every_error_is_in_a_bar(plt):
     model = robust_machine(RBF(1.0), 10.0).fit(X, Y)
     display = ResidualsDisplay.from_estimator(model, X, Y)
@@ -49,26 +41,6 @@ def test_every_error_is_in_a_bar(plt):
     assert np.abs(residuals).max() > 10.0, "an outlier is there, and not cut off"
     low, high = display.axes_[0].get_xlim()
     assert low <= residuals.min() <= residuals.max() <= high
-
-
-def test_other_rows_than_those_of_the_fit(plt):
-    model = robust_machine(RBF(1.0), 10.0).fit(X[::2], Y[::2])
-    _, axes = plt.subplots(2)
-    display = ResidualsDisplay.from_estimator(model, X, Y, ax=axes)
-    assert display.residuals.size == Y.size
-    assert display.weights.size == Y[::2].size
-    assert_array_equal(display.axes_, axes)
-    assert axes[1].get_xlabel().startswith("error / scale (no unit; scale = ")
-    assert axes[1].get_ylabel() == "weight v (no unit)"
-    assert axes[0].get_ylabel() == "rows (number)"
-
-
-def test_weights_of_rows_are_taken_off(plt):
-    weights = np.where(np.arange(Y.size) % 2, 2.0, 1.0)
-    model = robust_machine(RBF(1.0), 10.0).fit(X, Y, sample_weight=weights)
-    display = ResidualsDisplay.from_estimator(model, X, Y)
-    plain = LSSVMRegressor(RBF(1.0), 10.0).fit(X, Y, sample_weight=weights)
-    assert_allclose(display.plain_residuals * model.scale_, Y - plain.predict(X), atol=1e-8)
 
 
 def test_refusals(plt):

@@ -51,14 +51,6 @@ def test_two_classes(plt):
     assert_allclose(model.decision_function(boundary), 0.0, atol=0.01 * np.ptp(model.decision_function(P)))
 
 
-def test_one_machine_on_the_axes_given(plt):
-    model = LSSVMRegressor(RBF(6.6)).fit(X, Y)
-    _, ax = plt.subplots()
-    display = SupportVectorsDisplay.from_estimator(model, X, Y, ax=ax)
-    assert display.ax_ is ax
-    assert rings(ax).get_offsets().shape == (Y.size, 2)
-
-
 def test_refusals(plt):
     model = LSSVMRegressor(RBF(6.6)).fit(X, Y)
     with pytest.raises(DeclarationError, match="draws kernel machines of this package"):

@@ -3,19 +3,26 @@
 import numpy as np
 import pytest
 from every_model import ESTIMATORS, TYPICAL, make_data, make_estimator, output, way_in_words
+from kernel_examples import EXAMPLES
 from onnx_graphs import run_onnx
 from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics.pairwise import rbf_kernel
 
 import problems
-from problems import TabularClassifier, TabularRegressor
+from problems import LSSVMRegressor, TabularClassifier, TabularRegressor
 from problems.export import to_onnx
-from substrate.errors import DeclarationError
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import Categorical, CurlFree, DivergenceFree, Foreign, Precomputed
 
 #: Names of the package that are no estimators, and those that are exported once they are fitted.
 NOT_ESTIMATORS = {"Robust", "windowize", "TabularClassifier", "TabularRegressor"}
-WALK = [(estimator, {}) for estimator in ESTIMATORS] + [
-    pytest.param(estimator, choice, marks=pytest.mark.slow) for estimator, choice in TYPICAL
+WALK = [(estimator, {}) for estimator in ESTIMATORS] + TYPICAL
+#: The kernels without a formula: given by values, and of vector fields.
+WITHOUT = (Precomputed, Foreign, CurlFree, DivergenceFree)
+EVERY = [example for examples in EXAMPLES.values() for example in examples]
+WITH_FORMULA = [
+    e for e in EVERY if not isinstance(e.kernel, WITHOUT) and not isinstance(getattr(e.kernel, "kernel", None), WITHOUT)
 ]
 over_walk = pytest.mark.parametrize(("estimator", "choice"), WALK, ids=way_in_words)
 
@@ -57,6 +64,31 @@ def test_onnxruntime_agrees_with_every_estimator(estimator, choice, precision):
         assert (answers["label"] == model.predict(X))[sure].all()
         # a map of the calibration is steep where classes are far apart
         np.testing.assert_allclose(answers["probabilities"][sure], model.predict_proba(X)[sure], atol=1e3 * allowed)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.covering
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("example", WITH_FORMULA, ids=str)
+def test_onnxruntime_agrees_with_every_kernel(example, precision):
+    Z = example.points(12)
+    model = LSSVMRegressor(example.kernel, gamma=3.0).fit(Z, np.random.default_rng(2).normal(size=12))
+    if precision == "float32" and isinstance(example.kernel, Categorical):
+        with pytest.raises(DataError, match="float32 cannot hold or tell apart its numbers; take precision='float64'"):
+            to_onnx(model, precision=precision)
+        return
+    export = to_onnx(model, precision=precision)
+    X = np.vstack([new_rows(export), Z[:4].astype(export.precision)])
+    size = max(np.abs(export.bound.highs).max(), np.abs(export.bound.lows).max())
+    found = run_onnx(export.content, X)["prediction"]
+    assert np.abs(found - model.predict(X)).max() <= export.bound.loss + 1e-12 * size
+
+
+@pytest.mark.parametrize("kernel", [rbf_kernel, 2.0 * Foreign(rbf_kernel)], ids=["function", "multiple"])
+def test_a_kernel_without_a_formula_is_refused(kernel):
+    model = LSSVMRegressor(kernel).fit(np.eye(5), np.arange(5.0))
+    with pytest.raises(DeclarationError, match=r"has no formula of exponentials.*fit with RBF, Laplacian"):
+        to_onnx(model)
 
 
 @pytest.mark.parametrize("name", sorted({*problems.COMPOSED, *problems.SPECTRAL} - NOT_ESTIMATORS))

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from problems import KernelSpectralClustering, LSSVMKernelPCA
+from problems import LSSVMKernelPCA
 from substrate.kernels import RBF, Linear, Polynomial
 
 
@@ -69,13 +69,6 @@ def test_kernels_of_finite_rank_hold_on_a_basis_that_spans_them(kernel, basis):
     assert_within(model, model.certify(X), exact_components(kernel, X))
     assert model.certificate_.holds
     assert model.certify(X).holds
-
-
-def test_clusters_count_the_rounding_of_degrees():
-    X = np.random.default_rng(0).normal(size=(14, 2))
-    model = KernelSpectralClustering(RBF(1.0), 3).fit(X)
-    assert_within(model, model.certificate_, exact_components(RBF(1.0), X, "degrees"))
-    assert_within(model, model.certify(X), exact_components(RBF(1.0), X, "degrees"))
 
 
 def stated_angle(certificate):
@@ -147,9 +140,3 @@ def test_many_rows_are_proved_where_the_remainder_is_small(sigma, proved):
     again = model.certify(X)
     assert again.holds
     assert "proved to be the leading" in again.promise
-
-
-def test_many_equal_rows_have_no_component():
-    model = LSSVMKernelPCA(RBF(1.0), 1).fit(np.ones((800, 2)))
-    assert model.certificate_.holds
-    assert_allclose(model.eigenvalues_, 0.0)

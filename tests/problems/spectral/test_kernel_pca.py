@@ -2,17 +2,12 @@
 
 import numpy as np
 import pytest
-from array_homes import sender
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.datasets import load_digits
 from sklearn.decomposition import KernelPCA
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LinearRegression
-from sklearn.pipeline import make_pipeline
 
 import problems
-from problems import LSSVMKernelPCA, LSSVMRegressorCV, kernel_pca, load
-from problems.command_line.verify import verify
+from problems import LSSVMKernelPCA, load
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Linear, Polynomial
 
@@ -76,16 +71,6 @@ def test_the_certificate_fails_where_the_model_is_changed():
         setattr(changed, name, getattr(changed, name) + change)
         assert not changed.certify(X).holds, name
     assert not model.certify(X + 1e-3).holds
-
-
-@pytest.mark.parametrize("X", [np.ones((6, 2)), np.zeros((2, 1)), np.repeat(rows(3), 5, axis=0)])
-def test_equal_rows_have_few_components(X):
-    model = LSSVMKernelPCA(RBF(1.0), 1 if X.shape[0] == 2 else 4).fit(X)
-    distinct = len(np.unique(X, axis=0))
-    assert np.sum(model.eigenvalues_ > 0.0) == min(distinct - 1, model.eigenvalues_.size)
-    assert model.certificate_.holds
-    assert model.certify(X).holds
-    assert_array_equal(model.transform(X)[:, distinct - 1 :], 0.0)
 
 
 def test_what_rounding_hides_is_not_certified():
@@ -161,42 +146,6 @@ def test_eigenvalues_on_a_basis_are_as_near_as_they_say(kernel, offset, vectors)
     assert model.certificate_.holds == (kernel != RBF(200.0))
 
 
-@pytest.mark.parametrize("as_points", [False, True])
-def test_columns_far_from_zero_do_not_lose_the_largest_eigenvalue_on_a_basis(as_points):
-    X = np.random.default_rng(0).normal(30.0, 1.0, size=(60, 3))
-    model = LSSVMKernelPCA(Linear(), 1, basis=X[:10] if as_points else 10).fit(X)
-    largest = np.linalg.svd(X - X.mean(axis=0))[1][0] ** 2
-    assert abs(model.eigenvalues_[0] - largest) <= model.certificate_["eigenvalues"].value < 1e-3
-
-
-def test_the_rounding_of_scores_is_counted_on_a_basis():
-    """Far from the origin the values of a linear kernel lose their digits, and the certificate says so."""
-    X = np.random.default_rng(0).normal(size=(60, 3))
-    assert LSSVMKernelPCA(Linear(), 1, basis=10).fit(X + 10.0).certificate_["scores"].passes
-    with pytest.warns(ConvergenceWarning, match="subtract the means of the columns"):
-        LSSVMKernelPCA(Linear(), 1, basis=10).fit(X + 1e5)
-
-
-def test_weights_on_a_basis():
-    X, weights = rows(), np.random.default_rng(1).integers(1, 4, 50)
-    points = X[:20]
-    weighted = LSSVMKernelPCA(RBF(2.0), 2, basis=points).fit(X, sample_weight=weights)
-    repeated = LSSVMKernelPCA(RBF(2.0), 2, basis=points).fit(np.repeat(X, weights, axis=0))
-    assert_allclose(weighted.eigenvalues_, repeated.eigenvalues_, rtol=1e-9)
-    assert weighted.certify(X, sample_weight=weights).holds
-
-
-def test_pre_images_beat_those_of_scikit_learn_on_digits():
-    X = load_digits().data / 16.0
-    train, test = X[:250], X[250:350]
-    model = LSSVMKernelPCA(RBF(4.0), 20).fit(train)
-    ours = LSSVMRegressorCV(RBF(), gamma_range=(1e-3, 1e5)).fit(model.transform(train), train)
-    peer = KernelPCA(20, kernel="rbf", gamma=1.0 / 16.0, fit_inverse_transform=True).fit(train)
-    error = np.mean((ours.predict(model.transform(test)) - test) ** 2)
-    theirs = np.mean((peer.inverse_transform(peer.transform(test)) - test) ** 2)
-    assert error < 0.8 * theirs
-
-
 @pytest.mark.parametrize("choice", [{}, {"basis": 12}])
 def test_a_file_holds_the_model(tmp_path, choice):
     X = rows()
@@ -206,16 +155,6 @@ def test_a_file_holds_the_model(tmp_path, choice):
     assert_array_equal(again.transform(X), model.transform(X))
     assert again.certify(X).holds
     assert again.get_params() == model.get_params()
-
-
-def test_pipelines_and_data_frames():
-    pandas = pytest.importorskip("pandas")
-    X = pandas.DataFrame(rows(), columns=["a", "b", "c"])
-    model = LSSVMKernelPCA(RBF(2.0), 2).set_output(transform="pandas")
-    assert list(model.fit_transform(X).columns) == ["lssvmkernelpca0", "lssvmkernelpca1"]
-    y = X["a"] ** 2
-    assert make_pipeline(LSSVMKernelPCA(RBF(2.0), 8), LinearRegression()).fit(X, y).score(X, y) > 0.5
-    assert model.set_params(kernel__sigma=3.0).kernel == RBF(3.0)
 
 
 @pytest.mark.parametrize(
@@ -247,23 +186,3 @@ def test_refusals_that_name_the_next_step():
         model.fit(X, sample_weight=-np.ones(50))
     assert not hasattr(model, "prove")
     assert "LSSVMKernelPCA" in dir(problems)
-
-
-def test_verify_notices_a_component_that_is_not_leading(monkeypatch):
-    """Take the second and third eigenvector for the first two."""
-    right = kernel_pca.closed_form
-
-    def wrong(K, n_components, weights=None):
-        found = right(K, n_components + 1, weights)
-        keep = {name: found[name][..., 1:] for name in ("eigenvalues", "support_values", "bias", "errors")}
-        return {**right(K, n_components, weights), **keep}
-
-    monkeypatch.setattr(kernel_pca, "closed_form", wrong)
-    lines = list(verify("kernel_pca", "CLARABEL"))
-    assert not any(line.passes for line in lines)
-    assert any("leading eigenvalues" in complaint for line in lines for complaint in line.complaints)
-
-
-def test_arrays_of_a_device_are_refused():
-    with pytest.raises(DataError, match="take X and y to numpy first"):
-        LSSVMKernelPCA(RBF(2.0), 3).fit(sender("array_api_strict")(rows(40)))

@@ -8,11 +8,10 @@ from sklearn.cross_decomposition import CCA
 from sklearn.datasets import load_iris
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from problems import KernelCCA, KernelFisherDiscriminant, kernel_cca, load
-from problems.command_line.verify import verify
+from problems import KernelCCA, KernelFisherDiscriminant, load
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Linear
-from substrate.spectral import class_codes, correlations, find_pairs, view_of
+from substrate.spectral import correlations, find_pairs, view_of
 
 
 def two_views(n=60, noise=0.05, seed=0):
@@ -138,13 +137,6 @@ def test_classes_are_separated_as_by_the_linear_discriminant():
     assert not chosen.certify(X[::2], np.roll(y[::2], 1)).holds
 
 
-def test_codes_are_a_projection():
-    codes = class_codes(np.array([0, 2, 1, 0, 2, 2]))
-    gram = codes @ codes.T
-    assert_allclose(gram @ gram, gram, atol=1e-15)
-    assert_allclose(gram @ np.ones(6), 1.0)
-
-
 @pytest.mark.parametrize(
     ("model", "fault", "message"),
     [
@@ -162,36 +154,3 @@ def test_what_cannot_be_fitted_is_refused(model, fault, message):
     target = (Y[:, 0] > 0.0).astype(int) if isinstance(model, KernelFisherDiscriminant) else Y
     with pytest.raises(fault, match=message):
         model.fit(X, target)
-
-
-def test_one_class_and_a_missing_view_are_refused():
-    X, Y = two_views()
-    with pytest.raises(DataError, match="needs two or more"):
-        KernelFisherDiscriminant().fit(X, np.ones(60, dtype=int))
-    with pytest.raises(DataError, match="second view"):
-        KernelCCA(method="pls").fit(X, None)
-    model = KernelCCA(method="pls").fit(X, Y)
-    with pytest.raises(DataError, match="certify needs y"):
-        model.certify(X)
-    with pytest.raises(DataError, match="fitted to 2"):
-        model.transform(X, Y[:, :1])
-
-
-def test_equal_rows_have_no_pair():
-    model = KernelCCA(RBF(1.0), 1, method="pls").fit(np.ones((6, 2)), np.arange(6.0))
-    assert_array_equal(model.singular_values_, 0.0)
-    assert_array_equal(model.transform(np.zeros((2, 2))), 0.0)
-
-
-def test_verify_notices_a_wrong_pair(monkeypatch):
-    right = kernel_cca.closed_form
-
-    def wrong(*arguments, **named):
-        found = right(*arguments, **named)
-        return {**found, "support_values_of_second": -found["support_values_of_second"]}
-
-    monkeypatch.setattr(kernel_cca, "closed_form", wrong)
-    monkeypatch.setattr("problems.command_line.verify.SEMIDEFINITE", ())
-    (line,) = verify("kernel_cca", "CLARABEL")
-    assert not line.passes
-    assert any("view" in complaint for complaint in line.complaints)

@@ -97,12 +97,6 @@ def test_without_rows_held_out_groups_judge_each_other(model):
     assert fitted.quality_.measures[0].value > 0.8 * float(np.sqrt(fitted.judged_.machine.criterion_))
 
 
-def test_many_rows_in_time_are_fitted_on_a_basis():
-    fitted = TabularRegressor("sparse", time="day", n_basis=10, **RBF).fit(without("site"), "y")
-    assert fitted.judged_.search.criterion == "folds"
-    assert fitted.certificate_.holds
-
-
 def test_what_cannot_be_done_is_said():
     columns = without("day")
 
@@ -156,16 +150,3 @@ def test_a_trend_goes_on_beyond_the_last_row(seed):
     design = np.column_stack([np.ones(y.size), np.arange(y.size), X["weekday"]])
     line = y[180:] - design[180:] @ np.linalg.lstsq(design[:180], y[:180], rcond=None)[0]
     assert np.sqrt(np.mean(errors**2)) < 0.7 * np.sqrt(np.mean(line**2))
-
-
-def test_what_is_worse_than_a_line_or_the_last_value_says_so_first(tmp_path, capsys):
-    X, y = _trend_and_weekday(0)
-    X.assign(y=y).to_csv(tmp_path / "trend.csv", index=False)
-    given = ["fit", str(tmp_path / "trend.csv"), "--target", "y", "--time", "day"]
-    assert main([*given, "--sigma", "0.3", "--gamma", "10"]) == 0
-    assert capsys.readouterr().out.startswith("NOT GOOD: this model is worse than a straight line")
-    narrow = TabularRegressor(time="day", sigma=0.3, gamma=10.0, validation=0.25)
-    with pytest.warns(UserWarning, match="worse than a straight line"):
-        narrow.fit(X, y)
-    assert main([*given, "--max-evaluations", "0"]) == 0
-    assert "NOT GOOD" not in capsys.readouterr().out

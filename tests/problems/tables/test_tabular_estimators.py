@@ -104,49 +104,6 @@ def test_labels_come_back_as_they_were_given(labels):
     assert model.predict_set(columns, 0.9).shape == (60, 2)
 
 
-def test_missing_cells_go_by_a_stated_rule():
-    """Refused in the words of Python; filled in by the median; a separate category."""
-    columns, price = make_columns()
-    rows = {name: list(values) for name, values in columns.items()}
-    rows["area"][3], rows["heating"][5] = float("nan"), None
-    with pytest.raises(DataError, match=r"'area' \(row 4\), 'heating' \(row 6\); give impute='median'.*impute='drop'"):
-        TabularRegressor(**QUICK).fit(rows, price)
-    model = TabularRegressor(impute="median", **QUICK).fit(rows, price)
-    area, heating = model.preparation_.inputs[:2], model.preparation_.inputs[2]
-    assert area[0].fill == np.median(np.delete(columns["area"], 3))
-    assert heating.categories == ("(missing)", "gas", "oil", "wood")
-    assert any("separate category (missing)" in line for line in model.remarks_)
-    assert model.certify(rows, price).holds
-    dropped = TabularRegressor(impute="drop", **QUICK).fit(rows, price)
-    kept = [row for row in range(60) if row not in (3, 5)]
-    alone = TabularRegressor(**QUICK).fit({name: values[kept] for name, values in columns.items()}, price[kept])
-    np.testing.assert_array_equal(dropped.predict(columns), alone.predict(columns))
-
-
-def test_unknown_categories_are_refused_or_none_of_the_known_ones():
-    columns, price = make_columns()
-    model = TabularRegressor(**QUICK).fit(columns, price)
-    new = {name: values[:3] for name, values in columns.items()} | {"heating": ["coal", *columns["heating"][1:3]]}
-    with pytest.raises(DataError, match=r"'coal' in row 1, which training did not see.*unknown='ignore'"):
-        model.predict(new)
-    model.set_params(unknown="ignore")
-    X = model.matrix(new)
-    np.testing.assert_array_equal(X[0, 2:5], 0.0)
-    np.testing.assert_array_equal(model.predict(new), model.estimator_.predict(X))
-    assert model.remarks_on(new) == ("unknown: heating, 1 of 3 cells ('coal' in row 1), as none of its categories",)
-
-
-def test_dates_and_booleans_of_a_frame_are_known():
-    pandas = pytest.importorskip("pandas")
-    columns, price = make_columns(40)
-    frame = pandas.DataFrame(columns).assign(sold=pandas.date_range("2024-01-01", periods=40), new=price > 200.0)
-    model = TabularRegressor(drop=["grade"], **QUICK).fit(frame, pandas.Series(price, name="price"))
-    features = model.preparation_.features
-    assert features == ("area", "rooms", "heating=gas", "heating=oil", "heating=wood", "sold", "new=False", "new=True")
-    days = model.preparation_.inputs[3]
-    assert days.origin == "2024-01-01T00:00:00"
-
-
 def test_it_has_the_manners_of_scikit_learn():
     X = np.random.default_rng(0).normal(size=(40, 3))
     y = X[:, 0] + 0.1 * X[:, 1]
@@ -212,10 +169,3 @@ def test_categories_by_a_kernel_of_their_own(tmp_path):
         TabularRegressor("stack", categorical="kernel").fit(columns, price)
     with pytest.raises(DataError, match="categorical must be one of one-hot, kernel"):
         TabularRegressor(categorical="hash").fit(columns, price)
-
-
-def test_a_line_without_noise_is_no_reason_not_to_predict():
-    points = np.random.default_rng(2).normal(size=(60, 2))
-    columns = {"u": points[:, 0], "v": points[:, 1]}
-    model = TabularRegressor(validation=0.25, max_evaluations=0).fit(columns, 2.0 * points[:, 0] + points[:, 1])
-    assert model.quality_.worse_than == ""

@@ -30,27 +30,24 @@ def moved(outputs, X):
     return np.minimum(np.abs(unknown - yes), np.abs(unknown - no)) - np.abs(yes - no)
 
 
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("model", ["lssvm", "stack"])
-def test_an_unknown_category_of_a_regression(seed, model):
-    X = houses(seed)
-    y = prices(X, seed)
+def test_an_unknown_category_of_a_regression(model):
+    X = houses(0)
+    y = prices(X, 0)
     fitted = TabularRegressor(model, unknown="ignore").fit(X, y)
     assert moved(fitted.predict, X).max() <= SLACK * y.std()
 
 
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("model", ["lssvm", "stack"])
-def test_an_unknown_category_of_classes(seed, model):
-    X = houses(seed)
-    y = np.where(prices(X, seed) > 150000.0, "dear", "cheap")
+def test_an_unknown_category_of_classes(model):
+    X = houses(0)
+    y = np.where(prices(X, 0) > 150000.0, "dear", "cheap")
     fitted = TabularClassifier(model, unknown="ignore").fit(X, y)
     assert moved(fitted.predict_proba, X).max() <= SLACK
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_an_unknown_category_of_a_column_that_matters(seed):
-    X = houses(seed)
-    y = prices(X, seed) + np.where(X["garden"] == "yes", 40000.0, 0.0)
+def test_an_unknown_category_of_a_column_that_matters():
+    X = houses(0)
+    y = prices(X, 0) + np.where(X["garden"] == "yes", 40000.0, 0.0)
     fitted = TabularRegressor(unknown="ignore").fit(X, y)
     assert moved(fitted.predict, X).max() <= SLACK * y.std()

@@ -13,7 +13,7 @@ from substrate import Machine, Substrate
 from substrate.certificates import Accuracy
 from substrate.errors import SolverError
 from substrate.fits.l1 import solve_l1
-from substrate.kernels import RBF, Componentwise, Linear
+from substrate.kernels import RBF, Linear
 
 #: Maximal variation without w'w leaves directions of the kernel out, which nothing counts.
 BOUNDED = tuple(kind for kind in KINDS if kind != "variation")
@@ -58,15 +58,13 @@ def scanned(seeds):
     return bounded, compared
 
 
-@pytest.mark.parametrize("seeds", [range(8), pytest.param(range(1000, 1400), marks=pytest.mark.slow)], ids=str)
-def test_no_error_of_a_random_machine_is_above_its_bound(seeds):
-    bounded, compared = scanned(seeds)
-    assert bounded >= 0.85 * len(seeds)
-    assert compared >= 0.6 * len(seeds)
+def test_no_error_of_a_random_machine_is_above_its_bound():
+    bounded, compared = scanned(range(16))
+    assert bounded >= 0.85 * 16
+    assert compared >= 0.6 * 16
 
 
 @pytest.mark.parametrize("kind", BOUNDED)
-@pytest.mark.some_cases(5)
 def test_the_bound_is_small_where_the_answer_is_right(kind):
     machine = small_machine(np.random.default_rng(7), kind, wild=False)
     certificate = machine.solve("CLARABEL").certificate
@@ -77,7 +75,6 @@ def test_the_bound_is_small_where_the_answer_is_right(kind):
 
 
 @pytest.mark.parametrize("kind", BOUNDED)
-@pytest.mark.some_cases(5)
 def test_a_point_that_was_moved_is_known_to_be_off_by_as_much(kind):
     """The bound of a moved point is its true distance, hardly more; by more than is tolerated, and it fails."""
     machine = small_machine(np.random.default_rng(11), kind, wild=False)
@@ -109,18 +106,6 @@ def test_every_solver_is_measured_against_the_active_set(solver):
     exact = solve_l1(RBF(1.0)(X), y, 0.3)
     error = np.sqrt(np.mean((result.f - RBF(1.0)(X) @ exact.coefficients - exact.bias) ** 2))
     assert error <= result.certificate.accuracy <= 1e-4 * result.certificate.spread
-
-
-def test_an_offset_makes_nothing_easier():
-    X, y = data()
-    reached = []
-    for offset in (0.0, 1e6):
-        s = Substrate(RBF(1.0), X, y + offset)
-        certificate = Machine(s, minimize=0.5 * s.squared_norm + cp.sum_squares(s.e)).solve().certificate
-        assert certificate.holds
-        assert_allclose(certificate.spread, y.std(), rtol=1e-9)
-        reached.append(certificate.accuracy)
-    assert reached[1] >= reached[0]
 
 
 def test_weights_of_the_loss_weigh_the_answer():
@@ -186,25 +171,6 @@ def test_where_nothing_ties_the_values_the_first_line_says_so():
     )
 
 
-def test_squares_of_the_support_values_tie_them_about_their_mean():
-    X, y = data()
-    s = Substrate(RBF(1.0), X, y)
-    certificate = Machine(s, minimize=cp.norm1(s.e) + cp.sum_squares(s.alpha)).solve().certificate
-    assert certificate.holds
-    assert certificate.answer.about == "fitted values about their mean"
-    assert certificate.accuracy <= 1e-4 * certificate.spread
-
-
-def test_substrates_that_share_their_errors_are_tied_by_their_sum():
-    X, y = data()
-    one, other = Substrate(RBF(2.0), X, y), Substrate(RBF(0.3), X, y, bias=False)
-    e = one.e - other.f()
-    objective = cp.sum_squares(e) + cp.norm1(other.alpha) + cp.norm1(one.alpha)
-    result = Machine(one, other, minimize=objective, predict=one + other).solve()
-    assert result.certificate.answer.about == "sums of the substrates' fitted values"
-    assert result.certificate.holds
-
-
 def test_the_worst_substrate_speaks():
     X, y = data()
     near, far = Substrate(RBF(1.0), X, y, name="near"), Substrate(RBF(1.0), X[::-1], 100.0 * y, name="far")
@@ -240,15 +206,6 @@ def test_the_bound_is_left_out_where_it_is_asked_for():
     assert machine.solve().certificate.accuracy == bounded.accuracy
 
 
-def test_equalities_that_repeat_each_other_leave_no_bound():
-    X, y = data()
-    s = Substrate(RBF(1.0), X, y)
-    twice = [cp.sum(s.f()) == 1.0, 2.0 * cp.sum(s.f()) == 2.0]
-    certificate = Machine(s, minimize=s.squared_norm + cp.sum_squares(s.e), subject_to=twice).solve().certificate
-    assert certificate.holds
-    assert "its equality constraints depend on each other" in certificate.promise
-
-
 def test_a_parameter_that_changed_is_noticed():
     X, y = data()
     s = Substrate(RBF(1.0), X, y)
@@ -277,11 +234,3 @@ def test_a_point_that_ran_away_leaves_no_bound(monkeypatch):
     monkeypatch.setattr("substrate.composition.accuracy._feasible_point", failing)
     machine._answer._at = (None, None)
     assert "the linear algebra of the check failed (SVD did not converge)" in machine.certificate().promise
-
-
-@pytest.mark.parametrize("y", [0.0, 7.0])
-def test_constant_targets(y):
-    X, _ = data()
-    s = Substrate(Componentwise(RBF(1.0)), X, np.full(12, y))
-    certificate = Machine(s, minimize=cp.sum_squares(s.e) + cp.sum(s.maximal_variation)).solve().certificate
-    assert certificate.holds

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from substrate import Column, LinearPart, Machine, Substrate, fuse
+from substrate import Column, LinearPart, Machine, Substrate
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Linear
 
@@ -84,36 +84,6 @@ def test_what_is_bounded_is_the_output_with_its_weights():
     solved = np.linalg.solve(system, np.append(y, np.zeros(2)))
     exact = K @ solved[:24] + Z @ solved[24:]
     assert np.sqrt(np.mean((result.predict(X) - exact) ** 2)) <= rows[0].value < 1e-4
-
-
-def test_outputs_on_different_inputs():
-    X, y = case()
-    Z = X[:, :1]
-    one, two = Substrate(RBF(1.0), X, y, name="both"), Substrate(RBF(1.0), Z, y, name="first")
-    cost = sum(0.5 * s.squared_norm + 5.0 * cp.sum_squares(s.e) for s in (one, two))
-    result = Machine(one, two, minimize=cost).solve()
-    values = result.predict({"both": X[:3], "first": Z[:5]})
-    assert_allclose(values["both"], result[one].predict(X[:3]))
-    assert_allclose(values["first"], result[two].predict(Z[:5]))
-    with pytest.raises(DataError, match="the rows by output are those of"):
-        result.predict({"both": X})
-
-
-def test_a_weighted_output_is_validated_with_its_weights():
-    X, y = case(30)
-    rho = cp.Parameter(nonneg=True, name="rho")
-    s = Substrate(RBF(1.0), X[:20], y[:20] / 2.0)
-    machine = Machine(s, minimize=rho * s.squared_norm + cp.sum_squares(s.e), predict=2.0 * s)
-    plain_s = Substrate(RBF(1.0), X[:20], y[:20] / 2.0)
-    plain = Machine(plain_s, minimize=rho * plain_s.squared_norm + cp.sum_squares(plain_s.e))
-    best = fuse(machine, over=rho, validation=(X[20:], y[20:]))
-    expected = fuse(plain, over=rho, validation=(X[20:], y[20:] / 2.0))
-    assert_allclose(best.rho, expected.rho, rtol=1e-5)
-    assert_allclose(best.validation_error, 4.0 * expected.validation_error, rtol=1e-6)
-    assert_allclose(best.lower_bound, 4.0 * expected.lower_bound, rtol=1e-5)
-    offset = Machine(s, minimize=rho * s.squared_norm + cp.sum_squares(s.e), predict=s + 1.0)
-    with pytest.raises(DeclarationError, match="a number added to it is not validated"):
-        fuse(offset, over=rho, validation=(X[20:], y[20:]))
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from problems import ls_svm_classification, ls_svm_regression
+from problems import ls_svm_regression
 from substrate import LinearPart, Machine, Substrate, fuse
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Componentwise
@@ -86,31 +86,6 @@ def test_columns_that_share_nothing_are_machines_of_their_own():
     assert_array_equal(result.predict(X[:2]).shape, (2, 3))
 
 
-def test_classes_by_columns_of_labels():
-    X, Y = labels()
-    s = Substrate(KERNEL, X, Y, task="classification")
-    for extra in (0.0, 0.0 * s.alpha[0, 0]):
-        result = solved(Machine(s, minimize=ridge(s) + extra))
-        for j, y in enumerate(Y.T):
-            closed = ls_svm_classification.closed_form(KERNEL(X), y, 2.0)
-            expected = KERNEL(X) @ (y * closed["support_values"]) + closed["bias"]
-            assert_allclose(result.f[:, j], expected, atol=1e-5)
-            assert_allclose(result.predict(X)[:, j], expected, atol=1e-5)
-
-
-def test_the_norm_of_a_matrix_is_that_of_frobenius():
-    X, Y = case()
-    s = Substrate(KERNEL, X, Y)
-    result = solved(Machine(s, minimize=0.5 * cp.sum_squares(s.e) + 0.7 * s.norm))
-    values, vectors = np.linalg.eigh(KERNEL(X))
-    F = vectors * np.sqrt(np.maximum(values, 0.0))
-    W, b = cp.Variable((20, 3)), cp.Variable((1, 3))
-    raw = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(Y - F @ W - np.ones((20, 1)) @ b) + 0.7 * cp.norm(W, "fro")))
-    raw.solve(solver="CLARABEL")
-    assert_allclose(result.objective, raw.value, rtol=1e-6)
-    assert_allclose(result.norm, np.linalg.norm(W.value), rtol=1e-4)
-
-
 def test_shared_structure_is_detected_by_all_columns_together():
     X, Y = case()
     X = np.column_stack([X, np.random.default_rng(1).uniform(-2.0, 2.0, size=20)])
@@ -119,18 +94,6 @@ def test_shared_structure_is_detected_by_all_columns_together():
     largest = [np.abs(result.component(part, X)).max() for part in range(3)]
     assert_allclose(result.maximal_variation, largest, rtol=1e-6)
     assert_allclose(s.maximal_variation.value, largest, rtol=1e-6)
-
-
-def test_a_constraint_between_columns_and_values_after_the_solution():
-    X, Y = case()
-    s, new = Substrate(KERNEL, X, Y), X[:6] + 0.05
-    adds_up = s.f(new)[:, 0] + s.f(new)[:, 1] == s.f(new)[:, 2]
-    result = solved(Machine(s, minimize=ridge(s), subject_to=[adds_up]))
-    values = result.predict(new)
-    assert_allclose(values[:, 0] + values[:, 1], values[:, 2], atol=1e-6)
-    assert_allclose(s.f(new).value, values)
-    assert_allclose(s.f(new + 0.3).value, result.predict(new + 0.3))
-    assert_allclose(s.b.value, result.b)
 
 
 def test_every_column_is_checked():
@@ -187,12 +150,6 @@ def test_the_error_of_the_columns_is_the_sum_of_their_own(task):
         assert best.lower_bound <= sum(alone) * (1.0 + 1e-6)
 
 
-def test_folds_keep_the_columns():
-    X, Y = case(n=8)
-    best = fuse(sparse, "zeta", data=(X, Y[:, :2]), cv=2, gap=0.2, budget=40)
-    assert best.predict(X).shape == (8, 2)
-
-
 @pytest.mark.parametrize(
     ("targets", "words"),
     [
@@ -210,35 +167,3 @@ def test_validation_of_other_columns_is_refused(targets, words):
         s.errors(X[:4] + 0.1, Y[:4, :2])
     with pytest.raises(DataError, match=r"y\[:, 1\] must hold labels"):
         Substrate(KERNEL, X, np.column_stack([np.sign(Y[:, 0]), Y[:, 1]]), task="classification")
-
-
-# --- with what else a substrate has ---------------------------------------------------------------------------------
-
-
-def test_derivatives_have_the_columns():
-    X, Y = case()
-    s, new = Substrate(KERNEL, X, Y), X[:4] + 0.1
-    rising = s.gradient(new, 0)[:, 0] >= 0.5
-    result = solved(Machine(s, minimize=ridge(s), subject_to=[rising]))
-    step = 1e-5 * np.eye(2)[0]
-    slopes = (result.predict(new + step) - result.predict(new - step)) / 2e-5
-    assert result[s].gradient(new, 0).shape == (4, 3)
-    assert_allclose(result[s].gradient(new, 0), slopes, atol=1e-5)
-    assert_allclose(s.gradient(new, 1).value, result[s].gradient(new, 1), atol=1e-9)
-    assert slopes[:, 0].min() >= 0.5 - 1e-5
-
-
-def test_a_basis_serves_all_columns():
-    X, Y = case(n=40)
-    s = Substrate(KERNEL, X, Y, basis=X[:12])
-    result = solved(Machine(s, minimize=ridge(s)))
-    assert result.alpha.shape == (12, 3)
-    for j, y in enumerate(Y.T):
-        alone = Substrate(KERNEL, X, y, basis=X[:12])
-        one = Machine(alone, minimize=ridge(alone)).solve()
-        assert_allclose(result.predict(X)[:, j], one.predict(X), atol=1e-6)
-    assert result.certificate.holds
-    full = Substrate(KERNEL, X, Y)
-    assert result.objective >= Machine(full, minimize=ridge(full)).solve().objective
-    drawn = Substrate(KERNEL, X, Y, basis=6)
-    assert Machine(drawn, minimize=ridge(drawn)).solve().predict(X).shape == (40, 3)

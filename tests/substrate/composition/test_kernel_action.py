@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from substrate import KernelAction, LinearOperator, Machine, Measure, Substrate
-from substrate.errors import DataError, DeclarationError, SubstrateError
+from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Precomputed
 
 SIGMA, WIDTH = 1.0, 0.4
@@ -95,14 +95,3 @@ def test_what_is_not_known_of_it_is_refused(line):
     unknown = KernelAction(once=BLUR.once, twice=lambda rows, others: np.full((len(rows), len(others)), np.nan))
     with pytest.raises(DataError, match="NaN or infinity"):
         Machine(s, minimize=cost + cp.sum_squares(s.apply(unknown, X[:2]))).solve()
-
-
-def test_an_action_of_no_operator_is_refused(line):
-    """Its inner products have a negative eigenvalue: no functional has them."""
-    X, y = line
-    s = Substrate(RBF(SIGMA), X, y)
-    false = KernelAction(once=BLUR.once, twice=lambda rows, others: 0.1 * BLUR.twice(rows, others))
-    with pytest.raises(SubstrateError, match="eigenvalue"):
-        Machine(
-            s, minimize=0.5 * s.squared_norm + cp.sum_squares(s.e), subject_to=[s.apply(false, X[:3]) == 0.0]
-        ).solve()

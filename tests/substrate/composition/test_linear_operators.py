@@ -2,7 +2,6 @@
 
 import cvxpy as cp
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
@@ -36,7 +35,6 @@ KERNELS = [RBF(1.0), Matern(1.5, 3.5), Polynomial(4, 1.0), RBF(2.0) * Polynomial
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-@pytest.mark.some_cases(3)
 def test_second_derivatives_are_limits_of_differences_of_predictions(plane, kernel):
     X, y = plane
     P = np.random.default_rng(2).normal(size=(5, 2))
@@ -82,21 +80,6 @@ def test_an_ordinary_differential_equation_by_collocation():
     assert_allclose(result.apply(equation, fine), 0.0, atol=1e-3)
 
 
-def test_an_operator_with_coefficients_that_vary_and_points_that_move(plane):
-    X, y = plane
-    P = np.random.default_rng(4).normal(size=(6, 2))
-    moved = value(at=lambda points: points + STEP) - value()
-    along = (lambda points: points[:, 1]) * derivative({0: 1}) - 2.0 * derivative({1: 1})
-    s = Substrate(RBF(1.2), X, y)
-    step, slope = s.apply(moved, P), s.apply(along, P)
-    result = Machine(s, minimize=ridge(s), subject_to=[step >= -0.5, slope <= 1.0]).solve()
-    assert result.certificate.holds, str(result.certificate)
-    assert_allclose(step.value, result.predict(P + STEP) - result.predict(P), atol=1e-8)
-    expected = P[:, 1] * result.gradient(P, 0) - 2.0 * result.gradient(P, 1)
-    assert_allclose(slope.value, expected, atol=1e-8)
-    assert_allclose(result.apply(along, P), expected, atol=1e-9)
-
-
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_value_is_that_of_f_with_its_bias(plane, bias):
     X, y = plane
@@ -107,41 +90,6 @@ def test_a_value_is_that_of_f_with_its_bias(plane, bias):
     assert result.certificate.holds, str(result.certificate)
     assert_allclose(twice.value, 2.0 * result.predict(P), rtol=1e-7)
     assert_allclose(result.apply(2.0 * value(), P), twice.value, rtol=1e-7)
-
-
-def test_several_outputs(plane):
-    X, y = plane
-    Y = np.column_stack([y, -2.0 * y + 3.0])
-    s = Substrate(RBF(1.0), X, Y)
-    P = X[:3] + 0.2
-    mixed = s.apply(derivative({0: 2}) + 3.0 * value(), P)
-    result = Machine(s, minimize=ridge(s), subject_to=[mixed <= 8.0]).solve()
-    assert mixed.shape == (3, 2)
-    assert_allclose(mixed.value, result.derivative(P, {0: 2}) + 3.0 * result.predict(P), rtol=1e-6, atol=1e-6)
-
-
-def test_averages_over_all_points_and_over_groups(plane):
-    X, y = plane
-    s = Substrate(RBF(1.0), X, y)
-    groups = np.where(X[:, 0] > 0.0, "right", "left")
-    gap = s.average(X, groups)[1] - s.average(X, groups)[0]
-    result = Machine(s, minimize=ridge(s), subject_to=[gap == 0.0, s.average(X) == 1.0]).solve()
-    fitted = result.predict(X)
-    assert_allclose(fitted[groups == "left"].mean(), fitted[groups == "right"].mean(), atol=1e-6)
-    assert_allclose(fitted.mean(), 1.0, atol=1e-6)
-    with pytest.raises(DataError, match="one label per point: expected 14"):
-        s.average(X, groups[:3])
-
-
-def test_columns_by_name(plane):
-    X, y = plane
-    frame = pd.DataFrame(X, columns=["price", "age"])
-    s = Substrate(RBF(1.0), frame, y)
-    Machine(s, minimize=ridge(s)).solve()
-    assert_allclose(s.derivative(X, {"age": 1}).value, s.gradient(X, 1).value)
-    assert_allclose(s.gradient(X, "price").value, s.derivative(X, {0: 1}).value)
-    with pytest.raises(DeclarationError, match="no column 'size': its names are 'price', 'age'"):
-        s.derivative(X, {"size": 1})
 
 
 @pytest.mark.parametrize("kernel", [RBF(0.8), Matern(1.1, 2.5), Polynomial(3, 0.5), RBF(1.0) + Linear()], ids=repr)
@@ -193,7 +141,6 @@ def test_what_is_no_operator_or_has_no_derivative_is_refused(plane):
 
 
 @pytest.mark.parametrize("kernel", [RBF(1.0), Componentwise(RBF(1.5)), Polynomial(2, 1.0) + RBF(2.0)], ids=repr)
-@pytest.mark.some_cases(2)
 def test_an_integral_is_that_of_predictions(plane, kernel):
     """Constrained, with its bias, and beside derivatives; against the middles of a fine grid."""
     X, y = plane
@@ -211,22 +158,3 @@ def test_an_integral_is_that_of_predictions(plane, kernel):
         grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
         area = np.prod(box[:, 1] - box[:, 0])
         assert_allclose(found, area * result.predict(grid).mean(), rtol=1e-3)
-
-
-def test_integrals_alone_determine_a_density():
-    """A curve through three histogram cells, by their areas alone: the smallest norm that has them."""
-    cells = np.array([[[0.0, 1.0]], [[1.0, 2.0]], [[2.0, 3.0]]])
-    s = Substrate(RBF(1.0), np.array([[0.0], [3.0]]), np.zeros(2), bias=False)
-    result = Machine(s, minimize=s.squared_norm, subject_to=[s.integral(cells) == np.array([0.2, 0.5, 0.3])]).solve()
-    assert_allclose(result.integral(cells), [0.2, 0.5, 0.3], atol=1e-7)
-    G = RBF(1.0).double_integral(cells, cells)
-    a = np.linalg.solve(G, [0.2, 0.5, 0.3])
-    assert_allclose(result.objective, a @ G @ a, rtol=1e-6)
-
-
-def test_integrals_that_are_not_known_are_refused(plane):
-    s = Substrate(Matern(1.0, 0.5) * Linear(), *plane)
-    with pytest.raises(DeclarationError, match="has no integrals over boxes in closed form"):
-        s.integral([[0.0, 1.0], [0.0, 1.0]])
-    with pytest.raises(DataError, match="expected shape"):
-        Substrate(RBF(1.0), *plane).integral([[0.0, 1.0]])

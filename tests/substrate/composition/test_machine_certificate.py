@@ -1,20 +1,14 @@
 """The certificate of a machine: it holds at optima of every kind and breaks at everything else."""
 
-import dataclasses
-
 import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sampled_cases import first
 from sklearn.exceptions import ConvergenceWarning
 
-from substrate import Machine, Substrate, solvers
-from substrate.composition.cones import Cone, dual_point, misalignment, violation
-from substrate.composition.conic import witness_of
+from substrate import Machine, Substrate
 from substrate.datasets import ripley
 from substrate.kernels import RBF, Componentwise, Linear
-from substrate.solvers import Units, installed_solvers, solve_problem
 
 
 def data(n=25, seed=2):
@@ -127,8 +121,8 @@ def test_it_holds_at_the_optimum(build):
 
 
 @over_machines
-@pytest.mark.parametrize("seed", first(1, range(3)))
-@pytest.mark.some_cases(6)
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.covering
 def test_a_point_moved_by_a_thousandth_breaks_it(build, seed):
     machine = build()
     machine.solve("CLARABEL")
@@ -192,15 +186,6 @@ def test_a_parameter_changed_after_the_solve_breaks_it():
     assert machine.certificate().holds
 
 
-def test_a_certificate_leaves_the_values_alone():
-    machine = constrained()
-    machine.solve()
-    before = [np.array(variable.value) for variable in machine.problem.variables()]
-    machine.certificate()
-    for variable, value in zip(machine.problem.variables(), before, strict=True):
-        assert_allclose(variable.value, value, rtol=0.0, atol=0.0)
-
-
 LOSSES = {
     "squares": lambda e, unit: cp.sum_squares(e),
     "huber": lambda e, unit: cp.sum(cp.huber(e, 0.1 * unit)),
@@ -211,7 +196,8 @@ LOSSES = {
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("unit", first(1, [1e6, 1e-6, 1e-3, 1e3]))
+@pytest.mark.parametrize("unit", [1e6, 1e-6, 1e-3, 1e3])
+@pytest.mark.covering
 def test_it_holds_in_any_unit_or_the_user_is_warned(loss, unit, recwarn):
     """The same machine in other units; its predictions scale where the loss is homogeneous with its penalty."""
     power = 2.0 if loss in ("squares", "huber") else 1.0
@@ -229,7 +215,7 @@ def test_it_holds_in_any_unit_or_the_user_is_warned(loss, unit, recwarn):
         assert not recwarn.list
 
 
-@pytest.mark.parametrize("y", [pytest.param("zero", marks=pytest.mark.slow), "constant", "interpolated"])
+@pytest.mark.parametrize("y", ["zero", "constant", "interpolated"])
 def test_it_holds_where_the_objective_vanishes(y):
     X, values = data()
     target = {"zero": 0.0 * values, "constant": 0.0 * values + 7.0, "interpolated": X @ [1.0, -2.0] + 3.0}[y]
@@ -244,130 +230,3 @@ def test_it_holds_where_the_objective_vanishes(y):
         for name, term in terms.items():
             result = Machine(s, minimize=term).solve()
             assert result.certificate.holds, (name, kernel, str(result.certificate))
-
-
-@pytest.mark.parametrize("solver", ["CLARABEL", "PIQP", "OSQP", "SCS", "HIGHS"])
-def test_every_solvers_witness_is_understood(solver):
-    if solver not in installed_solvers():
-        pytest.skip(f"{solver} is not installed")
-    X, y = data()
-    w, b = cp.Variable(2), cp.Variable()
-    weight = cp.Parameter(nonneg=True, value=0.4)
-    kept = []
-    objective = 0.5 * cp.sum_squares(X @ w + b - y) + weight * cp.norm1(w)
-    problem = cp.Problem(cp.Minimize(objective), [w[0] <= 0.1, cp.sum(w) == 0.2])
-    solve_problem(problem, lambda _: 0.0, solver, units=(Units(3.0, 5.0),), report=kept.append)
-    assert (kept[-1].solver, kept[-1].status) == (solver, "optimal")
-    witness = witness_of(problem, kept[-1])
-    rows = witness.rows(problem, 1.0, 1e-4, 1.0)
-    assert len(rows) == 5
-    assert all(row.passes for row in rows), rows
-    w.save_value(w.value + np.array([1e-2, -1e-2]))
-    assert not all(row.passes for row in witness.rows(problem, 1.0, 1e-4, 1.0))
-
-
-def one_cone(kind, size):
-    return [Cone(kind, slice(0, size))]
-
-
-def test_distances_from_cones():
-    assert violation(one_cone("Zero", 2), np.array([0.0, -3.0])) == 3.0
-    assert not (dual_point(one_cone("Zero", 2), np.array([0.0, -3.0])) - [0.0, -3.0]).any()
-    assert violation(one_cone("NonNeg", 2), np.array([1.0, -2.0])) == 2.0
-    pair = [Cone("SOC", slice(0, 3)), Cone("SOC", slice(3, 5))]
-    assert_allclose(violation(pair, np.array([5.0, 3.0, 4.0, 1.0, 2.0])), 1.0, rtol=1e-12)
-    assert misalignment(pair, np.array([5.0, 3.0, 4.0, 0.0, 0.0]), np.array([5.0, -3.0, -4.0, 0.0, 0.0])) <= 1e-12
-    exponential = one_cone("ExpCone", 3)
-    assert violation(exponential, np.array([0.0, 1.0, 1.0])) <= 0.0
-    assert_allclose(violation(exponential, np.array([1.0, 1.0, 1.0])), np.e - 1.0)
-    assert violation(exponential, np.array([-1.0, 0.0, 0.5])) <= 0.0
-    assert violation(exponential, np.array([1.0, 0.0, 0.5])) == 1.0
-    S = np.random.default_rng(5).normal(size=(4, 4))
-    S = S + S.T
-    upper = np.tril_indices(4)  # of the transpose, column by column
-    weights = np.where(upper[0] == upper[1], 1.0, np.sqrt(2.0))
-    raised = dual_point(one_cone("SvecPSD", 10), weights * S[upper[1], upper[0]])
-    least = np.linalg.norm(np.minimum(np.linalg.eigvalsh(S), 0.0))
-    assert_allclose(np.linalg.norm(raised - weights * S[upper[1], upper[0]]), least, rtol=1e-9)
-
-
-def test_the_dual_of_the_exponential_cone_is_its_dual():
-    cone = one_cone("ExpCone", 3)
-    rng = np.random.default_rng(0)
-    v = rng.uniform(0.01, 3.0, size=400)
-    u = rng.normal(size=400)
-    boundary = np.column_stack([u, v, v * np.exp(u / v)])
-    for z in rng.normal(size=(200, 3)):
-        assert (boundary @ dual_point(cone, z)).min() >= -1e-9
-    on_the_edge = np.array([-1.0, 0.5, np.exp(-1.5)])  # -u exp(v/u) = e w
-    assert_allclose(dual_point(cone, on_the_edge), on_the_edge, atol=1e-12)
-    assert (boundary @ (on_the_edge - [0.0, 0.0, 0.1])).min() < 0.0
-
-
-def test_multipliers_come_back_from_other_units():
-    """Problems are solved in units of the targets; what is read is still in the user's units."""
-    X, y = data()
-    found = {}
-    for unit in (1.0, 1e-6):
-        s = Substrate(RBF(1.5), X, unit * y)
-        ceiling = s.f() <= 0.5 * unit
-        machine = Machine(s, minimize=0.1 * s.squared_norm + cp.sum_squares(s.e), subject_to=[ceiling])
-        result = machine.solve("CLARABEL")
-        assert result.certificate.holds, str(result.certificate)
-        found[unit] = ceiling.dual_value / unit
-    assert found[1.0].max() > 0.1
-    assert_allclose(found[1e-6], found[1.0], atol=1e-5)
-
-
-def test_the_best_point_keeps_its_own_witness(monkeypatch):
-    """Two lazy solvers, the later one worse: the certificate speaks of the earlier one's point."""
-    rough = {"tol_gap_abs": 1e-4, "tol_gap_rel": 1e-4, "tol_feas": 1e-4}
-    for name, options in (("CLARABEL", rough), ("OSQP", {"max_iter": 3})):
-        monkeypatch.setitem(solvers._SOLVERS, name, dataclasses.replace(solvers._SOLVERS[name], options=options))
-    monkeypatch.setattr(solvers, "installed_solvers", lambda: ("CLARABEL", "OSQP"))
-    monkeypatch.setattr(Machine, "_solve_by_rows", lambda *_: None)
-    machine = quantile()
-    with pytest.warns(ConvergenceWarning, match="does not hold"):
-        result = machine.solve()
-    best = min(attempt.worst for attempt in result.solver_record.attempts)
-    assert best < result.solver_record.attempts[-1].worst
-    assert_allclose(max(row.relative / row.tolerance for row in result.certificate.rows), best, rtol=1e-6)
-
-
-def test_a_point_is_checked_again_where_a_value_has_changed():
-    """Rows that were computed while a point was judged are those of its certificate, and of no other point."""
-    s = Substrate(RBF(1.0), np.linspace(-2.0, 2.0, 15)[:, None], np.sin(np.linspace(-2.0, 2.0, 15)))
-    machine = Machine(s, minimize=0.5 * s.squared_norm + 10.0 * cp.norm1(s.e), subject_to=[s.f() <= 0.5])
-    rows = machine.solve().certificate.rows
-    assert machine.certificate().rows == rows
-    variable = machine.problem.variables()[0]
-    variable.value[0] += 0.1  # in place: cvxpy hands out its own array
-    assert not machine.certificate().holds
-    variable.value[0] -= 0.1
-    assert machine.certificate().holds
-    (dual,) = machine.problem.constraints[0].dual_variables
-    dual.save_value(dual.value + 1.0)
-    assert not machine.certificate().holds
-
-
-VANISHING = {
-    "squares": lambda s: 0.5 * s.squared_norm + cp.sum_squares(s.e),
-    "variation": lambda s: 0.5 * s.squared_norm + cp.sum_squares(s.e) + cp.sum(s.maximal_variation),
-    "absolute errors": lambda s: 0.5 * s.squared_norm + cp.sum(cp.abs(s.e)),
-    "norm and squares": lambda s: s.norm + 1e-3 * cp.sum_squares(s.e),
-    "norm and absolute errors": lambda s: s.norm + 1e-3 * cp.sum(cp.abs(s.e)),
-    "coefficients": lambda s: 100.0 * cp.norm1(s.alpha) + cp.sum_squares(s.e),
-    "largest error": lambda s: 0.5 * s.squared_norm + cp.max(cp.abs(s.e)),
-}
-
-
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("level", [0.0, 7.0])
-@pytest.mark.parametrize("kind", VANISHING)
-def test_a_machine_whose_optimum_is_zero_holds(kind, level, bias):
-    X, _ = data(12)
-    s = Substrate(Componentwise(RBF(1.5)), X, np.full(12, level), bias=bias)
-    result = Machine(s, minimize=VANISHING[kind](s)).solve()
-    assert result.certificate.holds, str(result.certificate)
-    if bias or level == 0.0:
-        assert_allclose(result.predict(X), level, atol=1e-6)

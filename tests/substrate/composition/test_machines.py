@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import QuantileRegressor
 from sklearn.svm import SVC, SVR
 
-from problems import ls_svm_classification, ls_svm_regression
+from problems import ls_svm_regression
 from substrate import Machine, Substrate
 from substrate.datasets import additive_function, motorcycle, ripley
 from substrate.fits.l1 import solve_l1
@@ -75,32 +75,6 @@ def test_tikhonov_is_the_closed_form(gamma):
     assert_allclose(result.predict(points), RBF(6.6)(points, X) @ alpha + closed["bias"], atol=1e-5 * scale)
 
 
-def test_tikhonov_classification_is_the_closed_form(classes):
-    X, y = classes
-    s = Substrate(RBF(0.7), X, y, task="classification")
-    result = solved(Machine(s, minimize=0.5 * s.squared_norm + 1.5 * cp.sum_squares(s.e)))
-    closed = ls_svm_classification.closed_form(RBF(0.7)(X), y, 3.0)
-    expected = RBF(0.7)(X) @ (y * closed["support_values"]) + closed["bias"]
-    assert_allclose(result.f, expected, atol=1e-6)
-    assert_allclose(result.e, 1.0 - y * expected, atol=1e-6)
-    assert_allclose(result.b, closed["bias"], atol=1e-6)
-
-
-def test_huber_is_the_raw_problem(wave):
-    X, y = wave
-    y[:3] += 5.0
-    s = Substrate(RBF(1.0), X, y)
-    result = solved(Machine(s, minimize=cp.sum(cp.huber(s.e, 0.3)) + 0.05 * s.squared_norm))
-
-    F = features(RBF(1.0), X)
-    w, b = cp.Variable(F.shape[1]), cp.Variable()
-    raw = cp.Problem(cp.Minimize(cp.sum(cp.huber(y - F @ w - b, 0.3)) + 0.05 * cp.sum_squares(w)))
-    raw.solve(solver="CLARABEL", tol_gap_rel=1e-11, tol_gap_abs=1e-11)
-    assert_allclose(result.objective, raw.value, rtol=1e-7)
-    assert_allclose(result.f, F @ w.value + b.value, atol=1e-5)
-    assert_allclose(result.squared_norm, w.value @ w.value, rtol=1e-4)
-
-
 @pytest.mark.parametrize("level", [0.1, 0.5, 0.9])
 def test_pinball_is_scikit_learns_quantile_regressor(wave, level):
     X, y = wave
@@ -163,27 +137,6 @@ def test_monotone_is_the_raw_problem_and_active(wave):
     assert_allclose(result.f, F[:40] @ w.value + b.value, atol=1e-5)
 
 
-def test_bounded_output(wave):
-    X, y = wave
-    s = Substrate(RBF(1.0), X, y)
-    box = [s.f(X) <= 0.7, s.f() >= -0.5]
-    result = solved(Machine(s, minimize=0.5 * s.squared_norm + 50.0 * cp.sum_squares(s.e), subject_to=box))
-    assert result.f.max() <= 0.7 + 1e-7
-    assert result.f.min() >= -0.5 - 1e-7
-    assert result.f.max() >= 0.7 - 1e-6
-    assert min(constraint.dual_value.max() for constraint in box) > 1e-3
-
-
-def test_known_values(wave):
-    X, y = wave
-    points, known = np.array([[-1.95], [0.05], [1.9]]), np.array([0.3, 0.0, -0.2])
-    s = Substrate(RBF(1.0), X, y)
-    there = s.f(points)
-    result = solved(Machine(s, minimize=s.squared_norm + cp.sum_squares(s.e), subject_to=[there == known]))
-    assert_allclose(result.predict(points), known, atol=1e-7)
-    assert_allclose(there.value, known, atol=1e-7)
-
-
 def test_a_group_fairness_gap_is_bounded(wave):
     X, y = wave
     A, B = X[:, 0] < 0.0, X[:, 0] >= 0.0
@@ -196,29 +149,6 @@ def test_a_group_fairness_gap_is_bounded(wave):
     assert before > 0.2
     assert_allclose(abs(result.f[A].mean() - result.f[B].mean()), 0.1, atol=1e-7)
     assert_allclose(abs(gap.value), 0.1, atol=1e-7)
-
-
-def test_two_kernels_with_penalties_of_their_own(wave):
-    X, y = wave
-    smooth, rough = Substrate(RBF(2.0), X, y), Substrate(RBF(0.3), X, y, bias=False)
-    e = smooth.e - rough.f()
-    result = solved(
-        Machine(
-            smooth,
-            rough,
-            minimize=0.5 * (0.1 * smooth.squared_norm + 4.0 * rough.squared_norm) + 0.5 * cp.sum_squares(e),
-            predict=smooth + rough,
-        )
-    )
-    K = RBF(2.0)(X) / 0.1 + RBF(0.3)(X) / 4.0
-    closed = ls_svm_regression.closed_form(K, y, 1.0)
-    alpha, points = closed["support_values"], np.linspace(-2.0, 2.0, 30)[:, None]
-    assert_allclose(result.predict(X), y - closed["errors"], atol=1e-6)
-    assert_allclose(result[rough].f, RBF(0.3)(X) @ alpha / 4.0, atol=1e-6)
-    assert result[rough].b == 0.0
-    assert_allclose(result[smooth].b, closed["bias"], atol=1e-6)
-    expected = RBF(2.0)(points, X) @ alpha / 0.1 + RBF(0.3)(points, X) @ alpha / 4.0 + closed["bias"]
-    assert_allclose(result.predict(points), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("zeta", [0.1, 1.0])
@@ -237,16 +167,6 @@ def test_the_l1_substrate_is_the_active_set(wave, zeta):
     assert np.abs(result.alpha[zero]).max() < 1e-4 * np.abs(result.alpha).max()
 
 
-def test_l1_in_classification_is_the_active_set_with_signs(classes):
-    X, y = classes
-    K = RBF(0.7)(X)
-    s = Substrate(RBF(0.7), X, y, task="classification")
-    result = solved(Machine(s, minimize=0.5 * cp.sum_squares(s.e) + 0.5 * cp.norm1(s.alpha)))
-    exact = solve_l1(K, y, 0.5)  # |alpha| = |a| and e_i^2 = (y_i - f_i)^2
-    assert_allclose(result.f, K @ exact.coefficients + exact.bias, atol=1e-4)
-    assert_allclose(y * result.alpha, exact.coefficients, atol=1e-3 * np.abs(exact.coefficients).max())
-
-
 @pytest.mark.parametrize("objective", ["nothing", "errors", "norm"])
 def test_given_constants_c_make_the_linear_system_of_the_substrate(wave, objective):
     X, y = wave
@@ -260,15 +180,6 @@ def test_given_constants_c_make_the_linear_system_of_the_substrate(wave, objecti
     assert_allclose(result.b, expected[0], atol=1e-6)
     assert_allclose(result.e, result.alpha + c, atol=1e-6)
     assert_allclose(result.c, c, atol=1e-6)
-
-
-def test_given_constants_c_in_classification(classes):
-    X, y = classes
-    s = Substrate(RBF(0.7), X, y, task="classification")
-    result = solved(Machine(s, minimize=cp.norm1(s.e), subject_to=[s.c == 0.0]))
-    closed = ls_svm_classification.closed_form(RBF(0.7)(X), y, 1.0)  # c = 0 is gamma = 1
-    assert_allclose(result.alpha, closed["support_values"], atol=1e-5)
-    assert_allclose(result.b, closed["bias"], atol=1e-5)
 
 
 def test_validation_errors_are_a_term_like_any_other(wave):

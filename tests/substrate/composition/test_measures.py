@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from substrate import LinearOperator, Machine, Measure, Substrate
 from substrate.composition.linear_operators import Integral, add_lengths, inner_product_matrix
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, Precomputed
+from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial
 
 mpmath = pytest.importorskip("mpmath")
 
@@ -37,7 +37,6 @@ def test_a_measure_is_a_sum_of_weighted_boxes():
 
 
 @pytest.mark.parametrize("kernel", [RBF(1.0), Laplacian(2.0), Componentwise(Matern(1.0, 1.5))], ids=repr)
-@pytest.mark.some_cases(2)
 def test_an_integral_against_a_measure_is_that_of_predictions(plane, kernel):
     X, y = plane
     s = Substrate(kernel, X, y + 2.0)
@@ -75,34 +74,6 @@ def test_inner_products_of_measures_against_50_digits():
     mixed = inner_product_matrix(kernel, slope, np.array([[0.4, -0.3]]), functional, number)
     assert_allclose(mixed, [[float(across * along)]], rtol=1e-13)
     assert add_lengths(kernel, functional, number)[0] >= np.sqrt(float(exact))
-
-
-def test_many_terms_are_read_in_parts(plane):
-    rng = np.random.default_rng(3)
-    kernel, measures = RBF(1.0), [Measure.of_points(rng.normal(size=(m, 2))) for m in (900, 5, 1500, 40, 1990)]
-    functional = Integral(tuple(measures))
-    numbers = np.arange(5.0)[:, None]
-    assert [weights.shape[0] for weights, _ in functional.parts(numbers)] == [2, 2, 1]
-    found = inner_product_matrix(kernel, functional, numbers, functional, numbers)
-    for i in (0, 2, 4):
-        expected = kernel(measures[i].boxes[..., 0], measures[1].boxes[..., 0]).mean()
-        assert_allclose(found[i, 1], expected, rtol=1e-12)
-    assert_allclose(found, found.T, rtol=1e-12)
-
-
-def test_a_precomputed_matrix_has_no_points_to_read_at(plane):
-    X, y = plane
-    s = Substrate(Precomputed(), RBF(1.0)(X), y)
-    result = Machine(s, minimize=ridge(s)).solve()
-    value = LinearOperator.value(at=lambda points: points)
-    for read in (
-        lambda: s.apply(value),
-        lambda: s.integral(Measure.of_points(RBF(1.0)(X))),
-        lambda: result.apply(value, RBF(1.0)(X)),
-        lambda: Substrate(Precomputed(), [RBF(1.0)(X)], y[:1], observed="average"),
-    ):
-        with pytest.raises(DeclarationError, match="a precomputed matrix has no points at which"):
-            read()
 
 
 def test_what_is_no_measure_is_refused(plane):

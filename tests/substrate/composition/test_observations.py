@@ -4,13 +4,12 @@ from itertools import pairwise
 
 import cvxpy as cp
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from substrate import LinearOperator, Machine, Measure, Substrate
-from substrate.errors import DataError, DeclarationError, SolverError
-from substrate.kernels import RBF, Laplacian, Linear, Matern
+from substrate import LinearOperator, Machine, Substrate
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF, Linear, Matern
 
 derivative, value = LinearOperator.derivative, LinearOperator.value
 KINDS = ["value", {0: 1}, "integral"]
@@ -120,15 +119,6 @@ def test_what_is_left_out_is_that_of_refits(blocks, bias):
         assert_allclose(left_out[i], np.concatenate(targets)[i] - found, atol=1e-7)
 
 
-def test_values_observed_are_a_plain_substrate(blocks):
-    (X, *_), (y, *_) = blocks
-    plain, observed = Substrate(RBF(1.0), X, y), Substrate(RBF(1.0), X, y, observed="value")
-    results = [Machine(s, minimize=ridge(s)).solve() for s in (plain, observed)]
-    assert_allclose(results[0].predict(X), results[1].predict(X), rtol=1e-9)
-    assert_allclose(results[0].leave_one_out(), results[1].leave_one_out(), rtol=1e-9)
-    assert_allclose(results[0].alpha, results[1].alpha, rtol=1e-6)
-
-
 @pytest.mark.parametrize(
     "write",
     [
@@ -148,39 +138,6 @@ def test_squares_are_known_however_they_are_written(blocks, write):
     inverse = np.linalg.inv(K)
     expected = (inverse @ np.append(y, 0.0))[:6] / np.diagonal(inverse)[:6]
     assert_allclose(result.leave_one_out(), expected, rtol=1e-8)
-
-
-def test_left_out_values_and_intervals_of_a_plain_machine_are_those_of_the_estimator(blocks):
-    from problems import LSSVMRegressor
-
-    rng = np.random.default_rng(4)
-    X = rng.uniform(-2.0, 2.0, size=(30, 1))
-    y = np.sin(2.0 * X[:, 0]) + 0.2 * rng.normal(size=30)
-    grid = np.linspace(-2.0, 2.0, 5)[:, None]
-    s = Substrate(RBF(1.0), X, y)
-    result, model = Machine(s, minimize=ridge(s)).solve(), LSSVMRegressor(RBF(1.0), gamma=10.0).fit(X, y)
-    assert_allclose(result.leave_one_out(), model.leave_one_out().residuals, rtol=1e-8)
-    for method in ("conformal", "jackknife+"):
-        expected = model.predict_interval(grid, 0.8, method)
-        assert_allclose(result.predict_interval(grid, 0.8, method), expected, rtol=1e-7, atol=1e-8)
-
-
-def test_intervals_beside_slopes_are_those_of_the_values(blocks):
-    """Jackknife+ by refits: the slopes and integrals stay in, and only values are left out."""
-    places, targets = blocks
-    at = np.array([[0.3], [1.1]])
-    s = Substrate(RBF(1.0), places, targets, observed=KINDS)
-    found = Machine(s, minimize=ridge(s)).solve().predict_interval(at, 0.8, "jackknife+")
-    low, high = [], []
-    for i in range(6):
-        kept = np.arange(6) != i
-        s = Substrate(RBF(1.0), [places[0][kept], *places[1:]], [targets[0][kept], *targets[1:]], observed=KINDS)
-        result = Machine(s, minimize=ridge(s)).solve()
-        error = abs(targets[0][i] - result.predict(places[0][i : i + 1])[0])
-        low.append(result.predict(at) - error)
-        high.append(result.predict(at) + error)
-    assert_allclose(found[:, 0], np.sort(low, axis=0)[0], atol=1e-7)
-    assert_allclose(found[:, 1], np.sort(high, axis=0)[5], atol=1e-7)
 
 
 def test_conformal_intervals_beside_slopes_are_those_of_refits_for_every_target(blocks):
@@ -207,50 +164,6 @@ def test_conformal_intervals_beside_slopes_are_those_of_refits_for_every_target(
     assert is_inside(high - 0.01 * width)
     assert not is_inside(low - 0.01 * width)
     assert not is_inside(high + 0.01 * width)
-
-
-def test_slopes_alone_and_a_starting_value():
-    """f' = cos and f(0) = 0: sine, with one value, which no two training points are made of; columns by name."""
-    points = pd.DataFrame({"t": np.linspace(0.0, 3.0, 25)})
-    start = pd.DataFrame({"t": [0.0]})
-    s = Substrate(RBF(1.5), [start, points], [[0.0], np.cos(points["t"])], observed=["value", {"t": 1}])
-    result = Machine(s, minimize=1e-4 * s.squared_norm + cp.sum_squares(s.e)).solve()
-    assert result.certificate.holds, str(result.certificate)
-    assert_allclose(result.predict(points.to_numpy()), np.sin(points["t"]), atol=2e-2)
-    with pytest.raises(SolverError, match="without row 0 the machine is not determined"):
-        result.leave_one_out()  # of the bias, by one value
-    with pytest.raises(DeclarationError, match="made of the errors of other values, and 1 were observed"):
-        result.predict_interval(points.to_numpy())
-    alone = Substrate(RBF(1.5), points, np.cos(points["t"]), observed={"t": 1}, bias=False)
-    assert Machine(alone, minimize=ridge(alone)).solve().certificate.holds
-    free = Substrate(RBF(1.5), points, np.cos(points["t"]), observed={"t": 1})
-    with pytest.raises(DeclarationError, match="no term contains the bias"):
-        Machine(free, minimize=ridge(free))
-
-
-def test_averages_over_groups_as_data():
-    """Means of groups of rows, as in aggregated records, with a kernel that has no derivatives."""
-    rng = np.random.default_rng(5)
-    groups = [rng.normal(size=(m, 2)) for m in (3, 5, 2, 7)]
-    y = rng.normal(size=4)
-    s = Substrate(Laplacian(2.0), groups, y, observed="average")
-    result = Machine(s, minimize=ridge(s, 1e4)).solve()
-    assert result.certificate.holds, str(result.certificate)
-    assert_allclose([result.predict(group).mean() for group in groups], y, atol=1e-2)
-    measures = Substrate(Laplacian(2.0), [Measure.of_points(group) for group in groups], y, observed="integral")
-    again = Machine(measures, minimize=ridge(measures, 1e4)).solve()
-    assert_allclose(again.predict(groups[0]), result.predict(groups[0]), atol=1e-6)
-
-
-def test_several_columns_and_another_loss(blocks):
-    places, targets = blocks
-    columns = [np.column_stack([t, -t]) for t in targets]
-    s = Substrate(RBF(1.0), places, columns, observed=KINDS)
-    result = Machine(s, minimize=0.5 * s.squared_norm + cp.sum(cp.huber(s.e, 0.5))).solve()
-    assert result.e.shape == (14, 2)
-    assert_allclose(result.e[:, 0], -result.e[:, 1], atol=1e-5)
-    with pytest.raises(DeclarationError, match="several columns of y"):
-        result.leave_one_out()
 
 
 def test_what_was_not_observed_is_refused(blocks):
@@ -330,19 +243,3 @@ def test_a_left_out_prediction_does_not_know_its_target(rows):
         return targets - Machine(s, minimize=ridge(s) + cp.sum_squares(s.e[rows])).solve().leave_one_out()
 
     assert_allclose(left_out(y)[2], left_out(y + np.eye(8)[2])[2], atol=1e-8)
-
-
-def test_an_observation_that_is_squared_again_is_not_left_out(blocks):
-    places, targets = blocks
-    for again in (
-        lambda s: s.gradient(places[1][:2], 0),
-        lambda s: s.integral(CELLS[:1]),
-        lambda s: s.f(places[0]),
-    ):
-        s = Substrate(RBF(1.0), places, targets, observed=KINDS)
-        with pytest.raises(DeclarationError, match="one square for each row"):
-            Machine(s, minimize=ridge(s) + cp.sum_squares(again(s))).solve().leave_one_out()
-    measures = [Measure.of_points(places[0][:3]), Measure.of_points(places[0][2:])]
-    s = Substrate(RBF(1.0), measures, targets[0][:2], observed="integral")
-    with pytest.raises(DeclarationError, match="one square for each row"):
-        Machine(s, minimize=ridge(s) + cp.sum_squares(1.0 - s.integral(measures[1]))).solve().leave_one_out()

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from problems import ls_svm_regression
 from substrate import LinearPart, Machine, Substrate
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Linear
@@ -48,39 +47,6 @@ def test_named_substrates_are_outputs_by_name(three):
     assert (values["low"] <= values["high"] + 1e-6).all()
     with pytest.raises(KeyError, match="no substrate of the machine is named 'mean'"):
         _ = result["mean"]
-
-
-def test_rows_and_facts_carry_the_name(three):
-    _, _, result = three
-    assert result.certificate.holds, str(result.certificate)
-    names = [row.name for row in result.certificate.rows]
-    assert len(set(names)) == len(names)
-    for name in LEVELS:
-        assert {f"{name}: kernel expansion", f"{name}: 1'alpha = 0"} <= set(names)
-        assert dict(result.certificate.record)[f"{name}: coordinates"].startswith("features")
-    with pytest.raises(KeyError, match="kernel expansion"):
-        _ = result.certificate["kernel expansion"]
-    assert result.certificate.answer.about.removeprefix("fitted values of ").split()[0] in LEVELS
-
-
-def test_without_names_they_are_numbered():
-    X, y = case()
-    one, two = Substrate(RBF(1.0), X, y), Substrate(Linear(), X, y, bias=False)
-    cost = one.squared_norm + two.squared_norm + cp.sum_squares(one.e - two.f())
-    certificate = Machine(one, two, minimize=cost, predict=one + two).solve().certificate
-    assert certificate["substrate 2: kernel expansion"].passes
-    alone = Machine(one, minimize=one.squared_norm + cp.sum_squares(one.e)).solve().certificate
-    assert alone["duality gap"].passes
-
-
-def test_one_named_output_is_the_substrate_alone():
-    X, y = case()
-    s = Substrate(RBF(1.0), X, y, name="mean")
-    cost = s.squared_norm + cp.sum_squares(s.e)
-    plain, named = Machine(s, minimize=cost).solve(), Machine(s, minimize=cost, predict={"mean": s}).solve()
-    assert_array_equal(named.predict(X)["mean"], plain.predict(X))
-    assert_array_equal(Machine(s, minimize=cost, predict=s).solve().predict(X), plain.predict(X))
-    assert plain.certificate["mean: duality gap"].passes
 
 
 def test_two_outputs_that_share_a_component():
@@ -126,16 +92,6 @@ def test_an_answer_is_bounded_where_the_output_is():
     assert Machine(s, other, minimize=cost).solve().certificate.answer is None
 
 
-def test_a_sum_by_python():
-    X, y = case()
-    parts = [Substrate(RBF(w), X, y, bias=w == 1.0) for w in (1.0, 0.3, 3.0)]
-    e = y - sum(s.f() for s in parts)
-    cost = sum(s.squared_norm for s in parts) + cp.sum_squares(e)
-    result = Machine(parts, minimize=cost, predict=sum(parts)).solve()
-    closed = ls_svm_regression.closed_form(sum(s.kernel(X) for s in parts), y, 1.0)
-    assert_allclose(result.predict(X), y - closed["errors"], atol=1e-6)
-
-
 # --- variables of one's own -----------------------------------------------------------------------------------------
 
 
@@ -164,27 +120,6 @@ def test_a_partly_linear_model_predicts_new_rows(form):
     assert_array_equal(result.predict(new), kept, "a result does not change with the variable")
 
 
-def test_the_accuracy_of_a_partly_linear_model_is_that_of_its_sum():
-    X, y = case()
-    w = cp.Variable(2)
-    s, part = Substrate(RBF(0.7), X, y), LinearPart(w)
-    machine = Machine(s, minimize=0.5 * s.squared_norm + cp.sum_squares(s.e - part(X)), predict=s + part)
-    machine.solve()
-    assert machine.certificate().answer.passes
-    w.save_value(w.value + 1.0)
-    answer = machine.certificate().answer
-    assert not answer.passes
-    assert answer.about.startswith("sums of")
-
-
-def test_a_scalar_of_ones_own_and_all_columns():
-    X, _ = case(d=1)
-    t, w = cp.Variable(), cp.Variable(1)
-    assert_allclose(LinearPart(t, columns=0).matrix(X), X)
-    assert LinearPart(t, features=lambda X: np.ones(len(X)))(X).shape == (24,)
-    assert LinearPart(w)(X).shape == (24,)
-
-
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -210,17 +145,6 @@ def test_a_linear_part_that_makes_no_sense_is_refused(make, words):
 # --- refusals -------------------------------------------------------------------------------------------------------
 
 
-def test_several_without_names_or_predict_are_refused_with_the_way_out():
-    X, y = case()
-    one, two = Substrate(RBF(1.0), X, y, name="one"), Substrate(Linear(), X, y)
-    cost = one.squared_norm + two.squared_norm + cp.sum_squares(one.e) + cp.sum_squares(two.e)
-    with pytest.raises(DeclarationError, match=r"says what it predicts: give all of them a name.*predict=s1 \+ s2"):
-        Machine(one, two, minimize=cost)
-    same = Substrate(RBF(1.0), X, y, name="one")
-    with pytest.raises(DeclarationError, match="two substrates are named 'one'"):
-        Machine(one, same, minimize=cost)
-
-
 def test_a_prediction_that_makes_no_sense_is_refused():
     X, y = case()
     s, stranger, w = Substrate(RBF(1.0), X, y), Substrate(RBF(1.0), X, y), cp.Variable(2, name="w")
@@ -242,9 +166,3 @@ def test_a_prediction_that_makes_no_sense_is_refused():
             sum_()
     with pytest.raises(DeclarationError, match="twice in a sum"):
         _ = s + stranger + s
-
-
-@pytest.mark.parametrize("name", ["", "  ", 3, b"low"])
-def test_a_name_is_text(name):
-    with pytest.raises(DeclarationError, match="name must be text"):
-        Substrate(RBF(1.0), *case(), name=name)

@@ -4,10 +4,9 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.sparse import csr_array
 
 from problems import LSSVMRegressor
-from substrate import Machine, Substrate, fuse
+from substrate import Machine, Substrate
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Precomputed
 from substrate.reduced import Basis
@@ -58,24 +57,6 @@ def test_least_squares_is_the_closed_form_and_its_estimator(rows):
     assert result.alpha.shape == (30,)
     assert_allclose(result.predict(new), RBF(1.0)(new, X[:30]) @ result.alpha + result.b, atol=1e-10)
     assert_allclose(result.squared_norm, result.alpha @ RBF(1.0)(X[:30]) @ result.alpha, rtol=1e-9)
-
-
-def test_no_matrix_of_all_rows_is_made(rows, monkeypatch):
-    X, y = rows
-    s = Substrate(RBF(1.0), X, y, basis=10)
-    made = []
-    fill = RBF.fill
-
-    def counted(self, A, B, out):
-        made.append(B.shape[0])
-        fill(self, A, B, out)
-
-    monkeypatch.setattr(RBF, "fill", counted)
-    rule = s.f(X[:5]) <= 1.0
-    machine = Machine(s, minimize=ridge(s), subject_to=[rule])
-    assert s.gram.n == 10
-    assert machine._compiled[0].in_variables().shape == (300, 10)
-    assert max(made) == 10
 
 
 @pytest.mark.parametrize(
@@ -134,25 +115,6 @@ def test_l1_on_a_basis_is_the_raw_problem(rows):
     assert_allclose(result.objective, raw.value, rtol=1e-8)
 
 
-def test_points_mentioned_elsewhere_do_not_join(rows):
-    X, y = rows
-    s = Substrate(RBF(1.0), X, y, basis=X[:30])
-    result = solved(Machine(s, minimize=ridge(s), subject_to=[s.f(X[:3] + 1.0) == 1.0 + s.b]))
-    assert result.further == ()
-    assert result.alpha.size == 30
-
-
-def test_fusion_is_of_the_machine_on_the_basis(rows):
-    X, y = rows
-    s = Substrate(RBF(1.0), X[:40], y[:40], basis=X[:8])
-    rho = cp.Parameter(nonneg=True, name="rho")
-    machine = Machine(s, minimize=ridge(s, 1.0) + rho * cp.norm1(s.e))
-    fused = fuse(machine, over=rho, validation=(X[60:80], y[60:80]))
-    errors = y[60:80] - fused.result.predict(X[60:80])
-    assert_allclose(fused.validation_error, np.mean(errors**2), rtol=1e-4)
-    assert fused.certificate.holds, str(fused.certificate)
-
-
 @pytest.mark.parametrize(
     ("basis", "words"),
     [
@@ -169,26 +131,6 @@ def test_a_basis_is_chosen_as_estimators_choose_it(rows, basis, words):
     s = Substrate(RBF(1.0), X, y, basis=basis)
     assert s.described.startswith(words)
     assert s.alpha.shape == (s.size,) == (s.basis.shape[0],)
-
-
-def test_sparse_rows_have_a_basis_too(few):
-    X, y = few
-    costs = []
-    for make in (np.asarray, csr_array):
-        s = Substrate(RBF(1.0), make(X), y, basis=[0, 5, 7, 11])
-        result = solved(Machine(s, minimize=ridge(s), subject_to=[s.f(make(X[:3])) <= 1.0]))
-        costs.append([result.objective, *result.predict(make(X))])
-    assert_allclose(costs[1], costs[0], rtol=1e-6)
-
-
-def test_vectors_that_occur_twice_and_kernels_that_see_nothing(few):
-    X, y = few
-    once, twice = (Substrate(RBF(1.0), X, y, basis=B) for B in (X[:5], np.vstack([X[:5], X[:5]])))
-    costs = [solved(Machine(s, minimize=ridge(s))).objective for s in (once, twice)]
-    assert_allclose(costs[1], costs[0], rtol=1e-9)
-    blind = Substrate(0.0 * Linear(), X, y, basis=X[:5])
-    for minimize in (ridge(blind), cp.sum_squares(blind.e)):
-        assert_allclose(solved(Machine(blind, minimize=minimize)).f, y.mean(), atol=1e-8)
 
 
 @pytest.mark.parametrize(

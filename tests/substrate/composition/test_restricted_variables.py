@@ -1,13 +1,11 @@
 """Variables with attributes in a machine: certified as constraints, and the same answers as plain cvxpy."""
 
-import pickle
-
 import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from substrate import Machine, Substrate, fuse
+from substrate import Machine, Substrate
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF
 
@@ -66,7 +64,6 @@ def by_cvxpy(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.some_cases(5)
 def test_an_attribute_is_certified_and_agrees_with_cvxpy(kind):
     machine, v = machine_of(kind)
     result = machine.solve()
@@ -84,22 +81,6 @@ def test_constraints_beside_attributes_are_given_their_multipliers():
     assert result.certificate.holds
     assert_allclose(v.value.sum(), 0.5, atol=1e-6)
     assert total.dual_value > 0.0
-
-
-def test_a_machine_with_attributes_survives_a_file():
-    machine, _ = machine_of("bounds")
-    first = machine.solve()
-    again = pickle.loads(pickle.dumps(machine)).solve()
-    assert again.certificate.holds
-    assert_allclose(again.predict(X), first.predict(X), atol=1e-7)
-
-
-def test_a_machine_with_attributes_is_fused():
-    s, v, C = Substrate(RBF(1.0), X, Y), cp.Variable(3, nonneg=True), cp.Parameter(nonneg=True, name="C")
-    cost = 0.5 * s.squared_norm + C * cp.sum_squares(s.e) + cp.sum_squares(s.f()[:3] - v)
-    best = fuse(Machine(s, minimize=cost), over=C, validation=(X + 0.1, Y), box={C: (0.1, 10.0)}, gap=0.1)
-    assert best.certificate.holds, str(best.certificate)
-    assert v.value.min() >= 0.0
 
 
 @pytest.mark.parametrize("attribute", ["complex", "imag"])

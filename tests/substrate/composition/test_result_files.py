@@ -2,7 +2,6 @@
 
 import json
 import pickle
-import threading
 import zipfile
 
 import cvxpy as cp
@@ -10,10 +9,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.exceptions import ConvergenceWarning
 
-from substrate import Column, LinearOperator, LinearPart, Machine, Measure, Result, Substrate, load
-from substrate.errors import DataError, DeclarationError, ModelFileWarning
+from substrate import LinearPart, Machine, Result, Substrate, load
+from substrate.errors import DataError, ModelFileWarning
 from substrate.kernels import RBF, Componentwise, Linear
 
 RNG = np.random.default_rng(7)
@@ -130,70 +128,6 @@ def test_results_and_machines_are_pickled(build):
         assert_allclose(found, expected, atol=1e-8)
 
 
-def test_measures_and_weighted_outputs_are_saved(tmp_path):
-    """Integrals against measures, multiples, columns of X and variables of the user's own in an output."""
-    path, s, shift = tmp_path / "result.npz", Substrate(RBF(1.0), X, Y), cp.Variable(name="shift")
-    squares = s.squared_norm + cp.sum_squares(s.e)
-    mean = [s.integral(Measure.of_points(X[:3], [0.5, 0.25, 0.25])) == 0.3]
-    for machine in (
-        Machine(s, minimize=squares, subject_to=mean),
-        Machine(s, minimize=squares + cp.square(shift - 1.0), predict=2.0 * s - shift + 3.0),
-        Machine(s, minimize=squares, predict=s * Column(1)),
-    ):
-        result = machine.solve()
-        result.save(path)
-        assert_array_equal(load(path).predict(NEW), result.predict(NEW))
-    machine = Machine(s, minimize=squares, predict=s * (lambda rows: rows[:, 0]))
-    with pytest.raises(DataError, match="is a function"):
-        machine.solve().save(path)
-
-
-def test_a_measure_that_does_not_fit_its_machine_is_refused(tmp_path):
-    """Boxes of other columns."""
-    path, s = tmp_path / "result.npz", Substrate(RBF(1.0), X, Y)
-    machine = Machine(
-        s, minimize=s.squared_norm + cp.sum_squares(s.e), subject_to=[s.integral(Measure.of_points(X[:3])) == 0.3]
-    )
-    machine.solve().save(path)
-
-    def spoil(header):
-        text = json.dumps(header)
-        found = json.loads(text)
-        entry = next(e for e in _entries(found) if isinstance(e, dict) and e.get("class") == "Measure")
-        entry["fields"]["boxes"] = {"kind": "list", "items": [1.0]}
-        header.clear()
-        header.update(found)
-
-    rewritten(path, spoil)
-    with pytest.raises(DataError, match=r"boxes|belong to nothing"):
-        load(path)
-
-
-def _entries(tree):
-    """All parts of a tree of lists and dicts."""
-    yield tree
-    for child in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ():
-        yield from _entries(child)
-
-
-def test_functions_are_refused_before_a_file_appears(tmp_path):
-    path = tmp_path / "result.npz"
-    s, w = Substrate(RBF(1.0), X, Y), cp.Variable(1)
-    part = LinearPart(w, features=lambda rows: np.tanh(rows[:, :1]))
-    cost = s.squared_norm + cp.sum_squares(s.e - part(X)) + cp.sum_squares(w)
-    with pytest.raises(DataError, match="is a function"):
-        Machine(s, minimize=cost, predict=s + part).solve().save(path)
-    t = Substrate(RBF(1.0), X, Y)
-    heat = (lambda rows: 1.0 + rows[:, 0] ** 2) * LinearOperator.derivative({0: 1})
-    machine = Machine(t, minimize=t.squared_norm + cp.sum_squares(t.e), subject_to=[t.apply(heat, NEW) >= -1.0])
-    with pytest.raises(DataError, match="is a function"):
-        machine.solve().save(path)
-    own = Substrate(lambda A, B: A @ B.T + 1.0, X, Y)
-    with pytest.raises(DataError, match="is a function and cannot be saved"):
-        Machine(own, minimize=own.squared_norm + cp.sum_squares(own.e)).solve().save(path)
-    assert not path.exists()
-
-
 def rewritten(path, change):
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
@@ -241,41 +175,6 @@ def test_a_file_that_is_no_result_is_refused(change, tmp_path):
         load(path)
 
 
-def test_a_model_is_no_result(tmp_path):
-    from problems import LSSVMRegressor
-
-    path = tmp_path / "model.npz"
-    LSSVMRegressor().fit(X, Y).save(path)
-    with pytest.raises(DataError, match=r"problems\.load"):
-        load(path)
-
-
-def test_several_threads_solve_machines_and_predict():
-    """One machine that all share, each at its own parameter, and one that each has to itself."""
-    shared, expected = by_rows(), {}
-    for C in (0.5, 1.0, 2.0, 4.0):
-        expected[C] = by_rows().solve(C=C).predict(NEW)
-    found, failed = {}, []
-
-    def work(C):
-        try:
-            own = by_rows()
-            for _ in range(3):
-                found[C, "shared"] = shared.solve(C=C).predict(NEW)
-                found[C, "own"] = own.solve(C=C).predict(NEW)
-        except Exception as error:  # an exception of a thread is no failure of a test
-            failed.append(error)
-
-    threads = [threading.Thread(target=work, args=(C,)) for C in expected]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failed
-    for (C, _), values in found.items():
-        assert_allclose(values, expected[C], atol=1e-8)
-
-
 def test_they_show_what_they_are():
     machine = by_rows()
     result = machine.solve(C=2.0)
@@ -287,16 +186,3 @@ def test_they_show_what_they_are():
     assert "alpha" not in dir(both)
     assert "<Substrate 'low': RBF" in repr(both)
     assert "1 constraint" in repr(several())
-
-
-def test_options_of_a_solver_are_passed_on_and_judged():
-    machine = constrained()
-    loose = {"tol_gap_abs": 1e-1, "tol_gap_rel": 1e-1, "tol_feas": 1e-1, "max_iter": 2}
-    with pytest.warns(ConvergenceWarning, match="does not hold"):
-        rough = machine.solve("CLARABEL", options=loose)
-    assert not rough.certificate.holds
-    assert machine.solve("CLARABEL", options={"max_iter": 300}).certificate.holds
-    with pytest.raises(DeclarationError, match="has no option"):
-        machine.solve("CLARABEL", options={"no_such_option": 1})
-    with pytest.raises(DeclarationError, match="belong to one solver"):
-        by_rows().solve(options={"max_iter": 3})

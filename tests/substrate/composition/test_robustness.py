@@ -5,7 +5,6 @@ import warnings
 import cvxpy as cp
 import numpy as np
 import pytest
-from sampled_cases import first
 from sklearn.exceptions import ConvergenceWarning
 
 from substrate import Machine, Substrate
@@ -69,10 +68,9 @@ def random_machine(seed):
     return Machine(s, minimize=objective, subject_to=choice(rng, CONSTRAINTS)(s, X)), 10.0 ** rng.uniform(-3.0, 3.0)
 
 
-@pytest.mark.parametrize("block", first(1, range(6)))
-def test_random_machines_are_certified_or_warn(block):
+def test_random_machines_are_certified_or_warn():
     warned = 0
-    for seed in range(15 * block, 15 * (block + 1)):
+    for seed in range(15):
         machine, weight = random_machine(seed)
         given = {"weight": weight} if machine.problem.parameters() else {}
         with warnings.catch_warnings(record=True) as caught:
@@ -83,20 +81,6 @@ def test_random_machines_are_certified_or_warn(block):
         # without a penalty on w, directions that the kernel has and double precision does not are told of
         warned += any("directions of the kernel" not in str(warning.message) for warning in caught)
     assert warned <= 1
-
-
-@pytest.mark.parametrize("weight", [1e-6, 1e-2, 1e2, 1e6])
-@pytest.mark.parametrize("penalty", ["norm", "sparse", "variation"])
-@pytest.mark.some_cases(6)
-def test_weights_over_decades(weight, penalty):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(30, 2))
-    y = np.sin(2.0 * X[:, 0]) + 0.2 * rng.normal(size=30)
-    s = Substrate(Componentwise(RBF(1.0)), X, y)
-    result = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + weight * PENALTIES[penalty](s)).solve()
-    assert result.certificate.holds, str(result.certificate)
-    if weight == 1e6:  # so heavy that only the mean is left
-        np.testing.assert_allclose(result.f, y.mean(), atol=1e-4)
 
 
 @pytest.mark.parametrize("case", ["two points", "duplicates", "one value", "wide"])
@@ -113,17 +97,3 @@ def test_small_and_degenerate_sets(case):
         for term in (cp.sum_squares(s.e), cp.norm1(s.e) + s.squared_norm, cp.sum_squares(s.e) + cp.norm1(s.alpha)):
             result = Machine(s, minimize=term).solve()
             assert result.certificate.holds, str(result.certificate)
-
-
-@pytest.mark.parametrize("kernel", [Linear(), Polynomial(2, 1.0), RBF(1.0)], ids=repr)
-@pytest.mark.parametrize("value", [1.0, 0.3, 1e3])
-def test_equal_rows_are_positive_semi_definite(kernel, value):
-    """What centring leaves of equal entries is rounding, of either sign, beside nothing."""
-    rng = np.random.default_rng(0)
-    for n in (*range(3, 24), 40):
-        X, y = np.full((n, 2), value * rng.uniform(1.0, 2.0)), rng.normal(size=n)
-        s = Substrate(kernel, X if value != 1.0 else np.ones((n, 1)), y)
-        point = s.X[:1]
-        machine = Machine(s, minimize=0.5 * s.squared_norm + cp.sum_squares(s.e), subject_to=[s.f(point) >= -1e3])
-        if n in (3, 40):
-            assert np.allclose(machine.solve().predict(s.X), y.mean())

@@ -6,7 +6,6 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sampled_cases import first
 
 from substrate import Machine, Substrate
 from substrate.composition.row_reader import read_row_losses
@@ -143,7 +142,7 @@ def test_the_gap_of_a_row_is_bounded_in_sixty_digits(name):
 
 @over_losses
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
-@pytest.mark.some_cases(8)
+@pytest.mark.covering
 def test_the_solution_is_that_of_a_solver_and_holds(name, bias):
     machine = machine_of(name, bias)
     result = machine.solve()
@@ -157,37 +156,6 @@ def test_the_solution_is_that_of_a_solver_and_holds(name, bias):
     distance = np.sqrt(np.mean(difference**2)) if name != "weighted squares" else 0.0
     assert distance <= result.certificate.accuracy + peer.certificate.accuracy
     assert_allclose(result.f, result.predict(X), atol=1e-10)
-
-
-def test_it_is_compiled_where_its_problem_is_asked_for():
-    machine = machine_of("tube")
-    result = machine.solve()
-    assert "problem" not in vars(machine)
-    before = machine.certificate()
-    machine.problem.solve(solver="CLARABEL")
-    assert_allclose(float(machine.problem.objective.value), result.objective, rtol=1e-6)
-    assert str(machine.certificate()) == str(before)
-
-
-@pytest.mark.parametrize("name", ["tube", "huber", "logistic"])
-def test_another_weight_is_solved_as_from_the_beginning(name):
-    found = []
-    for values in ((0.3, 50.0, 2.0), (2.0,)):
-        weight = cp.Parameter(nonneg=True, name="C")
-        machine = machine_of(name, weight=weight)
-        results = [machine.solve(C=value) for value in values]
-        assert all(result.certificate.holds for result in results)
-        found.append(results[-1])
-        weight.value = 3.0
-        assert not machine.certificate().holds
-    assert_allclose(found[0].f, found[1].f, atol=1e-7)
-
-
-def test_kinks_that_all_rows_are_beyond_leave_no_solution():
-    s = Substrate(Linear(), X, Y)
-    machine = Machine(s, minimize=0.5 * s.squared_norm + cp.sum(cp.pos(s.e)) - 2.0 * cp.sum(s.f()))
-    with pytest.raises(Exception, match="unbounded"):
-        machine.solve()
 
 
 LARGEST = {
@@ -206,24 +174,6 @@ def test_the_largest_error_is_a_machine_too(name, bias):
         result, peer = machine.solve(C=weight), machine.solve("SCS", C=weight)
         assert result.certificate.holds, str(result.certificate)
         assert_allclose(result.objective, peer.objective, rtol=1e-5)
-
-
-@pytest.mark.parametrize("name", ["squared", "tube", "huber", "hinge"])
-@pytest.mark.parametrize("y", [0.0, 7.0])
-def test_constant_targets(name, y):
-    """Where everything vanishes at the optimum there is still a certificate."""
-    C = cp.Parameter(nonneg=True, name="C")
-    s = Substrate(RBF(1.0), X, np.full(N, y))
-    loss = {
-        "squared": cp.sum_squares,
-        "tube": lambda e: cp.sum(cp.pos(cp.abs(e) - 0.1)),
-        "hinge": lambda e: cp.sum(cp.pos(e)),
-    }
-    cost = loss.get(name, lambda e: cp.sum(cp.huber(e, 0.3)))(s.e)
-    machine = Machine(s, minimize=0.5 * s.squared_norm + C * cost)
-    result = machine.solve(C=1.0)
-    assert result.certificate.holds
-    assert_allclose(result.f - result.f.mean(), 0.0, atol=1e-6)
 
 
 def test_a_time_limit_that_is_over_ends_it():
@@ -267,7 +217,7 @@ def random_machine(seed):
     return Machine(s, minimize=0.5 * s.squared_norm + 10 ** rng.uniform(-3, 3) * loss)
 
 
-@pytest.mark.parametrize("seed", first(8, range(150)))
+@pytest.mark.parametrize("seed", range(8))
 def test_random_machines_hold_and_no_solver_contradicts_them(seed):
     machine = random_machine(seed)
     with warnings.catch_warnings():
@@ -285,26 +235,6 @@ def test_random_machines_hold_and_no_solver_contradicts_them(seed):
     assert_allclose(result.objective, peer.objective, rtol=1e-4, atol=1e-9 * size)
 
 
-@pytest.mark.parametrize("loss", ["tube", "logistic", "absolute", "squares"])
-def test_a_weight_of_zero_leaves_the_function_that_is_zero(loss):
-    """Without a loss nothing pulls at f: no warning, and the certificate holds, also after another weight."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(20, 2))
-    s = Substrate(RBF(1.0), X, np.sin(X[:, 0]))
-    losses = {
-        "tube": cp.sum(cp.pos(cp.abs(s.e) - 0.1)),
-        "logistic": cp.sum(cp.logistic(s.e)),
-        "absolute": cp.norm1(s.e),
-        "squares": cp.sum_squares(s.e),
-    }
-    C = cp.Parameter(nonneg=True, name="C")
-    machine = Machine(s, minimize=C * losses[loss] + 0.5 * s.squared_norm)
-    for weight in (0.0, 1.0, 0.0):
-        result = machine.solve(C=weight)
-        assert result.certificate.holds, result.certificate
-        assert (np.abs(result.alpha).max() == 0.0) == (weight == 0.0)
-
-
 @pytest.mark.parametrize("name", ["squared", "absolute", "tube", "hinge", "logistic"])
 @pytest.mark.parametrize("solver", ["ROWS", "CLARABEL"])
 def test_the_answer_is_proved_in_balls_by_the_formula_of_the_certificate(name, solver):
@@ -319,14 +249,6 @@ def test_the_answer_is_proved_in_balls_by_the_formula_of_the_certificate(name, s
     assert np.sqrt(np.mean(distance**2)) <= proof.accuracy + again.certificate.accuracy
     if solver == "ROWS":  # the same formula, without the rounding of double precision
         assert proof.accuracy <= 1.01 * result.certificate.accuracy + 1e-300
-
-
-def test_a_changed_solution_is_proved_to_be_farther():
-    pytest.importorskip("flint")
-    result = machine_of("huber").solve()
-    near = result.prove().accuracy
-    object.__setattr__(result.rows, "a", result.rows.a + 1e-3 * (np.arange(N) - (N - 1) / 2.0))
-    assert result.prove().accuracy > 10.0 * near
 
 
 def test_other_machines_are_not_proved_and_say_why():

@@ -4,7 +4,6 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sampled_cases import first
 from scipy.optimize import brentq
 
 from substrate import Machine, Substrate
@@ -59,8 +58,8 @@ UNITS = [(unit, seed) for seed in range(3) for unit in (1e2, 1e-2, 1.0)]
 
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")  # of the reference
 @pytest.mark.parametrize("name", MACHINES)
-@pytest.mark.parametrize("case", first(2, UNITS), ids=lambda case: f"{case[0]:g}-{case[1]}")
-@pytest.mark.some_cases(5)
+@pytest.mark.parametrize("case", UNITS[:2], ids=lambda case: f"{case[0]:g}-{case[1]}")
+@pytest.mark.covering
 def test_the_units_of_the_targets_do_not_matter(name, case):
     unit, seed = case
     X, y = sample(seed)
@@ -89,11 +88,10 @@ def bounded_least_squares(X, y, bound):
     return K @ a + b
 
 
-@pytest.mark.parametrize("seed", first(1, range(12)))
 @pytest.mark.parametrize("unit", [1e3, 1e-3])
-def test_a_bound_in_units_of_its_own(unit, seed):
+def test_a_bound_in_units_of_its_own(unit):
     """w'w <= 1 binds for targets of a thousand, w'w <= 1e-8 for those of a thousandth."""
-    X, y = sample(seed)
+    X, y = sample(0)
     bound = 1.0 if unit > 1.0 else 1e-2 * unit**2
     s = Substrate(KERNEL, X, unit * y)
     result = Machine(s, minimize=0.5 * cp.sum_squares(s.e), subject_to=[s.squared_norm <= bound]).solve()

@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from problems import ls_svm_regression
 from substrate.certificates import Row
-from substrate.declarations import AGREEMENT, TOLERANCE, UNSTATED, Declared, agreement_rows
+from substrate.declarations import AGREEMENT, TOLERANCE, UNSTATED, Declared
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF
 from substrate.solvers import tolerance_of
@@ -75,24 +75,6 @@ def test_cvxpy_may_solve_directly_and_the_certificate_says_so():
     assert declared.solver_record is None
 
 
-def test_reading_before_solving_is_refused():
-    declared = _declare()
-    for read in (lambda: declared.point, declared.solution, declared.certificate):
-        with pytest.raises(DeclarationError, match=r"projection: call solve\(\) before reading 'point'"):
-            read()
-
-
-def test_an_unknown_name_is_an_attribute_error():
-    declared = _declare().solve()
-    with pytest.raises(AttributeError, match="Declared has no attribute 'pint'"):
-        _ = declared.pint
-
-
-def test_what_is_not_convex_is_refused():
-    with pytest.raises(DeclarationError, match="projection is not convex by cvxpy's rules"):
-        _declare(lambda x, gamma: -cp.sum_squares(x))
-
-
 def test_what_is_not_affine_in_its_parameters_is_refused():
     with pytest.raises(DeclarationError, match="projection is not affine in its parameters"):
         _declare(lambda x, gamma: gamma * gamma * cp.sum_squares(x))
@@ -126,14 +108,6 @@ def test_agreement_with_another_way_is_part_of_the_certificate():
     assert not apart["agreement: point"].passes
     assert apart["agreement: price"].passes
     assert not apart.holds
-
-
-def test_agreement_is_the_largest_difference_over_the_largest_entry():
-    (row,) = agreement_rows({"a_b": np.array([1.0, 2.0])}, {"a_b": np.array([1.5, -4.0]), "c": np.ones(1)}, 1e-3)
-    assert (row.name, row.value, row.scale, row.tolerance) == ("agreement: a b", 6.0, 4.0, 1e-3)
-    assert agreement_rows({"a": np.ones(1)}, {"b": np.ones(1)}, 1e-3) == ()
-    (unknown,) = agreement_rows({"a": np.array([np.nan])}, {"a": np.ones(1)}, 1.0)
-    assert not unknown.passes
 
 
 # ---- limits of a real model ----------------------------------------------------------------------

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from substrate.fits.coordinates import shared_coordinates
 from substrate.fits.path_bounds import Fold, _l1_track, _variation_track, l1_fold, read_off, variation_fold
-from substrate.fits.paths import l1_path, variation_path
+from substrate.fits.paths import variation_path
 from substrate.fits.variation import divide_from_right
 from substrate.kernels import RBF
 from substrate.numbers import relative_rounding
@@ -59,20 +59,6 @@ def test_tampered_coefficients_never_raise_the_bound_above_the_optimum(kernel, f
     read = read_off([Fold(fold.path, track)])
     assert read.lower_bound <= exact.error
     assert read.lower_bound < exact.lower_bound
-
-
-def test_the_end_at_zeta_zero_is_not_claimed():
-    """There the 1-norm of the optimum has no bound, and predictions need one."""
-    rng = np.random.default_rng(3)
-    Phi, below = rng.standard_normal((25, 12)), rng.standard_normal((15, 12))
-    y, y_val = Phi[:, 0] + rng.standard_normal(25), below[:, 0]
-    path = l1_path(Phi, y, 0.0)
-    assert path.values[0] == 0.0
-    exact = read_off([Fold(path, _l1_track(Phi, y, path, below, y_val))])
-    two = [0, len(path) - 1]
-    ends = replace(path, values=path.values[two], primal=path.primal[two], dual=path.dual[two], bias=path.bias[two])
-    read = read_off([Fold(ends, _l1_track(Phi, y, ends, below, y_val))])
-    assert read.lower_bound <= exact.error < read.error
 
 
 def exact(values):

@@ -11,7 +11,6 @@ from path_instances import (
     variation_instance,
     variation_point_rows,
 )
-from sampled_cases import first
 from scipy.optimize import linprog
 from sklearn.linear_model import lars_path
 
@@ -106,28 +105,12 @@ def test_between_knots_it_equals_a_conic_solver():
         assert ours == pytest.approx(value, rel=1e-8)
 
 
-@pytest.mark.parametrize("seed", first(10, range(30)))
-@pytest.mark.some_cases(5)
+@pytest.mark.parametrize("seed", range(10))
 def test_random_instances_complete_or_say_so(seed):
     kind, parts, target = variation_instance(seed)
     path = variation_path(parts, target)
     assert path.complete, (kind, path.stop)
     assert worst(path, parts, target) < 1e-8, kind
-
-
-def test_components_of_zeros_and_directions_no_component_sees():
-    form = smooth(12, 2)
-    r = form.target.size
-    parts = [np.hstack([part, np.zeros((part.shape[0], 2))]) for part in form.parts]
-    parts.insert(1, np.zeros((3, r + 2)))
-    target = np.append(form.target, [2.0, -1.0])
-    path, plain = variation_path(parts, target), variation_path(form.parts, form.target)
-    rho = 0.3 * plain.values[-1]
-    np.testing.assert_allclose(path.at(rho).primal[:r], plain.at(rho).primal, atol=1e-9)
-    np.testing.assert_allclose(path.at(rho).primal[r:], [2.0, -1.0], rtol=1e-12)
-    assert worst(path, parts, target) < 1e-9
-    nothing = variation_path([np.zeros((3, 2))], np.ones(2))
-    assert nothing.at(5.0).primal.tolist() == [1.0, 1.0]
 
 
 def test_tampering_with_a_knot_makes_rows_fail():

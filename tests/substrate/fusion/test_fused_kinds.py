@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from joint_machines import rows, weights
 from numpy.testing import assert_allclose
-from sklearn.model_selection import RepeatedKFold, ShuffleSplit, StratifiedKFold
 
 from substrate import Machine, Substrate, fuse
 from substrate.errors import DataError, DeclarationError
@@ -25,12 +24,6 @@ def tube(X, y):
     """Support vector regression, over the width of its tube."""
     s, (width,) = Substrate(RBF(1.0), X, y), weights("width")
     return Machine(s, minimize=0.1 * s.squared_norm + cp.sum(cp.pos(cp.abs(s.e) - width))), {width: (0.0, 1.0)}
-
-
-def tube_and_weight(X, y):
-    s, t, (C, width) = Substrate(RBF(1.0), X, y), cp.Variable(len(y)), weights("C", "width")
-    machine = Machine(s, minimize=0.5 * s.squared_norm + C * cp.sum(t), subject_to=[cp.abs(s.e) <= width + t, t >= 0.0])
-    return machine, {C: (0.5, 4.0), width: (0.05, 0.4)}
 
 
 def bound(X, y):
@@ -113,7 +106,6 @@ CASES = [
     (poisson, "squared"),
     (poisson, "mean_absolute"),
     (tube, "pinball"),
-    (tube_and_weight, "squared"),
     (bound, "mean_absolute"),
     (level, "squared"),
     (ridge_with_rule, "mean_absolute"),
@@ -126,7 +118,6 @@ CASES = [
 
 
 @pytest.mark.parametrize(("build", "loss"), CASES, ids=lambda one: getattr(one, "__name__", one))
-@pytest.mark.some_cases(5)
 def test_what_is_returned_has_the_error_and_nothing_is_below_the_bound(build, loss):
     X, y, V, w = rows(n=12, d=2, validation=10)
     machine, box = build(X, y)
@@ -168,74 +159,6 @@ def svr(X, y, v=None):
     s, (C,) = Substrate(RBF(1.0), X, y), weights("C")
     each = cp.pos(cp.abs(s.e) - 0.1)
     return Machine(s, minimize=0.5 * s.squared_norm + C * cp.sum(each if v is None else cp.multiply(v, each)))
-
-
-def sparse(X, y, v=None):
-    s, (zeta,) = Substrate(RBF(1.0), X, y), weights("zeta")
-    errors = s.e if v is None else cp.multiply(np.sqrt(v), s.e)
-    return Machine(s, minimize=0.5 * cp.sum_squares(errors) + zeta * cp.norm1(s.alpha))
-
-
-@pytest.mark.parametrize(("build", "over"), [(svr, "C"), (sparse, "zeta")])
-def test_weights_of_rows_count_as_rows(build, over):
-    """Two of a row are a row of weight two, in training and in validation."""
-    X, y, V, w = rows(n=10, d=2, validation=6)
-    twice = np.array([2.0, 1.0, 1.0, 3.0, 1.0, 1.0])
-    again = np.repeat(np.arange(6), twice.astype(int))
-    box = {over: (0.1, 5.0)}
-    one = fuse(build(X, y), over, validation=(V, w, twice), gap=0.02, box=box)
-    other = fuse(build(X, y), over, validation=(V[again], w[again]), gap=0.02, box=box)
-    assert one.certificate.holds, str(one.certificate)
-    assert_allclose(one.validation_error, other.validation_error, rtol=0.03)
-    assert one.lower_bound <= other.validation_error
-    found = twice @ (w - one.predict(V)) ** 2 / twice.sum()
-    assert_allclose(one.validation_error, found, rtol=1e-9)
-    for wrong in (twice[:3], -twice, 0.0 * twice):
-        with pytest.raises(DataError, match="the weights of validation must"):
-            fuse(build(X, y), over, validation=(V, w, wrong))
-
-
-@pytest.mark.parametrize("build", [svr, sparse])
-def test_folds_keep_their_machines_and_weights(build):
-    X, y, _, _ = rows(n=12, d=2)
-    v = np.linspace(0.5, 2.0, 12)
-    splits = list(ShuffleSplit(2, test_size=4, random_state=0).split(X))
-    over = "C" if build is svr else "zeta"
-    best = fuse(build, over, data=(X, y, v), cv=splits, gap=0.05, box={over: (0.1, 5.0)})
-    assert best.certificate.holds, str(best.certificate)
-    assert len(best.folds) == 2
-    total = sum(
-        v[test] @ (y[test] - one.predict(X[test])) ** 2 for one, (_, test) in zip(best.folds, splits, strict=True)
-    )
-    assert_allclose(best.validation_error, total / sum(v[test].sum() for _, test in splits), rtol=1e-9)
-    value = best.values[over]
-    assert_allclose(best.predict(X), build(X, y, v).solve(**{over: value}).predict(X), atol=1e-5)
-
-
-def test_splitters_and_codes():
-    X, y, _, _ = rows(n=14, d=2)
-
-    def machine(X, y):
-        s, (C,) = Substrate(RBF(1.0), X, y, task="classification"), weights("C")
-        return Machine(s, minimize=0.5 * s.squared_norm + C * cp.sum(cp.pos(s.e)))
-
-    Y = np.where((y > np.median(y))[:, None], [1.0, -1.0], [-1.0, 1.0])
-    best = fuse(machine, "C", data=(X, Y), cv=2, gap=0.1, box={"C": (0.1, 5.0)}, loss="hinge")
-    assert best.certificate.holds, str(best.certificate)
-    expected = StratifiedKFold(2).split(X, Y[:, 0])
-    total = sum(
-        np.maximum(1.0 - Y[test] * one.predict(X[test]), 0.0).sum()
-        for one, (_, test) in zip(best.folds, expected, strict=True)
-    )
-    assert_allclose(best.validation_error, total / 14, rtol=1e-9)
-    splitter = RepeatedKFold(n_splits=2, n_repeats=2, random_state=0)
-    best = fuse(svr, "C", data=(X, y), cv=splitter, gap=0.1, box={"C": (0.5, 5.0)})
-    assert len(best.folds) == 4
-    total = sum(
-        np.sum((y[test] - one.predict(X[test])) ** 2)
-        for one, (_, test) in zip(best.folds, splitter.split(X), strict=True)
-    )
-    assert_allclose(best.validation_error, total / 28, rtol=1e-9)
 
 
 def test_losses_that_make_no_sense_are_refused():

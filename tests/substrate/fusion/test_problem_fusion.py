@@ -3,8 +3,7 @@
 import cvxpy as cp
 import numpy as np
 import pytest
-from parametric_problems import KINDS, elastic_net, lasso, parametric_problem, pinball, tube
-from sampled_cases import first
+from parametric_problems import KINDS, elastic_net, lasso, parametric_problem, tube
 
 from substrate import Fusion, fuse
 from substrate.errors import DeclarationError
@@ -39,22 +38,12 @@ def scan(kind, seed, tried):
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-@pytest.mark.some_cases(4)
 def test_no_value_is_below_the_bound(kind):
     assert scan(kind, 0, 8)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_no_value_of_many_problems_is_below_the_bound(kind):
-    proved = sum(scan(kind, seed, 60) for seed in range(1, 21))
-    # an interval of biases is optimal at some weights of a tube or a pinball loss, and the best of them is found
-    assert proved >= (18 if kind in (tube, pinball) else 15)
-
-
-@pytest.mark.parametrize("seed", first(1, range(6)))
-def test_two_weights(seed):
-    rng = np.random.default_rng(seed)
+def test_two_weights():
+    rng = np.random.default_rng(0)
     X, V = rng.normal(size=(15, 4)), rng.normal(size=(15, 4))
     y, u = (P[:, 0] + 0.5 * rng.normal(size=15) for P in (X, V))
     one, two = (cp.Parameter(nonneg=True, name=name) for name in ("one", "two"))
@@ -87,25 +76,6 @@ def test_the_answer_is_left_in_the_problem():
     with pytest.raises(AttributeError, match="its parameters are"):
         best.alpha  # noqa: B018
     assert 0.0 <= best.gap <= 0.01
-
-
-def test_the_path_of_a_problem_is_drawn():
-    plt = pytest.importorskip("matplotlib.pyplot")
-    weight, problem, validation = parametric_problem(elastic_net, 3)
-    ax = fuse(problem, weight, box={weight: (1e-2, 1e2)}, validation=validation, gap=0.05).plot()
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("weight", "validation error")
-    assert any("lower bound" in line.get_label() for line in ax.lines)
-    plt.close(ax.figure)
-
-
-def test_a_spent_budget_or_time_is_reported():
-    weight, problem, validation = parametric_problem(tube, 0)
-    for limits, words in (({"budget": 12}, "the budget of 12 solves is spent"), ({"time_limit": 1e-9}, "time limit")):
-        best = fuse(problem, weight, box={weight: (1e-2, 1e2)}, validation=validation, **limits)
-        assert words in best.stop
-        assert not best.certificate.holds
-        assert "DOES NOT HOLD" in str(best.certificate).splitlines()[0]
-        assert best.lower_bound <= best.validation_error
 
 
 def test_an_interrupt_ends_with_the_best_so_far():

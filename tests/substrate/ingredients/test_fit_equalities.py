@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from substrate.errors import DataError
-from substrate.ingredients import classification_fit, margin_row, regression_fit, signed_labels
+from substrate.ingredients import classification_fit, margin_row, signed_labels
 
 
 @pytest.fixture
@@ -33,16 +33,6 @@ def test_the_multiplier_is_gamma_e_on_both_sides(small):
     assert_allclose(w, A.T @ (y * fit.multiplier), atol=1e-6)
     assert fit.constraint.label == "fit equalities"
     assert fit.row(1e-6).passes
-
-
-def test_it_is_the_regression_equality_times_the_label(small):
-    A, y = small
-    classification, w, b, e = solved(classification_fit, A, y)
-    regression, w_reg, b_reg, e_reg = solved(regression_fit, A, y)
-    assert_allclose(w, w_reg, atol=1e-6)
-    assert_allclose(b, b_reg, atol=1e-6)
-    assert_allclose(e, y * e_reg, atol=1e-6)
-    assert_allclose(classification.multiplier, y * regression.multiplier, atol=1e-6)
 
 
 def test_the_row_measures_the_equalities(small):

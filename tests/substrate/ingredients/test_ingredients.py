@@ -134,18 +134,3 @@ def test_rows_do_not_depend_on_the_unit_of_the_target(unit):
         (zero_sum_row(Y, 1e-6), zero_sum_row(unit * Y, 1e-6)),
     ):
         assert_allclose(unit_row.relative, y_row.relative, rtol=1e-12)
-
-
-def test_unknown_numbers_never_pass():
-    bad = np.full(N, np.nan)
-    assert not fit_row(Y, bad, bad, 1.0).passes
-    assert not error_row(bad, 1.0 / RIDGE, bad, 1.0, Y).passes
-    assert not norm_row(bad, FACTOR, ALPHA, 1.0).passes
-    assert not zero_sum_row(bad, 1.0).passes
-
-
-def test_an_unsolved_constraint_has_no_multiplier_that_passes():
-    _, fit, _, errors, _ = _primal()
-    assert np.isnan(fit.multiplier).all()
-    errors.e.value = np.ones(N)
-    assert not errors.row(np.broadcast_to(fit.multiplier, N), Y, 1.0).passes

@@ -23,21 +23,6 @@ def test_three_spellings_are_one_kernel():
         assert_allclose(kernel(X), oracle, rtol=1e-13)
 
 
-def test_the_matrix_is_the_sum_of_the_components():
-    kernel = Componentwise({(0, 2): RBF(1.0), 1: Linear()})
-    parts = kernel.components(3)
-    assert parts == (RBF(1.0).on(0, 2), Linear().on(1))
-    assert_allclose(kernel(X), sum(part(X) for part in parts), rtol=1e-14)
-    assert_allclose(kernel.diag(X), sum(part.diag(X) for part in parts), rtol=1e-14)
-
-
-def test_an_additive_kernel_ignores_a_column_nobody_names():
-    changed = X.copy()
-    changed[:, 2] += 10.0
-    kernel = Componentwise([RBF(1.0), Linear()])
-    assert_array_equal(kernel(X), kernel(changed))
-
-
 @pytest.mark.parametrize(
     "kernel",
     [
@@ -59,30 +44,9 @@ def test_repr_makes_the_same_kernel_also_where_columns_repeat(kernel):
     assert_array_equal(again(X), kernel(X))
 
 
-def test_each_component_takes_its_own_median():
-    spread = X * np.array([1.0, 100.0, 0.01])
-    resolved = Componentwise(RBF()).resolved(spread)
-    widths = [part.kernel.sigma for part in resolved.components(3)]
-    assert_allclose(widths, [naive.median_distance(spread[:, [c]]) for c in range(3)], rtol=1e-13)
-    assert resolved.resolved(spread) == resolved
-
-
-def test_more_kernels_than_columns_are_refused():
-    with pytest.raises(DataError, match="names 4 columns, the points have 3"):
-        Componentwise([Linear()] * 4)(X)
-    with pytest.raises(DataError, match="asks for column 5, the points have 3 columns"):
-        Componentwise({5: Linear()})(X)
-
-
 @pytest.mark.parametrize("given", [3, "rbf", None, RBF], ids=repr)
 def test_anything_else_is_refused(given):
     with pytest.raises(DeclarationError, match="Componentwise takes a kernel, a list of kernels or a mapping"):
-        Componentwise(given)
-
-
-@pytest.mark.parametrize("given", [[], {}, ()], ids=repr)
-def test_no_component_is_refused(given):
-    with pytest.raises(DeclarationError, match="at least one component"):
         Componentwise(given)
 
 
@@ -92,13 +56,6 @@ def test_a_precomputed_matrix_has_no_components():
             Componentwise(given)
     with pytest.raises(DeclarationError, match="a precomputed matrix has no input columns"):
         Componentwise([Precomputed()])
-
-
-def test_scales_matter_where_one_width_serves_several_columns():
-    assert Componentwise(RBF(1.0)).compared_columns(3) == ((0, 1, 2),)
-    assert Componentwise(RBF("median")).compared_columns(3) == ()
-    assert Componentwise({(0, 2): RBF(1.0)}).compared_columns(3) == ((0, 2),)
-    assert Componentwise([RBF(1.0), RBF(2.0)]).compared_columns(2) == ((0,), (1,))
 
 
 def test_the_first_order_is_the_sum_over_columns_bit_by_bit():
@@ -123,13 +80,6 @@ def test_the_components_of_an_order_are_all_products_up_to_it(order):
     assert_allclose(kernel.enclose(X, X).midpoint, kernel(X), rtol=1e-12)
 
 
-def test_a_width_from_the_data_is_that_of_the_column_in_all_its_products():
-    spread = X * np.array([1.0, 1e6, 1e-6])
-    resolved = Componentwise(RBF(), order=2).resolved(spread)
-    assert resolved == Componentwise([part.kernel for part in Componentwise(RBF()).resolved(spread).components(3)], 2)
-    assert_allclose(resolved(spread), Componentwise(RBF(), order=2).resolved(X)(X), rtol=1e-9)
-
-
 @pytest.mark.parametrize("order", [0, -1, True, 2.0, "2", None], ids=repr)
 def test_an_order_is_a_positive_integer(order):
     with pytest.raises(DeclarationError, match="order must be an integer >= 1"):
@@ -143,25 +93,3 @@ def test_an_order_beyond_the_columns_is_refused():
         Componentwise([RBF(1.0), Linear()], order=3)
     with pytest.raises(DeclarationError, match="has a column twice"):
         Componentwise({0: RBF(1.0), (0, 1): Linear()}, order=2)
-
-
-def test_so_many_components_are_not_listed():
-    with pytest.raises(DataError, match="a list of 2368906509390 components needs"):
-        Componentwise(Linear(), order=7).components(200)
-
-
-@pytest.mark.parametrize("order", [1, 2, 3])
-@pytest.mark.parametrize("given", [RBF(1.3), [RBF(1.0), 2.0 * RBF(0.7), Linear()]], ids=["one", "list"])
-def test_slopes_in_the_scales_of_an_order(given, order):
-    W = np.random.default_rng(1).normal(size=(8, 8))
-    kernel = Componentwise(given, order=order)
-    assert_allclose(kernel.scale_gradient(X, X, W), _differences(kernel, W), atol=1e-7)
-
-
-def _differences(kernel, W, step=1e-5):
-    """Central differences in the logarithm of every scale."""
-    slopes = []
-    for name, value in kernel.scales().items():
-        up, down = (kernel.with_scales({name: value * np.exp(move)})(X, X) for move in (step, -step))
-        slopes.append(np.vdot(W, up - down) / (2.0 * step))
-    return slopes

@@ -1,15 +1,14 @@
 """Distances: never negative, not lost far from the origin, not lost between tight points, never NaN."""
 
 import math
-from fractions import Fraction
 
 import naive_kernels as naive
 import numpy as np
 import pytest
 import scipy.sparse
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
 from substrate.kernels import RBF, Laplacian, Matern, PowerExponential
 
@@ -52,13 +51,6 @@ def test_no_sum_is_negative_or_no_number(seed, n, d, offset, spread, unit, spars
         assert K[0, -1] == 1.0
 
 
-@kernels
-@forms
-def test_the_diagonal_is_exactly_one(kernel, form):
-    X = 1e8 + 1e3 * np.random.default_rng(1).normal(size=(300, 4))
-    assert_array_equal(kernel(0.5)(form(X)).diagonal(), 1.0)
-
-
 @decaying
 @pytest.mark.parametrize("offset", [1e8, -1e8, 1e12])
 @forms
@@ -74,7 +66,7 @@ def test_an_offset_costs_no_more_than_it_costs_the_points(kernel, pair, offset, 
 @decaying
 @forms
 @pytest.mark.parametrize("offset", [0.0, 3.0])
-@pytest.mark.some_cases(8)
+@pytest.mark.covering
 def test_tight_widths_are_accurate(kernel, pair, form, offset):
     rng = np.random.default_rng(4)
     X = 1e4 * rng.uniform(size=(12, 3)) + offset
@@ -88,7 +80,7 @@ def test_tight_widths_are_accurate(kernel, pair, form, offset):
 @decaying
 @forms
 @pytest.mark.parametrize("gap", [1e3, 1e6, 1e9])
-@pytest.mark.some_cases(12)
+@pytest.mark.covering
 def test_the_structure_inside_two_far_clusters_is_kept(kernel, pair, form, gap):
     rng = np.random.default_rng(5)
     near = rng.normal(size=(10, 2))
@@ -100,18 +92,10 @@ def test_the_structure_inside_two_far_clusters_is_kept(kernel, pair, form, gap):
 
 
 @kernels
-@pytest.mark.parametrize("factor", [1e-200, 1e-150, 1e-100, 1e100, 1e150, 1e160, 1e200])
-@forms
-def test_points_and_width_scaled_together_give_the_same_matrix(kernel, factor, form):
-    X = np.random.default_rng(7).normal(size=(20, 3))
-    assert_allclose(kernel(factor)(form(factor * X)), kernel(1.0)(X), rtol=1e-10)
-
-
-@kernels
 @pytest.mark.parametrize("factor", [1e150, 1e160, 1e300])
 @pytest.mark.parametrize("sigma", [1e-10, 1.0, 1e10])
 @forms
-@pytest.mark.some_cases(27)
+@pytest.mark.covering
 def test_enormous_points_give_no_nan(kernel, factor, sigma, form):
     X = factor * np.random.default_rng(7).normal(size=(20, 3))
     X[5] = X[0]
@@ -130,27 +114,3 @@ def test_extreme_widths_give_no_nan_and_tell_equal_points_from_others(kernel, si
     assert np.isfinite(K).all()
     assert K[0, 1] == 1.0
     assert K[0, 2] == (0.0 if sigma < 1.0 else 1.0)
-
-
-@settings(deadline=None, max_examples=60, derandomize=True)
-@given(seed=st.integers(0, 2**20), spread=st.floats(-3.0, 5.0), d=st.integers(1, 6))
-@example(seed=0, spread=2.0, d=1)
-def test_rbf_equals_the_loop_at_every_spread(seed, spread, d):
-    rng = np.random.default_rng(seed)
-    X = 10.0**spread * rng.normal(size=(8, d))
-    X = np.vstack([X, X + rng.normal(size=X.shape)])
-    assert_allclose(RBF(1.0)(X), naive.matrix(naive.rbf(1.0), X, X), rtol=0.0, atol=1e-12)
-
-
-@pytest.mark.parametrize(("kernel", "p"), [(Laplacian, 1), (RBF, 2)])
-@pytest.mark.parametrize("far", [1.0, 1e10, 1e300, 8e307])
-def test_widths_of_columns_may_be_in_any_units(kernel, p, far):
-    """Also where a difference in its width overflows, and where its square does."""
-    units = (1e-10, 3.0, far)
-    X = np.array([[0.0, 1.0, far / 2], [1e-10, -1.0, -far], [far, 1.0, far / 2], [far, 2.0, far / 2]])
-    K = kernel(units)(X)
-    for i, x in enumerate(X.tolist()):
-        for j, z in enumerate(X.tolist()):
-            gaps = [abs(Fraction(a) - Fraction(b)) / Fraction(unit) for a, b, unit in zip(x, z, units, strict=True)]
-            total = min(sum(gap**p for gap in gaps), Fraction(1000))
-            assert_allclose(K[i, j], np.exp(-float(total)), rtol=1e-13, atol=1e-300)

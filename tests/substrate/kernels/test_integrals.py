@@ -80,53 +80,6 @@ def test_double_integrals_over_intervals(kernel):
     assert_allclose(found, found.T, rtol=1e-12)
 
 
-SMOOTH = matern(1.1, 2.5)
-FLAT = np.array([[[0.2, 0.2], [0.0, 1.5]], [[-0.5, 1.0], [0.7, 0.7]], [[0.1, 0.1], [-0.4, -0.4]]])
-
-
-@pytest.mark.parametrize(
-    ("kernel", "k"),
-    [
-        (RBF(0.8), lambda x, z: gaussian(0.8)(x[0], z[0]) * gaussian(0.8)(x[1], z[1])),
-        (Laplacian((0.6, 2.0)), lambda x, z: matern(0.6, 0.5)(x[0], z[0]) * matern(2.0, 0.5)(x[1], z[1])),
-        (Polynomial(3, 0.5), lambda x, z: (x[0] * z[0] + x[1] * z[1] + mpmath.mpf(0.5)) ** 3),
-        (Componentwise(Matern(1.2, 1.5)), lambda x, z: matern(1.2, 1.5)(x[0], z[0]) + matern(1.2, 1.5)(x[1], z[1])),
-        (
-            RBF(0.7).on(0) * Matern(1.1, 2.5).on(1),
-            lambda x, z: gaussian(0.7)(x[0], z[0]) * matern(1.1, 2.5)(x[1], z[1]),
-        ),
-    ],
-    ids=name_of,
-)
-def test_a_column_whose_ends_are_the_same_is_a_point_mass(kernel, k):
-    """Against 50 digits, for boxes that are flat in the first column, in the second, and in both."""
-    x = [mpmath.mpf(float(c)) for c in X[0]]
-    with mpmath.workdps(50):
-        exact = []
-        for box in FLAT:
-            point = [mpmath.mpf(float(low)) for low in box[:, 0]]
-            wide = [c for c in (0, 1) if box[c, 0] < box[c, 1]]
-            if not wide:
-                exact.append(float(k(x, point)))
-                continue
-            (c,) = wide
-            cuts = sorted({*map(float, box[c]), *(float(t) for t in X[:1, c] if box[c, 0] < t < box[c, 1])})
-            exact.append(
-                float(
-                    mpmath.quad(lambda t, p=point, c=c: k(x, [*p[:c], t, *p[c + 1 :]]), [mpmath.mpf(u) for u in cuts])
-                )
-            )
-    assert_allclose(kernel.integral(X[:1], FLAT)[0], exact, rtol=1e-13, atol=1e-14)
-    corner = np.stack([X[:1], X[:1]], axis=-1)
-    assert_allclose(kernel.double_integral(FLAT, corner)[:, 0], exact, rtol=1e-13, atol=1e-14)
-    nodes, weights = np.polynomial.legendre.leggauss(30)
-    edges = np.array([-0.5, 0.2, 1.0])  # a kink where the other box is
-    half = 0.5 * np.diff(edges)
-    points = np.column_stack([(edges[:-1, None] + half[:, None] * (1.0 + nodes)).ravel(), np.full(60, 0.7)])
-    outer = (half[:, None] * weights).ravel() @ kernel.integral(points, FLAT[:1])[:, 0]
-    assert_allclose(kernel.double_integral(FLAT[1:2], FLAT[:1]), [[outer]], rtol=1e-12)
-
-
 @pytest.mark.parametrize("kernel", [RBF(0.8), RBF((0.5, 2.0)), Polynomial(3, 0.5), Linear()], ids=repr)
 def test_integrals_over_boxes_are_those_of_a_fine_rule(kernel):
     """By 20 points of Gauss in each of four pieces of every column: all digits, by another way."""
@@ -170,15 +123,6 @@ def test_composed_kernels_have_the_integrals_of_their_parts(kernel):
         assert_allclose(kernel.integral(X[:3], BOXES[0], orders)[:, 0], expected, rtol=2e-3, atol=2e-3)
     expected = kernel.integral(grid, BOXES[3])[:, 0].sum() * cell
     assert_allclose(kernel.double_integral(BOXES[0], BOXES[3])[0, 0], expected, rtol=2e-3)
-
-
-def test_representers_of_integrals_are_inner_products():
-    kernel = RBF(0.9) + Componentwise(Matern(1.0, 1.5))
-    G = np.block(
-        [[kernel(X), kernel.integral(X, BOXES)], [kernel.integral(X, BOXES).T, kernel.double_integral(BOXES, BOXES)]]
-    )
-    assert_allclose(G, G.T, rtol=1e-12)
-    assert np.linalg.eigvalsh(G).min() > -1e-12 * np.abs(G).max()
 
 
 def test_what_has_no_integral_is_refused_with_the_reason():

@@ -11,7 +11,6 @@ import pytest
 import scipy.sparse
 from kernel_examples import ALL, EXAMPLES, cauchy, columns_for, concrete_kernels
 from numpy.testing import assert_allclose, assert_array_equal
-from sampled_cases import first
 from sklearn.base import clone
 
 import substrate.kernels
@@ -31,20 +30,8 @@ def test_every_kernel_class_has_an_example():
     assert concrete_kernels() == set(EXAMPLES)
 
 
-def test_every_example_stands_under_its_own_class():
-    assert all(type(example.kernel) is cls for cls, examples in EXAMPLES.items() for example in examples)
-
-
 def test_every_kernel_class_is_exported():
     assert {cls.__name__ for cls in concrete_kernels()} <= set(substrate.kernels.__all__)
-
-
-@every
-@pytest.mark.some_cases(23)
-def test_symmetric_matrix_equals_the_naive_double_loop(example):
-    X, r = example.points(12), example.rounding
-    naive = example.naive(X, X)
-    assert_allclose(example.kernel(X), naive, rtol=2e-12 * r, atol=1e-13 * r * np.abs(naive).max())
 
 
 @every_on_points
@@ -57,7 +44,7 @@ def test_rectangular_matrix_equals_the_naive_double_loop(example):
 
 @every
 @pytest.mark.parametrize("n", [1, 2, 40, 300])
-@pytest.mark.some_cases(92)
+@pytest.mark.covering
 def test_matrix_is_exactly_symmetric(example, n):
     K = example.kernel(example.points(n))
     assert_array_equal(K, K.T)
@@ -84,8 +71,8 @@ def test_diag_is_the_diagonal_of_the_matrix(example):
 
 
 @every
-@pytest.mark.parametrize("n", first(2, [65, 257, 600, 64, 256]))
-@pytest.mark.some_cases(46)
+@pytest.mark.parametrize("n", [65, 257])
+@pytest.mark.covering
 def test_blocks_join_without_seams(example, n):
     X, r = example.points(n, seed=n), example.rounding
     whole = np.empty((n, n))
@@ -102,7 +89,7 @@ def test_blocks_join_without_seams(example, n):
 
 @every_on_points
 @pytest.mark.parametrize("form", ["csr_matrix", "csr_array", "csc_array", "coo_matrix"])
-@pytest.mark.some_cases(88)
+@pytest.mark.covering
 def test_sparse_points_give_what_dense_points_give(example, form):
     X, Z, r = example.points(30), example.points(20, seed=3), example.rounding
     X[np.abs(X) < 0.6] = 0.0
@@ -169,11 +156,6 @@ def test_an_unknown_parameter_is_refused_with_the_known_ones(example):
         example.kernel.with_params(wdith=3.0)
 
 
-@every
-def test_resolving_a_kernel_without_data_dependence_changes_nothing(example):
-    assert example.kernel.resolved(example.points(10)) == example.kernel
-
-
 @every_on_points
 def test_restriction_to_columns_is_the_kernel_on_those_columns(example):
     kernel = example.kernel
@@ -194,7 +176,7 @@ def test_points_of_different_width_are_refused(example):
 
 @every
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-@pytest.mark.some_cases(46)
+@pytest.mark.covering
 def test_points_that_are_not_finite_are_refused(example, bad):
     X = example.points(4)
     X[2, 1] = bad

@@ -1,7 +1,5 @@
 """Exponentials of powers of distances: known kernels among them, where they are positive definite, and their search."""
 
-import math
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -34,14 +32,6 @@ def test_beyond_the_range_a_matrix_has_negative_eigenvalues():
     assert values[0] < -1e-3
     inside = np.linalg.eigvalsh(PowerExponential(1.0, 2.0, 1.9)(line[:, None]))
     assert inside[0] > -1e-13
-
-
-def test_units_offsets_and_widths_from_the_data():
-    for p, q in ((1.0, 0.5), (1.4, 0.9)):
-        plain = PowerExponential("each", p, q).resolved(X)(X)
-        units = np.array([1e-9, 1.0, 1e9])
-        assert_allclose(PowerExponential("each", p, q).resolved(X * units)(X * units), plain, rtol=1e-9)
-    assert math.isinf(PowerExponential(1.0, 1.0, 0.05).rounding(X)), "no bound is known for so small a power"
 
 
 def test_a_machine_is_certified_proved_searched_and_kept(tmp_path):

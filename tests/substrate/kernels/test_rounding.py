@@ -51,9 +51,9 @@ def points(seed):
     return sparse.csr_array(np.where(rng.random(X.shape) < 0.5, X, 0.0)) if rng.random() < 0.2 else X, width
 
 
-@pytest.mark.parametrize("part", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("part", [0, 1])
 @pytest.mark.parametrize("name", [*KERNELS, *BY_COLUMN])
-@pytest.mark.some_cases(9)
+@pytest.mark.covering
 def test_values_are_as_near_as_the_kernel_says(name, part):
     compared = 0
     for seed in range(part, 5 if name == "Matern 0.8" else 25, 2):  # a Bessel function takes its time

@@ -50,15 +50,6 @@ def test_every_expansion_has_no_curl(inner):
         assert np.abs(first).max() > 0.01
 
 
-def test_both_together_have_the_laplacian_of_the_kernel():
-    """K of curl-free and divergence-free fields adds up to the identity times the sum of D_cc."""
-    rows, others = np.random.default_rng(2).normal(size=(2, 4, 4))
-    inner = RBF(1.1)
-    bends = sum(inner.derivative(rows[:, :2], others[:, :2], {c: 1}, {c: 1}) for c in (0, 1))
-    total = CurlFree(inner)(rows, others) + DivergenceFree(inner)(rows, others)
-    assert_allclose(total, (rows[:, 2:] @ others[:, 2:].T) * bends, atol=1e-13)
-
-
 def test_all_components_have_a_kronecker_product():
     X = np.random.default_rng(3).normal(size=(4, 2))
     L = np.random.default_rng(4).normal(size=(3, 2))
@@ -92,11 +83,6 @@ def test_values_are_within_their_rounding_of_the_exact_ones(wrap, offset):
             assert kernel.rounding(X) < 1e-7
     finally:
         flint.ctx.prec = kept
-
-
-def test_rounding_is_not_known_where_cancellation_is_not():
-    X = np.random.default_rng(6).normal(size=(3, 4))
-    assert DivergenceFree(Polynomial(3, 1.0)).rounding(X) == np.inf
 
 
 def test_a_machine_fits_a_field_without_divergence():

@@ -7,7 +7,7 @@ from array_homes import HOMES, assert_close, sender
 
 from substrate.arrays import HOST, where_it_lives
 from substrate.errors import DataError
-from substrate.streaming.rows import BLOCK_ROWS, ArraySource, SlicedSource, source_of, streams
+from substrate.streaming.rows import BLOCK_ROWS, ArraySource, SlicedSource, source_of
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -59,14 +59,6 @@ def test_every_source_has_the_same_rows(made):
         assert np.array_equal(source.take_rows(wanted), X[wanted]), name
 
 
-def test_a_source_that_is_read_says_so(made):
-    for name, source in sources(made).items():
-        assert (source.home, source.block_in_memory) == (HOST, None), name
-        assert source.beside(X) is X, name
-        with pytest.raises(DataError, match=r"a proof needs all rows, and .* is read in passes"):
-            source.whole("a proof needs all rows")
-
-
 @pytest.mark.parametrize("home", HOMES)
 def test_arrays_say_where_they_are(home):
     send = sender(home)
@@ -78,27 +70,6 @@ def test_arrays_say_where_they_are(home):
     assert here.beside(X) is X
     assert_close(there.beside(X[:4]), X[:4])
     assert_close(there.take_rows(np.array([0, 7, N - 1])), X[[0, 7, N - 1]])
-
-
-def test_a_part_of_a_mapped_file_is_that_part(made):
-    (part,) = mapped(made, "X.npy")
-    (block,) = SlicedSource.of_arrays(part[100:4000], None).blocks()
-    assert np.array_equal(block.X, X[100:4000])
-
-
-def test_single_precision_is_read_as_it_is(made):
-    np.save(made / "single.npy", X.astype(np.float32))
-    block = next(SlicedSource.of_arrays(*mapped(made, "single.npy"), None).blocks())
-    assert block.X.dtype == np.float64
-    assert np.array_equal(block.X, X[:BLOCK_ROWS].astype(np.float32).astype(np.float64))
-
-
-def test_arrays_and_rows_are_not_streams():
-    for plain in (X, X.tolist(), [[1.0, 2.0]], None, ArraySource(X, Y).X):
-        assert not streams(plain)
-    assert not streams([(1.0, 2.0), (3.0, 4.0)]), "a list of pairs of numbers is a matrix"
-    assert streams([(X, Y)])
-    assert not streams("rows.parquet")
 
 
 def swept(source):
@@ -157,11 +128,6 @@ def test_a_target_that_is_no_number_is_named(made):
 def test_blocks_of_a_wrong_kind_are_named(blocks, words):
     with pytest.raises(DataError, match=words):
         source_of(lambda: blocks)
-
-
-def test_blocks_that_are_gone_after_one_pass_are_refused():
-    with pytest.raises(DataError, match="only once"):
-        source_of(iter([(X, Y)]))
 
 
 def test_dask_collections_of_a_wrong_kind_are_named():
