@@ -46,7 +46,7 @@ from substrate.least_squares.column_reduction import (
 )
 from substrate.least_squares.robust_weights import check_choice
 from substrate.least_squares.saddle_system import bordered_system, ridge_of, solve_saddle_system
-from substrate.numbers import rank_cutoff
+from substrate.numbers import relative_rounding
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 
@@ -80,7 +80,7 @@ def declare(
     labels, kept, A, B = system.labels, system.kept, system.A, system.B
     kept_columns = A[:, with_bias(kept)]
     U, s, Vt = np.linalg.svd(kept_columns, full_matrices=False)
-    inside = s > rank_cutoff(max(A.shape)) * s[0]
+    inside = s > relative_rounding(max(A.shape)) * s[0]
     basis, back = U[:, inside], Vt[inside].T / s[inside]  # x = back z is the shortest x with the values basis z
     stated = _problem(basis, B)
 

@@ -46,7 +46,7 @@ from substrate.gram import Gram
 from substrate.ingredients import RegressionFit, regression_fit, zero_sum_row
 from substrate.kernels import RBF, Kernel
 from substrate.least_squares.saddle_system import solve_saddle_system
-from substrate.numbers import rank_cutoff
+from substrate.numbers import relative_rounding
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 
@@ -166,7 +166,7 @@ def closed_form(
     centre = float(np.mean(target))  # the rounding is then of y about its mean, whatever the offset
     start, slopes, machines, biases = _errors_of_columns(gram, target - centre, below, target_val - centre, columns)
     Q, s, Vt = np.linalg.svd(slopes, full_matrices=False)
-    keep = s > max(cutoff, rank_cutoff(slopes.shape[0])) * float(s[0])
+    keep = s > max(cutoff, relative_rounding(slopes.shape[0])) * float(s[0])
     along = Q[:, keep].T @ start
     weights = np.append(1.0, (Vt[keep].T / s[keep]) @ along)  # one, and minus u for columns of length one
     errors = np.append(signs, signs_of(target_val, task)) * (start - Q[:, keep] @ along)

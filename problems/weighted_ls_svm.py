@@ -35,8 +35,7 @@ from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.declarations import Declared, given_gram, own_gram
 from substrate.gram import Gram
 from substrate.kernels import RBF
-from substrate.least_squares.error_distribution import ALL_WEIGHTINGS, weigh_by_density
-from substrate.least_squares.robust_weights import SCALES, check_choice, robust_scale
+from substrate.least_squares.robust_weights import SCALES, WEIGHTINGS, check_choice, robust_scale, robust_weights
 
 __all__ = ["DEMONSTRATION", "algorithm_1_weights", "closed_form", "declare"]
 
@@ -95,10 +94,10 @@ def closed_form(
 
 def algorithm_1_weights(K: Any, y: Any, gamma: float, weighting: str = "hampel", scale: str = "iqr") -> Array:
     """Return the weights (14) from the errors of the unweighted fit, steps 1 to 3 of Algorithm 1."""
-    check_choice(weighting, ALL_WEIGHTINGS, "weighting")
+    check_choice(weighting, WEIGHTINGS, "weighting")
     check_choice(scale, SCALES, "scale")
     errors = ls_svm_regression.closed_form(K, y, gamma)["errors"]
-    return weigh_by_density(errors, robust_scale(errors, scale), weighting)[0]
+    return robust_weights(errors, robust_scale(errors, scale), weighting)
 
 
 def _weights(gram: Gram, y: Array, gamma: float, weights: Any, weighting: str, scale: str) -> Array:

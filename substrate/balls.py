@@ -4,7 +4,7 @@
 :class:`~substrate.numbers.Enclosed`, so that a proof is the formula of a certificate in other numbers.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 
@@ -90,6 +90,10 @@ class Balls(Enclosed):
         middle, radius = np.broadcast_arrays(middle, radius)
         return cls(np.frompyfunc(flint().arb, 2, 1)(middle, radius))
 
+    def apply(self, function: Callable[..., Any], *others: Operand) -> "Balls":
+        """Return these numbers, and others, brought into another order by a function of arrays."""
+        return Balls(function(self.values, *(_balls(other).values for other in others)))
+
     @property
     def value(self) -> Any:
         """The ball of a single number."""
@@ -115,11 +119,6 @@ class Balls(Enclosed):
     def __matmul__(self, other: Operand) -> "Balls":
         return Balls(self.values @ _balls(other).values)
 
-    @property
-    def T(self) -> "Balls":  # noqa: N802
-        """The transposed matrix."""
-        return Balls(self.values.T)
-
     def total(self) -> "Balls":
         """Return the sum."""
         return Balls(sum(self.values.tolist(), ball(0.0)))
@@ -134,10 +133,6 @@ class Balls(Enclosed):
     def add_up(self) -> "Balls":
         """Return the sums along the last axis."""
         return Balls(self.values.sum(axis=-1))
-
-    def sum(self) -> "Balls":
-        """Return the sum."""
-        return self.total()
 
     def bound_norm(self, weights: Array) -> "Balls":
         """Return the norm."""
@@ -168,24 +163,6 @@ class Balls(Enclosed):
         """Return balls about zero with the same radius."""
         return Balls(np.frompyfunc(lambda value: value - value.mid(), 1, 1)(self.values))
 
-    def take(self, rows: Any) -> "Balls":
-        """Return some entries."""
-        return Balls(self.values[rows])
-
-    def place(self, rows: Any, n: int) -> "Balls":
-        """Return them among zeros."""
-        out = Balls.exact(np.zeros(n))
-        out.values[rows] = self.values
-        return out
-
-    def after(self, first: "Balls") -> "Balls":
-        """Return one more in front."""
-        return Balls([first.value, *self.values.tolist()])
-
-    def beside(self, other: "Balls") -> "Balls":
-        """Return both matrices, side by side."""
-        return Balls(np.concatenate([self.values, other.values], axis=1))
-
     def solve(self, right: "Balls") -> "Balls":
         """Return the solution; python-flint raises ZeroDivisionError for a matrix that may be singular."""
         matrix = flint().arb_mat(self.values.tolist())
@@ -198,10 +175,6 @@ class Balls(Enclosed):
     def positive_part(self) -> "Balls":
         """Return them, from above where a ball holds zero."""
         return Balls(np.frompyfunc(_positive_part, 1, 1)(self.values))
-
-    def select(self, mask: Any, other: Operand) -> "Balls":
-        """Return balls from both."""
-        return Balls(np.where(mask, self.values, _balls(other).values))
 
     def is_below(self, other: "Balls") -> Any:
         """Compare ball by ball."""

@@ -130,11 +130,6 @@ class EnclosedKernel:
         """Bound the norm of K by the root of the sum of squares of the entries."""
         return at_most(float(np.linalg.norm(abs(self.matrix).upper_ends().midpoint)))
 
-    def bound_length(self, d: Any) -> float:
-        """Bound the root of d'K d without a product, by the lengths of the features."""
-        lengths = np.sqrt(abs(self.diagonal()).upper_ends().midpoint)
-        return at_most(float(lengths @ np.broadcast_to(abs(d).upper_ends().midpoint, lengths.shape)))
-
 
 @dataclass(frozen=True)
 class EnclosedFeatures:
@@ -181,7 +176,8 @@ class ExpansionPoint:
     def bound_residual(self, g: Any, lam: float, enough: float) -> float:
         """Bound ||Phi'd|| for d = a + g/lam by the lengths of the features, or by d'K d."""
         d = self.kernel.numbers.exact(self.a) + g / lam
-        length = self.kernel.bound_length(d)
+        lengths = np.sqrt(abs(self.kernel.diagonal()).upper_ends().midpoint)
+        length = at_most(float(lengths @ np.broadcast_to(abs(d).upper_ends().midpoint, lengths.shape)))
         if length <= enough:
             return length
         square = (d * self.kernel.products(d)).total()
@@ -429,7 +425,11 @@ def _bound_values(
         weights = 1.0 / np.maximum(confined.radii[tied], np.finfo(np.float64).tiny) ** 2
         each = _exact_weights(Z, tied, tied[:1], (weights / weights.sum())[:, None])
         shift = confined.bound_shift(tied, each.upper_ends().midpoint, gap)
-        distances = _bound_distances(kernel, each.T.take(0).place(tied, n))
+        # the distance of the features of every row from a sum of features
+        r = each.T.take(0).place(tied, n)
+        product = kernel.products(r)
+        squares = kernel.diagonal() - product * 2.0 + (r * product).total()
+        distances = np.asarray(squares.bound_root().upper_ends().midpoint)
         bounds = np.where(curved, 0.0, np.minimum(bounds, shift + weight_step * distances))
     if total() > enough:
         tied = tied[np.argsort(confined.radii[tied], kind="stable")[:_MOST_TIED]]
@@ -471,10 +471,3 @@ def _exact_weights(Z: Any, tied: NDArray[np.intp], rows: NDArray[np.intp], weigh
         mask = np.arange(tied.size)[:, None] == row
         r = r + (numbers.exact(np.ones((tied.size, 1))) * column).select(mask, 0.0)
     return r
-
-
-def _bound_distances(kernel: EnclosedMatrix, r: Any) -> Array:
-    """Bound the distance of the features of every row from a sum of features with enclosed weights."""
-    product = kernel.products(r)
-    squares = kernel.diagonal() - product * 2.0 + (r * product).total()
-    return np.asarray(squares.bound_root().upper_ends().midpoint)

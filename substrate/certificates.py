@@ -54,7 +54,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from substrate.errors import user_level
-from substrate.numbers import Array, relative_rounding, root_mean_square, target_rounding
+from substrate.numbers import Array, relative_rounding, root_mean_square
 
 __all__ = ["NO_BOUND", "PROVED", "WIDER", "Accuracy", "Certificate", "Row", "warn_unless_holds", "worst_rows"]
 
@@ -198,28 +198,6 @@ def worst_rows(outputs: list[tuple[Row, ...]]) -> tuple[Row, ...]:
     )
 
 
-def accuracy_row(
-    bound: float,
-    spread: float,
-    formula: str,
-    *,
-    tolerance: float = ACCURATE,
-    rounding: float = 0.0,
-    about: str = "fitted values",
-) -> Accuracy:
-    """Return the row from a bound and a spread in units of y; ``rounding`` is n eps max|y|."""
-    bound = bound if math.isfinite(bound) else math.inf  # an unknown number is no bound
-    scale = scale_of(spread, rounding, tolerance)
-    return Accuracy(
-        name="accuracy", value=bound, scale=scale, tolerance=tolerance, formula=formula, spread=spread, about=about
-    )
-
-
-def scale_of(spread: float, rounding: float, tolerance: float) -> float:
-    """Return the scale: the spread, or the value at which the tolerance is the rounding of y, if that is larger."""
-    return max(spread, min(rounding / tolerance, sys.float_info.max))
-
-
 def spread_of(y: Array, weights: Array) -> tuple[float, float]:
     """Return the weighted standard deviation of y about its mean, and n eps max|y|."""
     unit = float(np.abs(y).max(initial=0.0))
@@ -228,16 +206,11 @@ def spread_of(y: Array, weights: Array) -> tuple[float, float]:
     shares = weights / weights.max()
     scaled = y / unit
     mean = min(max(float(shares @ scaled) / float(shares.sum()), float(scaled.min())), float(scaled.max()))
-    return unit * root_mean_square(scaled - mean, shares), target_rounding(y.size, unit)
+    return unit * root_mean_square(scaled - mean, shares), relative_rounding(y.size) * unit
 
 
 #: What a bound is for where a parameter of the model, its cutoff, leaves directions of the kernel out.
 WITH_CUTOFF = "of the machine with its cutoff"
-
-
-def with_cutoff(row: Accuracy) -> Accuracy:
-    """Return the same row, stating that the exact optimum belongs to the machine with its cutoff."""
-    return replace(row, about=f"{row.about} {WITH_CUTOFF}")
 
 
 def on_basis(rank: int, n: int) -> str:
@@ -269,8 +242,6 @@ def gap_row(primal: Sequence[float], dual: Sequence[float], tolerance: float, da
     )
 
 
-#: How the squared loss bounds the fitted values of a declared problem.
-_GAP = "sqrt(2 (primal - dual)) + rounding"
 #: Share of its target to which an iteration fits a constant.
 _CONSTANT = 1e-6
 
@@ -330,12 +301,12 @@ class Tolerance(NamedTuple):
         # each sum of n terms, of products of three numbers, and (s/m)^2 is at most q/m
         spare = relative_rounding(3.0 * count) * mean_square
         spread = unit * math.sqrt(max(mean_square - middle**2 - spare, 0.0))
-        return cls(share, spread, target_rounding(count, largest))
+        return cls(share, spread, relative_rounding(count) * largest)
 
     @property
     def scale(self) -> float:
         """The spread, or the number whose share is as large as the rounding of y if that is larger."""
-        return scale_of(self.spread, self.rounding, self.share)
+        return max(self.spread, min(self.rounding / self.share, sys.float_info.max))
 
     @property
     def largest_radius(self) -> float:
@@ -344,19 +315,8 @@ class Tolerance(NamedTuple):
 
     def row(self, radius: float, formula: str, about: str = "fitted values") -> Accuracy:
         """Return the certificate row of an answer that is within ``radius`` of the exact one."""
-        return accuracy_row(radius, self.spread, formula, tolerance=self.share, rounding=self.rounding, about=about)
-
-    def row_of_norm(self, norm: float, count: int, formula: str = _GAP, about: str = "fitted values") -> Accuracy:
-        """Return the row of a declared problem, from a bound on the norm ||f - f*|| over so many rows.
-
-        The norm was computed in double precision; a hundredth more is larger than what its own rounding takes off.
-        """
-        return self.row(1.01 * norm / math.sqrt(count), formula, about)
-
-
-def tolerances_of(Y: Array, weights: Array, share: float = ACCURATE) -> tuple[Tolerance, ...]:
-    """Return the permitted errors of all outputs, for the user's targets with one column per output, on the host."""
-    return tuple(Tolerance.of(np.ascontiguousarray(column), weights, share) for column in Y.T)
+        radius = radius if math.isfinite(radius) else math.inf  # an unknown number is no bound
+        return Accuracy("accuracy", radius, self.scale, self.share, formula, self.spread, about)
 
 
 #: The fact on the record where the answer cannot be bounded, with the reason.
@@ -448,27 +408,17 @@ class Certificate:
         """Return the same certificate with further rows and facts at its end."""
         return Certificate(self.title, (*self.rows, *rows), (*self.record, *record))
 
-    def _lines(self) -> list[Row]:
-        """Return the rows in printing order, with the rows of every output one by one."""
-        return [line for row in self.rows for line in _each_output(row)]
-
-    def _cells(self) -> list[tuple[str, ...]]:
-        return [
-            (
-                row.name,
-                f"{row.value:.2e}",
-                f"{row.scale:.2e}",
-                f"{row.relative:.1e}",
-                f"{row.tolerance:.1e}",
-                "yes" if row.passes else "NO",
-            )
-            for row in self._lines()
-        ]
-
     def __str__(self) -> str:
-        table = [_HEADINGS, *self._cells()]
+        printed = [
+            replace(output, name=f"{row.name}, output {k}") if isinstance(row, Accuracy) and row.outputs else output
+            for row in self.rows
+            for k, output in enumerate(row.each if isinstance(row, Accuracy) else (row,), start=1)
+        ]
+        sizes = [(row.name, f"{row.value:.2e}", f"{row.scale:.2e}", f"{row.relative:.1e}") for row in printed]
+        verdicts = [(f"{row.tolerance:.1e}", "yes" if row.passes else "NO") for row in printed]
+        table = [_HEADINGS, *((*size, *verdict) for size, verdict in zip(sizes, verdicts, strict=True))]
         widths = [max(len(line[j]) for line in table) for j in range(len(_HEADINGS))]
-        formulas = ["formula", *(row.formula for row in self._lines())]
+        formulas = ["formula", *(row.formula for row in printed)]
         lines = [f"{self.title}: {'holds' if self.holds else 'DOES NOT HOLD'}; {self.promise}"]
         for cells, formula in zip(table, formulas, strict=True):
             aligned = [cells[0].ljust(widths[0])]
@@ -477,15 +427,6 @@ class Certificate:
         lines.insert(2, "-" * max(len(line) for line in lines))
         lines += [f"{name}: {fact}" for name, fact in self.record]
         return "\n".join(lines)
-
-
-def _each_output(row: Row) -> list[Row]:
-    """Return the rows of the outputs of one that has several, with their numbers; any other row itself."""
-    if not isinstance(row, Accuracy) or not row.outputs:
-        return [row]
-    return [
-        replace(output_row, name=f"{output_row.name}, output {k}") for k, output_row in enumerate(row.outputs, start=1)
-    ]
 
 
 def warn_unless_holds(certificate: Certificate, reason: str = "") -> None:

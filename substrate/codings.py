@@ -40,7 +40,14 @@ def code_book(coding: str, n_classes: int) -> Array:
     if coding == "minimum_output":
         bits = int(np.ceil(np.log2(n_classes)))
         return np.asarray(2.0 * (np.arange(n_classes)[:, None] >> np.arange(bits) & 1) - 1.0, dtype=np.float64)
-    return _exhaustive(n_classes) if n_classes <= _MOST_EXHAUSTIVE else _hadamard(n_classes)
+    if n_classes <= _MOST_EXHAUSTIVE:  # every split into two sides, once; the first class is on the positive side
+        splits = np.arange(2 ** (n_classes - 1) - 1)
+        sides = 2.0 * (splits[None, :] >> np.arange(n_classes - 1)[:, None] & 1) - 1.0
+        return np.vstack([np.ones(splits.size), sides])
+    from scipy.linalg import hadamard
+
+    book: Array = hadamard(2 ** int(np.ceil(np.log2(n_classes))))[:n_classes, 1:].astype(np.float64)
+    return book[:, np.abs(book.sum(axis=0)) < n_classes]  # a column with all classes on one side carries no information
 
 
 def correlation_scores(outputs: Array, book: Array) -> Array:
@@ -50,20 +57,3 @@ def correlation_scores(outputs: Array, book: Array) -> Array:
     All codes have the same length, so :math:`\\|f - c_k\\|^2` is smallest where :math:`c_k^T f` is largest.
     """
     return np.asarray(outputs @ book.T / book.shape[1])
-
-
-def _exhaustive(n_classes: int) -> Array:
-    """Return every split of the classes into two non-empty sides, once; the first class is always on the positive
-    side.
-    """
-    splits = np.arange(2 ** (n_classes - 1) - 1)
-    bits = splits[None, :] >> np.arange(n_classes - 1)[:, None] & 1
-    return np.vstack([np.ones(splits.size), 2.0 * bits - 1.0])
-
-
-def _hadamard(n_classes: int) -> Array:
-    from scipy.linalg import hadamard
-
-    order = 2 ** int(np.ceil(np.log2(n_classes)))
-    book: Array = hadamard(order)[:n_classes, 1:].astype(np.float64)
-    return book[:, np.abs(book.sum(axis=0)) < n_classes]  # a column with all classes on one side carries no information

@@ -57,9 +57,9 @@ from substrate.errors import (
     user_level,
 )
 from substrate.kernels.kernel import Kernel, symmetric_matrix
-from substrate.numbers import cholesky_rounding, eigenvalue_shift, lost_beside, rank_cutoff
+from substrate.numbers import ROUNDED_ONCE, relative_rounding
 
-__all__ = ["Coordinates", "Gram", "KernelOperator", "has_room_for_matrix", "refuse_negative"]
+__all__ = ["Coordinates", "Gram", "KernelOperator", "has_room_for_matrix"]
 
 #: Asymmetry of a given matrix, relative to its largest entry, that rounding in double precision explains.
 _ROUNDED = 1e-10
@@ -72,19 +72,10 @@ _INDEFINITE = "not positive semi-definite"
 
 
 class KernelOperator(ABC):
-    """A kernel matrix K as a map of vectors."""
+    """A kernel matrix K as a map of vectors: the number of points, and the diagonal."""
 
-    __slots__ = ()
-
-    @property
-    @abstractmethod
-    def n(self) -> int:
-        """Return the number of points."""
-
-    @property
-    @abstractmethod
-    def diagonal(self) -> Array:
-        """Return the diagonal of K."""
+    n: int
+    diagonal: Array
 
     @abstractmethod
     def product(self, V: Array) -> Array:
@@ -142,21 +133,17 @@ class Coordinates(NamedTuple):
         n = matrix.shape[0]
         with blas_threads(n):
             values, vectors = np.linalg.eigh(matrix)
-        refuse_negative(values, rounding)
+        largest = float(max(values[-1], 0.0))
+        entry = max(ROUNDED_ONCE * max(largest, -float(values[0])), rounding)
+        # by Weyl's inequality an eigenvalue moves by n times the largest error of an entry at most; ten times to spare
+        if values[0] < -10.0 * n * entry:
+            raise DeclarationError(
+                f"the kernel matrix is not positive semi-definite: its smallest eigenvalue is {values[0]:.6g} "
+                f"(the largest is {largest:.6g}), so the problem is not convex; use a positive semi-definite "
+                "kernel, or clip the eigenvalues yourself and pass the result"
+            )
         keep = values > max(cutoff * max(float(values[-1]), 0.0), rounding)
         return cls(np.ascontiguousarray(vectors[:, keep][:, ::-1]), values[keep][::-1].copy(), cutoff)
-
-
-def refuse_negative(values: Array, rounding: float = 0.0) -> None:
-    """Refuse eigenvalues, in ascending order, of which one is negative beyond rounding."""
-    largest = float(max(values[-1], 0.0))
-    entry = max(lost_beside(max(largest, -float(values[0]))), rounding)
-    if values[0] < -eigenvalue_shift(values.size, entry):
-        raise DeclarationError(
-            f"the kernel matrix is not positive semi-definite: its smallest eigenvalue is {values[0]:.6g} "
-            f"(the largest is {largest:.6g}), so the problem is not convex; use a positive semi-definite "
-            "kernel, or clip the eigenvalues yourself and pass the result"
-        )
 
 
 def _warn_if_degenerate(matrix: Any, X: Any) -> None:
@@ -167,8 +154,7 @@ def _warn_if_degenerate(matrix: Any, X: Any) -> None:
     # the first row decides in almost every case; the whole matrix is read only when it looks suspicious
     root = np.sqrt(diagonal)
     row = to_numpy(matrix[0, :])[1:] / (root[0] * root[1:])
-    beside_one = lost_beside(1.0)
-    if float(row.max()) < beside_one and _extreme_correlations(matrix, root)[1] < beside_one:
+    if float(row.max()) < ROUNDED_ONCE and _extreme_correlations(matrix, root)[1] < ROUNDED_ONCE:
         problem = "the identity: sigma is far smaller than every distance"
     elif float(row.min()) > 1.0 - _CONSTANT and _extreme_correlations(matrix, root)[0] > 1.0 - _CONSTANT:
         points = X.toarray() if is_sparse(X) else X
@@ -231,7 +217,8 @@ class Gram(KernelOperator):
     def __init__(self, matrix: Any, kernel: Kernel | None = None, alterations: tuple[str, ...] = ()) -> None:
         self.kernel = kernel
         self.alterations = alterations
-        self._diagonal: Array = diagonal_of(matrix)
+        self.n = int(matrix.shape[0])
+        self.diagonal = diagonal_of(matrix)
         #: K + negative I is positive semi-definite: zero by the kernel's formula, or what :meth:`check_definite` found.
         self.negative = 0.0
         #: A bound on the eigenvalues of the error of K where the kernel is what cancellation leaves, zero elsewhere.
@@ -271,16 +258,6 @@ class Gram(KernelOperator):
         """Return a copy of a given matrix, square and symmetric up to rounding."""
         matrix, alterations = _symmetric(real_array(K, name, ndim=2), name)
         return cls(matrix.copy(), None, alterations)
-
-    @property
-    def n(self) -> int:
-        """Number of points."""
-        return int(self._store.shape[0])
-
-    @property
-    def diagonal(self) -> Array:
-        """The diagonal of K."""
-        return self._diagonal
 
     @property
     def matrix(self) -> Array:
@@ -369,7 +346,7 @@ class Gram(KernelOperator):
         :equation [Suykens2002]_ (6)-(7): Mercer's expansion on the given points, refused where the kernel is not
             positive
         """
-        relative = rank_cutoff(self.n) if cutoff is None else cutoff
+        relative = relative_rounding(self.n) if cutoff is None else cutoff
         if relative not in self._coordinates:
             self._coordinates[relative] = Coordinates.of(self.matrix, relative)
         return self._coordinates[relative]
@@ -423,22 +400,19 @@ class Gram(KernelOperator):
         """
         xp = namespace_of(self._store)
         trace = max(float(xp.sum(self.diagonal)), 0.0)
-        rounding = cholesky_rounding(self.n) * trace
+        # by how much of its trace a matrix may be indefinite whose factorisation succeeds [Rump2006]_
+        rounding = relative_rounding(self.n + 2.0) * trace
         # what entries rounded in double precision explain, or else in single: a share of the largest eigenvalue
         for lift in (rounding, _ROUNDED_SINGLE * trace / self.n):
-            if self._is_definite(lift):
-                self.negative = lift + rounding
-                return
+            try:
+                self._cholesky(xp.full_like(self.diagonal, lift))
+            except SolverError:
+                continue
+            self.negative = lift + rounding
+            return
         smallest = self._warn_if_indefinite()
         self.negative = float("inf")
         self.alterations += (f"{_INDEFINITE} ({smallest:.2e}): smallest eigenvalue of K",)
-
-    def _is_definite(self, lift: float) -> bool:
-        try:
-            self._cholesky(namespace_of(self._store).full_like(self.diagonal, lift))
-        except SolverError:
-            return False
-        return True
 
     def _warn_if_indefinite(self) -> float:
         values = to_numpy(namespace_of(self._store).linalg.eigvalsh(self._store))

@@ -33,7 +33,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -202,22 +202,6 @@ class RowLoss(ABC):
         return tension if np.isfinite(tension) else np.inf
 
 
-def _ends_of(g: Any) -> tuple[Array, Array]:
-    """Return the lower and upper ends of enclosed numbers, as doubles; numbers without a radius are both ends."""
-    middle = np.asarray(g.midpoint)
-    radius = np.broadcast_to(g.error().upper_ends().midpoint, middle.shape)
-    radius = np.where(radius > 0.0, radius + relative_rounding(2.0) * np.abs(middle), 0.0)
-    return middle - radius, middle + radius
-
-
-class _Place(NamedTuple):
-    """A piece of a slope: it is ``slope + curvature (f - place)`` there, with the place known to a width."""
-
-    place: Array
-    slope: Array
-    curvature: Array
-
-
 @dataclass(frozen=True)
 class PieceLoss(RowLoss):
     """Losses whose slopes are linear by pieces, with jumps.
@@ -285,24 +269,23 @@ class PieceLoss(RowLoss):
         rises = steps * (self.above[:, :-1] + 0.5 * self.curvature[:, 1:-1] * steps)
         return np.asarray(self.level[:, None] + np.concatenate([np.zeros((self.n, 1)), rises.cumsum(axis=1)], axis=1))
 
-    def _piece(self, k: Array) -> _Place:
-        """Return the pieces with k breakpoints before them."""
+    def _piece(self, k: Array) -> tuple[Array, Array, Array]:
+        """Return a place, the slope there and the curvature of the pieces with k breakpoints before them."""
         rows, before = np.arange(self.n), np.maximum(k - 1, 0)
         slope = np.where(k > 0, self.above[rows, before], self.below[rows, 0])
-        return _Place(self.places[rows, before], slope, self.curvature[rows, k])
+        return self.places[rows, before], slope, self.curvature[rows, k]
 
     def values(self, f: Array) -> Array:
         """Return the loss of every row."""
         k = (self.places < f[:, None]).sum(axis=1)
-        piece, level = self._piece(k), self._level_at[np.arange(self.n), np.maximum(k - 1, 0)]
-        step = f - piece.place
-        return np.asarray(level + step * (piece.slope + 0.5 * piece.curvature * step))
+        (place, slope, curvature), level = self._piece(k), self._level_at[np.arange(self.n), np.maximum(k - 1, 0)]
+        return np.asarray(level + (f - place) * (slope + 0.5 * curvature * (f - place)))
 
     def slopes(self, f: Array, right: bool = True) -> Array:
         """Return the slope of every row."""
         is_behind = self.places <= f[:, None] if right else self.places < f[:, None]
-        piece = self._piece(is_behind.sum(axis=1))
-        return np.asarray(piece.slope + piece.curvature * (f - piece.place))
+        place, slope, curvature = self._piece(is_behind.sum(axis=1))
+        return np.asarray(slope + curvature * (f - place))
 
     def curvatures(self, f: Array) -> Array:
         """Return the second derivative of every row."""
@@ -329,15 +312,18 @@ class PieceLoss(RowLoss):
         radius = 2.0 * self.width + relative_rounding(2.0) * np.abs(middle)
         at = middle + radius if right else middle - radius
         is_behind = self.places <= at[:, None] if right else self.places < at[:, None]
-        piece = self._piece(is_behind.sum(axis=1))
+        place, slope, curvature = self._piece(is_behind.sum(axis=1))
         numbers = type(f)
-        straight = numbers.exact(piece.slope)
-        curved = straight + (f - numbers.about(piece.place, self.width)) * piece.curvature
-        return curved.select(piece.curvature > 0.0, straight)
+        straight = numbers.exact(slope)
+        curved = straight + (f - numbers.about(place, self.width)) * curvature
+        return curved.select(curvature > 0.0, straight)
 
     def enclose_values(self, g: Any) -> tuple[Any, Any, Array, Array]:
         """Return the ends of the values; at a kink both are its place."""
-        numbers, (least, most) = type(g), _ends_of(g)
+        numbers, middle = type(g), np.asarray(g.midpoint)
+        radius = np.broadcast_to(g.error().upper_ends().midpoint, middle.shape)
+        radius = np.where(radius > 0.0, radius + relative_rounding(2.0) * np.abs(middle), 0.0)
+        least, most = middle - radius, middle + radius
         low_slope, high_slope = self.slope_range()
         is_slope = (least >= low_slope) & (most <= high_slope)
         low = self._enclose_end(numbers, most, (self.above < most[:, None]).sum(axis=1), is_first=True)
@@ -353,10 +339,9 @@ class PieceLoss(RowLoss):
         beside = np.minimum(k, last) if is_first else np.maximum(k - 1, 0)
         inside = k <= last if is_first else k > 0
         on_kink = inside & (self.below[rows, beside] <= g) & (self.above[rows, beside] >= g)
-        piece = self._piece(k)
-        is_curved = piece.curvature > 0.0
-        step = (numbers.exact(g) - piece.slope) / np.where(is_curved, piece.curvature, 1.0)
-        place = numbers.about(piece.place, self.width)
+        at, slope, curvature = self._piece(k)
+        is_curved, place = curvature > 0.0, numbers.about(at, self.width)
+        step = (numbers.exact(g) - slope) / np.where(is_curved, curvature, 1.0)
         value = (place + step).select(is_curved, place)
         return numbers.about(self.places[rows, beside], self.width).select(on_kink, value)
 
@@ -380,12 +365,12 @@ class PieceLoss(RowLoss):
         rows, last = np.arange(self.n), self.places.shape[1] - 1
         k = (self.places + weight * self.above < f[:, None]).sum(axis=1)
         at = np.minimum(k, last)
-        place, piece = self.places[rows, at], self._piece(k)
-        on_kink = (k <= last) & (place + weight * self.below[rows, at] <= f)
-        step = (f - piece.place - weight * piece.slope) / (1.0 + weight * piece.curvature)
-        v = np.where(on_kink, place, piece.place + step)
-        g = np.where(on_kink, (f - place) / weight, piece.slope + piece.curvature * step)
-        return v, g, np.where(on_kink, 0.0, 1.0 / (1.0 + weight * piece.curvature))
+        kink, (place, slope, curvature) = self.places[rows, at], self._piece(k)
+        on_kink = (k <= last) & (kink + weight * self.below[rows, at] <= f)
+        step = (f - place - weight * slope) / (1.0 + weight * curvature)
+        v = np.where(on_kink, kink, place + step)
+        g = np.where(on_kink, (f - kink) / weight, slope + curvature * step)
+        return v, g, np.where(on_kink, 0.0, 1.0 / (1.0 + weight * curvature))
 
 
 @dataclass(frozen=True)

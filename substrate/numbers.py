@@ -36,6 +36,8 @@ multiplied by, and takes the counts that its theory needs: operations, terms, th
 """
 
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -53,23 +55,13 @@ __all__ = [
     "add_roundings",
     "at_most",
     "block_length",
-    "cholesky_rounding",
-    "dependence_cutoff",
-    "eigenvalue_rounding",
-    "eigenvalue_shift",
     "exponential_rounding",
-    "is_singular",
-    "lost_beside",
-    "matrix_noise",
     "multiply_in_blocks",
     "random_rounding",
-    "rank_cutoff",
     "relative_rounding",
     "root_mean_square",
-    "single_rounding",
     "subtract_below",
     "sum_rounding",
-    "target_rounding",
 ]
 
 Array = NDArray[np.float64]
@@ -79,9 +71,6 @@ EPS = float(np.finfo(np.float64).eps)
 #: The unit roundoff u.
 UNIT = EPS / 2.0
 _Number = TypeVar("_Number", float, Array)
-
-#: The distance from one to the next number of single precision.
-_SINGLE_EPS = 2.0**-23
 
 #: An upper bound on t exp(-t), whose largest value is 1/e.
 _LARGEST_DAMPED = 0.37
@@ -106,11 +95,6 @@ def relative_rounding(operations: float) -> float:
     A sum of k products is such a row of k operations, formed in any order, on the sum of their sizes.
     """
     return operations * EPS
-
-
-def single_rounding(operations: float) -> float:
-    """Return the same in single precision, whose unit roundoff is 2^-24."""
-    return operations * _SINGLE_EPS
 
 
 #: The share of a number that is right up to one operation, or a few of which none can add to it.
@@ -170,77 +154,6 @@ def random_rounding(count: float) -> float:
     return 4.0 * math.sqrt(count) * EPS
 
 
-def target_rounding(count: int, largest: float) -> float:
-    """Return n eps max|y|, the change that rounding y, and the mean of n of them, may make in units of y."""
-    return relative_rounding(count) * largest
-
-
-def rank_cutoff(size: int) -> float:
-    """Return the share of the largest singular value that a backward stable decomposition of this size may lose.
-
-    Singular values below n eps times the largest one cannot be told from zero: LAPACK's and numpy's rank threshold.
-    """
-    return size * EPS
-
-
-def dependence_cutoff(rows: int) -> float:
-    r"""Return the share of a column's length below which its remainder in a QR factorisation is no direction.
-
-    The computed factor of n rows and k columns is the exact factor of columns that differ by at most :math:`c\, n k u`
-    of their lengths, c a small constant ([Higham2002]_ theorem 19.4). Below a hundred times n eps a column may be one
-    of the span of the others, and its coefficient has no digit that is sure.
-    """
-    return 100.0 * rank_cutoff(rows)
-
-
-def cholesky_rounding(size: int) -> float:
-    r"""Return the share of the trace by which a matrix may be indefinite whose Cholesky factorisation succeeds.
-
-    .. math:: \lambda_{\min}(A) \ge - \frac{\gamma_{n+1}}{1 - \gamma_{n+1}} \operatorname{tr} A
-
-    [Rump2006]_.
-    """
-    return relative_rounding(size + 2.0)
-
-
-def matrix_noise(size: float) -> float:
-    r"""Return the share of its entries that the norm of a symmetric matrix of rounding errors is, but for chance.
-
-    The semicircle of the eigenvalues of independent entries of deviation s ends at :math:`2 s \sqrt n` [Wigner1958]_,
-    and roundings are at most u = eps/2: an estimate of noise, by which zeros are told from small numbers, and no bound.
-    """
-    return math.sqrt(size) * EPS
-
-
-def eigenvalue_shift(size: int, entry: float) -> float:
-    r"""Return how far eigenvalues may move if the entries of a matrix are off by ``entry``, with a factor of ten to
-    spare.
-
-    By Weyl's inequality no eigenvalue is further away than the norm of the difference, which is at most n times its
-    largest entry. What the decomposition adds is the rest.
-    """
-    return 10.0 * size * entry
-
-
-def eigenvalue_rounding(size: int) -> float:
-    r"""Return the share of the norm that computed eigenvalues may be off by: :math:`4 n \epsilon`.
-
-    They are the exact eigenvalues of a matrix at the distance :math:`p(n)\, u \|A\|`, p a modest polynomial
-    ([Golub2013]_ section 8.3), in practice below n; by Weyl's inequality none is further away.
-    """
-    return relative_rounding(4.0 * size)
-
-
-def lost_beside(size: float) -> float:
-    """Return the resolution of numbers of this size: adding half of it or less changes nothing."""
-    return size * EPS
-
-
-def is_singular(condition: float) -> bool:
-    """Return whether a system of this condition has no digit of its solution: from 1/eps on, or not a number."""
-    return not condition <= 1.0 / EPS
-
-
 def subtract_below(value: _Number, loss: _Number) -> _Number:
     """Return a number not above value - loss, if each is correct to one rounding, products included."""
     return value - loss - relative_rounding(4.0) * (abs(value) + abs(loss))
@@ -269,7 +182,7 @@ _MOST_SHARE = 0.5
 Operand = Any
 
 
-class Enclosed:
+class Enclosed(ABC):
     """An array of numbers, each within a radius of its midpoint: what both arithmetics say of operators.
 
     Operands of ``+ - * / @`` are of one kind, or plain numbers and arrays, which count as exact. An arithmetic defines
@@ -294,6 +207,37 @@ class Enclosed:
 
     def __rtruediv__(self: Any, other: Operand) -> Any:
         return self.exact(other) / self
+
+    @abstractmethod
+    def apply(self, function: Callable[..., Any], *others: Operand) -> Self:
+        """Return these numbers, and others, brought into another order by a function of arrays."""
+
+    @property
+    def T(self) -> Self:  # noqa: N802
+        """The transposed matrix."""
+        return self.apply(np.transpose)
+
+    def take(self, rows: Any) -> Self:
+        """Return some entries."""
+        return self.apply(lambda values: values[rows])
+
+    def place(self, rows: Any, n: int) -> Self:
+        """Return a vector of n zeros but for these entries, in the given rows."""
+        order = np.full(n, -1)
+        order[rows] = np.arange(order[rows].size)
+        return self.apply(lambda values, zero: np.append(values, zero)[order], np.zeros(1))
+
+    def after(self, first: Operand) -> Self:
+        """Return a vector that begins with one more number."""
+        return self.apply(lambda values, one: np.append(one, values), first)
+
+    def beside(self, other: Operand) -> Self:
+        """Return both matrices, side by side."""
+        return self.apply(lambda left, right: np.concatenate([left, right], axis=1), other)
+
+    def select(self, mask: Any, other: Operand) -> Self:
+        """Return the numbers where the mask holds, and the others elsewhere."""
+        return self.apply(lambda values, further: np.where(mask, values, further), other)
 
     def __pow__(self, exponent: int) -> Self:
         power: Any = self
@@ -321,6 +265,14 @@ class Double(Enclosed):
     def about(cls, middle: Any, radius: Any) -> Self:
         """Return numbers within a radius of doubles."""
         return cls(middle, radius)
+
+    def apply(self, function: Callable[..., Any], *others: Operand) -> "Double":
+        """Return these numbers, and others, brought into another order by a function of arrays."""
+        every = [self, *map(_double, others)]
+        radius: Any = 0.0
+        if not all(_is_zero(each.radius) for each in every):
+            radius = function(*(np.broadcast_to(each.radius, np.shape(each.middle)) for each in every))
+        return Double(function(*(each.middle for each in every)), radius)
 
     @property
     def midpoint(self) -> Array:
@@ -366,8 +318,9 @@ class Double(Enclosed):
         sizes = np.abs(middle)
         radius = UNIT * sizes
         if not (_is_zero(self.radius) and _is_zero(other.radius)):
-            least = np.abs(other.middle) - other.radius
-            radius = radius + _divide_up(self.radius + sizes * other.radius, least)
+            least, off = np.abs(other.middle) - other.radius, self.radius + sizes * other.radius
+            # infinite where the lower end of the divisor is not positive
+            radius = radius + (off / least if np.all(least > 0.0) else np.where(least > 0.0, off / least, np.inf))
         return Double(middle, _with_underflow(radius, sizes, self))
 
     def __matmul__(self, other: Operand) -> "Double":
@@ -382,27 +335,14 @@ class Double(Enclosed):
         lost = LEAST if other.sizes.any() and (x.any() or not _is_zero(self.radius)) else 0.0
         return Double(middle, radius + lost)
 
-    @property
-    def T(self) -> "Double":  # noqa: N802
-        """The transposed matrix."""
-        return Double(self.middle.T, self.radius if _is_zero(self.radius) else self.radius.T)
-
     def total(self) -> "Double":
         """Return the sum, rounded once."""
         try:
             total = math.fsum(self.middle.tolist())
         except (OverflowError, ValueError):  # not finite, or no longer on the way
             total = math.nan
-        return Double(total, UNIT * abs(total) + self._summed_radius())
-
-    def sum(self) -> "Double":
-        """Return the sum, rounded as often as there are terms."""
-        total = float(self.middle.sum())
-        lost = sum_rounding(self.middle.size) * float(np.abs(self.middle).sum())
-        return Double(total, lost + self._summed_radius())
-
-    def _summed_radius(self) -> float:
-        return 0.0 if _is_zero(self.radius) else float(np.broadcast_to(self.radius, self.middle.shape).sum())
+        radius = 0.0 if _is_zero(self.radius) else float(np.broadcast_to(self.radius, self.middle.shape).sum())
+        return Double(total, UNIT * abs(total) + radius)
 
     def largest(self) -> "Double":
         """Return the largest entry: the largest midpoint, with the largest radius."""
@@ -471,24 +411,6 @@ class Double(Enclosed):
         """Return the distance from the midpoints: zeros with the same radius."""
         return Double(np.zeros_like(self.middle), self.radius)
 
-    def take(self, rows: Any) -> "Double":
-        """Return some entries."""
-        return Double(self.middle[rows], self.radius if _is_zero(self.radius) else self.radius[rows])
-
-    def place(self, rows: Any, n: int) -> "Double":
-        """Return a vector of n zeros but for these entries, in the given rows."""
-        return Double(_place(self.middle, rows, n), 0.0 if _is_zero(self.radius) else _place(self.radius, rows, n))
-
-    def after(self, first: "Double") -> "Double":
-        """Return a vector that begins with one more number."""
-        radius = np.append(first.radius, np.broadcast_to(self.radius, self.middle.shape))
-        return Double(np.append(first.middle, self.middle), radius)
-
-    def beside(self, other: "Double") -> "Double":
-        """Return both matrices, side by side."""
-        radius = _beside(self.radius, self.middle, other.radius, other.middle)
-        return Double(np.concatenate([self.middle, other.middle], axis=1), radius)
-
     def solve(self, right: "Double") -> "Double":
         r"""Return the computed solution x and a radius by an approximate inverse R.
 
@@ -514,11 +436,6 @@ class Double(Enclosed):
         ends = np.maximum(np.asarray(self.middle) + at_most(1.0) * np.asarray(self.radius), 0.0)
         radius = np.where(np.asarray(self.middle) < 0.0, ends, self.radius)
         return Double(np.maximum(self.middle, 0.0), radius)
-
-    def select(self, mask: Any, other: Operand) -> "Double":
-        """Return midpoints and radii from both."""
-        other = _double(other)
-        return Double(np.where(mask, self.middle, other.middle), np.where(mask, self.radius, other.radius))
 
     def is_below(self, other: "Double") -> Any:
         """Return where these numbers are below the others, for all values within their radii."""
@@ -642,26 +559,6 @@ def _multiply(A: Any, x: Any) -> tuple[Any, int]:
 def _is_zero(radius: Any) -> bool:
     """Return whether numbers are exact: the radius was never an array."""
     return isinstance(radius, float) and radius == 0.0
-
-
-def _place(values: Any, rows: Any, n: int) -> Array:
-    """Return zeros with these values in the given rows."""
-    out = np.zeros(n)
-    out[rows] = values
-    return out
-
-
-def _beside(left: Any, like: Array, right: Any, other: Array) -> Any:
-    """Return the radii of two matrices, side by side."""
-    if _is_zero(left) and _is_zero(right):
-        return 0.0
-    return np.concatenate([np.broadcast_to(left, like.shape), np.broadcast_to(right, other.shape)], axis=1)
-
-
-def _divide_up(radius: Any, least: Any) -> Any:
-    """Return the quotient by a lower end, infinite where that is not positive."""
-    smallest = least.min(initial=np.inf) if isinstance(least, np.ndarray) else least
-    return radius / least if smallest > 0.0 else np.where(least > 0.0, radius / least, np.inf)
 
 
 def _with_underflow(radius: Any, sizes: Any, *factors: Double) -> Any:

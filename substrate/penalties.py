@@ -43,7 +43,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -74,6 +74,10 @@ _NEAR = 1e-6
 FORMULA = "sqrt(|e - theta|^2 + 2 (p(x) - x'c)) + rounding"
 
 
+#: A dual point: its step from the errors, the share by which it is scaled down, and p(x) - x'c there.
+DualPoint = tuple[Any, Any, Any]
+
+
 @dataclass(frozen=True, slots=True)
 class Columns(ABC):
     """F, E and the weights v of a machine, in numbers of one kind; E is None without a ridge."""
@@ -93,10 +97,6 @@ class Columns(ABC):
         """Return F x."""
         return self.matrix @ x
 
-    def adjoint(self, z: Any) -> Any:
-        """Return F'z."""
-        return self.matrix.T @ z
-
     def energy(self, x: Any) -> Any:
         """Return E x."""
         return 0.0 if self.quadratic is None else self.quadratic @ x
@@ -112,14 +112,6 @@ class Columns(ABC):
     @abstractmethod
     def bound_step(self, q: Any, subset: Any, differences: bool) -> Any:
         """Bound sqrt(q'H^-1 q) in some coordinates, or of differences to the first one; infinite where unknown."""
-
-
-class DualPoint(NamedTuple):
-    """A dual point: its step from the errors, the share by which it is scaled down, and p(x) - x'c there."""
-
-    step: Any
-    scaled: Any
-    slack: Any
 
 
 def bound_distance(columns: Columns, penalty: "Penalty", y: Array, x: Array, fitted: Array) -> Any:
@@ -145,10 +137,10 @@ def bound_distance(columns: Columns, penalty: "Penalty", y: Array, x: Array, fit
     if columns.bias:
         theta = theta - (theta * v).total() / mass
     offset, size = (errors - theta).bound_norm(v) * root, theta.bound_norm(v) * root
-    g = columns.adjoint(theta * v)
+    g = columns.matrix.T @ (theta * v)
     if columns.ridge > 0.0:
         pull = columns.energy(point) * columns.ridge
-        g, size = g - pull, (size * size + (point * pull).sum()).bound_root()
+        g, size = g - pull, (size * size + (point * pull).total()).bound_root()
     bound = bound_by_duality(columns, penalty, point, g, size, offset) / root
     return bound + (numbers.exact(fitted) - y + errors).bound_norm(v)
 
@@ -159,9 +151,9 @@ def bound_by_duality(columns: Columns, penalty: "Penalty", point: Any, g: Any, s
     ``g`` are the correlations of a dual point of length ``size`` that is at a distance ``offset`` from its errors.
     """
     bounds = []
-    for dual in penalty.dual_points(columns, point, g):
-        distance = offset + dual.step + dual.scaled * (size + dual.step)
-        bounds.append((distance * distance + dual.slack * 2.0).bound_root())
+    for step, scaled, slack in penalty.dual_points(columns, point, g):
+        distance = offset + step + scaled * (size + step)
+        bounds.append((distance * distance + slack * 2.0).bound_root())
     return reduce(lambda first, second: first.minimum(second), bounds)
 
 
@@ -226,7 +218,7 @@ class OneNorm:
         scaled, sizes = excess / (excess + self.zeta), abs(x)
         beside = (sizes * self.zeta - x * c * (1.0 - scaled) + sizes * change).positive_part()
         along = scaled * sizes * self.zeta + (x * -signs).positive_part() * (2.0 * self.zeta)
-        return DualPoint(step, scaled, along.select(on, beside).sum())
+        return step, scaled, along.select(on, beside).total()
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,8 +250,8 @@ class MaximalVariation:
             slack.append(spare * top)
             if used.size:
                 behind = top - f.take(used) * np.sign(row[used])
-                slack.append((behind.positive_part() * np.abs(row[used])).sum())
-        yield DualPoint(step, numbers.exact(0.0), reduce(add, slack))
+                slack.append((behind.positive_part() * np.abs(row[used])).total())
+        yield step, numbers.exact(0.0), reduce(add, slack)
 
 
 #: A norm as a penalty.

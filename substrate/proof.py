@@ -2,6 +2,7 @@ r"""Proofs in ball arithmetic: the bounds of the certificates, computed again wi
 
 They need python-flint, ``pip install "lssvm-substrate[proof]"``. Nothing here uses the code that fitted a model:
 kernels are evaluated from their formulas, on the stored numbers, in as many bits as the result needs. The numbers come
+from substrate.numbers import relative_rounding, relative_rounding
 from :mod:`~substrate.balls`.
 
 **Least squares**, as in :mod:`~substrate.least_squares.answer`: with fitted values f as ``predict`` returned them,
@@ -54,7 +55,7 @@ from substrate.kernels.kernel import Formula, Kernel
 from substrate.least_squares.answer import Expansion, bound_expansion
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.column_reduction import ColumnMachine
-from substrate.numbers import target_rounding
+from substrate.numbers import relative_rounding
 from substrate.penalties import BallColumns, OneNorm, VariationMachine, bound_distance
 
 __all__ = [
@@ -147,7 +148,7 @@ def tolerance_in_balls(y: Array, weights: Array, share: float = ACCURATE) -> Tol
         mean = sum((weight * t for t, weight in zip(targets, v, strict=True)), zero) / mass
         scatter = sum((weight * (t - mean) * (t - mean) for t, weight in zip(targets, v, strict=True)), zero)
         spread = max(below((scatter / mass).sqrt()), 0.0) if scatter > 0 else 0.0
-    return Tolerance(share, spread, target_rounding(y.size, float(np.abs(y).max(initial=0.0))))
+    return Tolerance(share, spread, relative_rounding(y.size) * float(np.abs(y).max(initial=0.0)))
 
 
 _BITS = 160

@@ -35,7 +35,7 @@ from substrate.arrays import Array, blas_threads
 from substrate.certificates import NO_BOUND, PROVED, Certificate, Row
 from substrate.errors import DataError
 from substrate.kernels.kernel import Kernel
-from substrate.numbers import Double, at_most, rank_cutoff, relative_rounding
+from substrate.numbers import Double, at_most, relative_rounding
 from substrate.streaming.rows import Source
 
 __all__ = [
@@ -394,7 +394,7 @@ class BasisMoments:
         scatter, mean = sums.take((inside, inside)) - first @ first.T / mass, first / mass + origin[:, None]
         about_zero = scatter + mean @ mean.T * mass
         every, share = np.arange(rank), rounding + relative_rounding(source.n_rows + 8.0)
-        lost = Double(diagonal, share * diagonal) - about_zero.take((every, every)).sum()
+        lost = Double(diagonal, share * diagonal) - about_zero.take((every, every)).total()
         near = bound_size(off) <= _MOST_DEVIATION
         return cls(
             kernel=kernel,
@@ -597,7 +597,7 @@ def view_of(kernel: Kernel, X: Any) -> View:
     centred = centre(kernel, X)
     spectrum = decompose(centred.matrix, centred.error)
     values = spectrum.values
-    kept = values > rank_cutoff(values.size) * max(float(values[0]), 0.0)
+    kept = values > relative_rounding(values.size) * max(float(values[0]), 0.0)
     return View(
         kernel=kernel,
         points=X,
@@ -669,7 +669,7 @@ def find_pairs(first: View, second: View, nus: tuple[float, float], count: int) 
     square_radius = at_most(square_radius)
     # a value that is far below the largest and below its own radius is no direction; any other is kept, and its radius
     # says what it is worth
-    floor = max(rank_cutoff(F1.shape[0]) * largest, min(math.sqrt(square_radius), _NO_DIRECTION * largest))
+    floor = max(relative_rounding(F1.shape[0]) * largest, min(math.sqrt(square_radius), _NO_DIRECTION * largest))
     rank = int(np.sum(values[:count] > floor))
     sigma, alpha, beta = np.zeros(count), np.zeros((F1.shape[0], count)), np.zeros((F2.shape[0], count))
     e = F1 @ P[:, :rank]

@@ -42,7 +42,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from substrate.arrays import Array, is_sparse
-from substrate.certificates import NO_BOUND, UNPOLISHED, VALUES, Accuracy, Row, accuracy_of_outputs, accuracy_row
+from substrate.certificates import NO_BOUND, UNPOLISHED, VALUES, Accuracy, Row, Tolerance, accuracy_of_outputs
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.conic import StandardForm, Witness
 from substrate.composition.linear_operators import add_lengths, bound_rounding
@@ -388,7 +388,7 @@ class _Bound:
             differences = differences - differences.mean()
             radius = radius + radius.mean() + relative_rounding(differences.size) * float(np.abs(differences).mean())
         bound = _ROOM * (root_mean_square(np.abs(differences) + radius, self.weights) + self.distance(near))
-        return accuracy_row(bound, spread, FORMULA, tolerance=UNPOLISHED, rounding=rounding, about=self.about)
+        return Tolerance(UNPOLISHED, spread, rounding).row(bound, FORMULA, self.about)
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,9 +412,7 @@ class OptimalValue:
         for each in self.bounds:
             spread, rounding = each.output.scale(each.weights)
             bound = _ROOM * each.distance(distance)
-            rows.append(
-                accuracy_row(bound, spread, _BY_VALUE, tolerance=tolerance, rounding=rounding, about=each.about)
-            )
+            rows.append(Tolerance(tolerance, spread, rounding).row(bound, _BY_VALUE, each.about))
         return accuracy_of_outputs(rows)
 
 

@@ -46,7 +46,7 @@ from substrate.composition.span import Reading, SubstrateSpan
 from substrate.fits.coordinates import CUTOFF, stacked_directions
 from substrate.gram import Coordinates
 from substrate.least_squares.stacked_least_squares import reflect
-from substrate.numbers import rank_cutoff, relative_rounding
+from substrate.numbers import relative_rounding
 
 __all__ = ["DEFAULT_CUTOFF", "REPRESENTED", "Frame", "coefficient_frame", "feature_frame", "value_frame"]
 
@@ -132,7 +132,7 @@ def feature_frame(span: SubstrateSpan) -> Frame:
 
     The norm determines all directions, so that all are kept that rounding does not hide.
     """
-    s, lengths, m, relative = span.substrate, span.lengths(), span.values, rank_cutoff(span.size)
+    s, lengths, m, relative = span.substrate, span.lengths(), span.values, relative_rounding(span.size)
     G = lengths[:, None] * span.matrix() * lengths
     inner = _reflect(_reflect(G, m).T, m)[1:, 1:] if span.balanced else G
     inner = (inner + inner.T) / 2.0

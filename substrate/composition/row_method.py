@@ -10,7 +10,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.bounds import FORMULA, EnclosedKernel, ExpansionPoint, RowMachine, bound_rows, optimality_rows
-from substrate.certificates import UNPOLISHED, Accuracy, Certificate, Row, accuracy_row
+from substrate.certificates import UNPOLISHED, Accuracy, Certificate, Row, Tolerance
 from substrate.composition.outputs import Outputs, scale_of_targets
 from substrate.composition.row_reader import ReadLosses, read_row_losses
 from substrate.composition.span import KernelExpansion, SubstrateSpan
@@ -50,7 +50,7 @@ class RowSolution:
         enough = UNPOLISHED * max(spread, rounding / UNPOLISHED)
         bound = bound_rows(machine, ExpansionPoint(EnclosedKernel.of(s.gram, s.X), a), self.g, enough)
         about = f"{bound.about} of {self.label}" if self.label else bound.about
-        accuracy = accuracy_row(bound.radius, spread, FORMULA, tolerance=UNPOLISHED, rounding=rounding, about=about)
+        accuracy = Tolerance(UNPOLISHED, spread, rounding).row(bound.radius, FORMULA, about)
         rows = optimality_rows(machine, a, f, bound.gap, s.y, _TOLERANCE)
         if s.bias:
             unit, largest = float(np.abs(s.y).max()) or 1.0, float(np.abs(s.gram.diagonal).max()) or 1.0

@@ -28,7 +28,7 @@ import numpy as np
 
 from substrate.arrays import Array, row_blocks
 from substrate.balls import Balls, above, precision
-from substrate.certificates import Row, accuracy_row, spread_of
+from substrate.certificates import Row, Tolerance, spread_of
 from substrate.composition.everywhere import Everywhere, ShapeConstraint
 from substrate.composition.expanded_function import EvaluatedTerms, ExpandedFunction
 from substrate.composition.level import Substrate
@@ -223,7 +223,7 @@ class ShapedLeastSquares:
         rounding = max(spread_rounding[1], 4.0 * float(np.sqrt(np.mean(np.square(radius)))) / tolerance)
         lost = 0.5 * self.gamma * float(self.weights @ np.square(4.0 * radius)) / BRACKET
         rows = (
-            accuracy_row(distance, spread_rounding[0], formula, tolerance=tolerance, rounding=rounding),
+            Tolerance(tolerance, spread_rounding[0], rounding).row(distance, formula),
             *(report.row() for report in self._reports(EvaluatedTerms)),
             distance_row(excess, value - excess, value, max(abs(value), lost)),
             Row(

@@ -30,7 +30,7 @@ from substrate.least_squares.column_reduction import support_count
 from substrate.least_squares.robust_weights import check_choice
 from substrate.numbers import Double
 from substrate.penalties import DoubleColumns, OneNorm, accuracy_of
-from substrate.reduced.choice import Candidates, select_feature_vectors
+from substrate.reduced.choice import select_feature_vectors
 
 __all__ = ["basis_points", "checked_targets", "in_paper_signs", "signs_of", "sparse_expansion", "validation_rows"]
 
@@ -197,7 +197,7 @@ def basis_points(gram: Gram, n_basis: Any, basis: Any) -> Any:
     if basis is not None:
         return _check_points(basis, gram.n)
     every = np.arange(gram.n)
-    chosen = select_feature_vectors(Candidates(gram, every, every), count).rows
+    chosen, _ = select_feature_vectors(gram, every, every, count)
     return chosen if chosen.size else every[:1]  # a matrix of zeros spans nothing
 
 

@@ -34,7 +34,7 @@ from scipy.linalg import solve_triangular
 from substrate.arrays import Array, blas_threads
 from substrate.errors import DeclarationError
 from substrate.least_squares.stacked_least_squares import off_ones, reflect
-from substrate.numbers import rank_cutoff
+from substrate.numbers import relative_rounding
 
 __all__ = [
     "CUTOFF",
@@ -161,7 +161,7 @@ def stacked_directions(components: Sequence[Array], bias: bool, cutoff: float) -
     """
     stacked = np.vstack(components)
     # without the direction 1 a constant matrix is rounding error, and has no direction at all
-    rounding = rank_cutoff(stacked.shape[1]) * float(np.linalg.norm(stacked))
+    rounding = relative_rounding(stacked.shape[1]) * float(np.linalg.norm(stacked))
     if bias:
         stacked = reflect(np.ascontiguousarray(stacked.T))[1:].T
     if not stacked.shape[1]:

@@ -46,7 +46,7 @@ from substrate.errors import DataError, DeclarationError
 from substrate.fits.coordinates import root_of
 from substrate.fits.variation import BALL
 from substrate.least_squares.stacked_least_squares import reflect
-from substrate.numbers import rank_cutoff, relative_rounding
+from substrate.numbers import relative_rounding
 
 __all__ = [
     "SMALLEST_ZETA",
@@ -145,13 +145,9 @@ class Path:
         """The largest value that is covered."""
         return np.inf if self.constant_above else float(self.values[-1])
 
-    def covers(self, value: float) -> bool:
-        """Return whether the path covers this value."""
-        return self.lowest <= value <= self.highest
-
     def at(self, value: float) -> PathPoint:
         """Return the solution at this value: linear between knots, constant beyond an end that is known to be final."""
-        if not self.covers(value):
+        if not self.lowest <= value <= self.highest:
             raise DeclarationError(
                 f"{self.parameter} = {value!r} is not covered: the path reaches from {self.lowest:g} to "
                 f"{self.highest:g} ({self.stop})"
@@ -329,7 +325,8 @@ def variation_path(components: Sequence[Array], target: Array) -> Path:
             finish=_FINISH,
         )
         walk.follow()
-        rho, u, xi = walk.rho_at_knots, walk.points, walk.multipliers
+        rho = np.array([knot[0] for knot in walk.knots]) * (walk.length / walk.size)
+        u, xi = walk.points, walk.multipliers
         if walk.finished:
             rho, u, xi = _finish(walk, rho, u, xi)
     beyond = target - space @ inner
@@ -352,7 +349,7 @@ def _row_space(B: Array) -> Array:
     """Return an orthonormal basis of the span of the rows, as columns."""
     R = np.linalg.qr(B, mode="r") if B.shape[0] > B.shape[1] else B
     _, s, Vt = np.linalg.svd(R, full_matrices=False)
-    keep = s > rank_cutoff(max(B.shape)) * s[0]
+    keep = s > relative_rounding(max(B.shape)) * s[0]
     return np.eye(B.shape[1]) if keep.sum() == B.shape[1] else np.ascontiguousarray(Vt[keep].T)
 
 
@@ -361,7 +358,7 @@ def _finish(walk: "_Walk", rho: Array, u: Array, xi: Any) -> tuple[Array, Array,
     last, target = xi[[-1]].toarray()[0], walk.length * walk.target
     B = walk.size * walk.B
     for _ in range(3):  # least squares, refined
-        last = last + np.linalg.lstsq(B.T, target - B.T @ last, rcond=rank_cutoff(max(B.shape)))[0]
+        last = last + np.linalg.lstsq(B.T, target - B.T @ last, rcond=relative_rounding(max(B.shape)))[0]
     needed = float(np.bincount(walk.block[: last.size], np.abs(last)).max())
     kept = rho.size if needed > rho[-1] else rho.size - 1
     rho = np.append(rho[:kept], max(needed, float(rho[-1])))
@@ -431,11 +428,6 @@ class _Walk:
         self.knots.append((self.rho, self.u.copy(), self.t.copy(), self.active, np.maximum(self.eta, 0.0)))
 
     @property
-    def rho_at_knots(self) -> Array:
-        """The parameter at the knots, in the units of the caller."""
-        return np.array([knot[0] for knot in self.knots]) * (self.length / self.size)
-
-    @property
     def points(self) -> Array:
         """The points u, one row per knot."""
         return np.array([knot[1] for knot in self.knots]) * self.length
@@ -494,7 +486,9 @@ class _Walk:
             if event == "leave":
                 self._leave(which)
             else:
-                self._enter(which)
+                self.least[which] = _NEVER
+                if self._append(self.active.size, self._rows(np.array([which]))[0], self.block[which]):
+                    self.active, self.eta = np.append(self.active, which), np.append(self.eta, 0.0)
         else:
             self.stop = f"stopped after {self.limit} exchanges of active rows"
         while len(self.knots) > max(sound, 1) and self._gap_of(self.knots[-1]) > self.gap:
@@ -555,13 +549,6 @@ class _Walk:
             event, length = "floor", height / falling
         return event, which, length, rate, dt
 
-    def _enter(self, row: int) -> None:
-        """Make a row active, unless it depends on the active ones."""
-        self.least[row] = _NEVER
-        n = self.active.size
-        if self._append(n, self._rows(np.array([row]))[0], self.block[row]):
-            self.active, self.eta = np.append(self.active, row), np.append(self.eta, 0.0)
-
     def _append(self, n: int, row: Array, home: int) -> bool:
         """Add a row of W to the factors, orthogonalised twice; whether it is independent of the others."""
         if n >= self.Q.shape[1]:
@@ -615,7 +602,7 @@ class _Walk:
         if self._see() > gap:
             self.eta = before
             return self._see() <= self.gap
-        return self._exact_gap() <= self.gap
+        return self._gap_of((self.rho, self.u)) <= self.gap
 
     def _see(self) -> float:
         """Compute point, levels and slacks from the multipliers, made to add up to rho; return the gap."""
@@ -628,13 +615,10 @@ class _Walk:
         values = self._values(self.u)
         np.put(self.t, homes, values[self.active])
         self.slack = self.t.take(self.block) - values
-        return self._exact_gap()
-
-    def _exact_gap(self) -> float:
-        """Return the duality gap as a share of the gap of u = 0."""
         return self._gap_of((self.rho, self.u))
 
     def _gap_of(self, knot: tuple[Any, ...]) -> float:
+        """Return the duality gap as a share of the gap of u = 0."""
         rho, u = knot[:2]
         levels = np.maximum.reduceat(self._values(u)[self.order], self.starts)
         return float(2.0 * (rho * levels.sum() + u @ (u - self.target)))

@@ -526,7 +526,8 @@ def _minimise(rows: _Iterate, envelope: _Envelope) -> Array:
         du, products = u - rows.u, values - rows.products
         df = products + space.Z @ (c - rows.c)
         # values that stay where they are tell nothing of coefficients that change in the null space of the matrix
-        size = _size_of_values(f, g, D)
+        total = float(D.sum())
+        size = float(np.abs(f).max()) + (float(np.abs(g).sum()) / total if total > 0.0 else 0.0)
         noise = space.rounding(rows.u) + space.rounding(u) + ROUNDED_ONCE * size
         is_still = float(np.abs(df).max()) <= _STILL * noise <= _STATIONARY * size
         linear = space.lam * space.inner(rows.u, du, products)
@@ -551,12 +552,6 @@ def _minimise(rows: _Iterate, envelope: _Envelope) -> Array:
         if is_over:
             return g
     return g
-
-
-def _size_of_values(f: Array, g: Array, D: Array) -> float:
-    """Return the size of the values, and of the shifts by which single slopes would change a constant."""
-    total = float(D.sum())
-    return float(np.abs(f).max()) + (float(np.abs(g).sum()) / total if total > 0.0 else 0.0)
 
 
 def _minimise_on_line(envelope: _Envelope, f: Array, df: Array, linear: float, square: float) -> float:

@@ -102,12 +102,9 @@ class Componentwise(Polynomials):
         kernels = self.parts(n_features)
         if self.order == 1:
             return kernels
-        self._check_memory(len(kernels))
-        return tuple(_multiply(group) for size in range(1, self.order + 1) for group in combinations(kernels, size))
-
-    def _check_memory(self, n_kernels: int) -> None:
-        count = sum(math.comb(n_kernels, size) for size in range(1, self.order + 1))
+        count = sum(math.comb(len(kernels), size) for size in range(1, self.order + 1))
         check_memory(1024.0 * count, f"a list of {count} components", "Use a smaller order or fewer columns.")
+        return tuple(_multiply(group) for size in range(1, self.order + 1) for group in combinations(kernels, size))
 
     def combine(self, values: Iterator[Any]) -> Any:
         """Return the sum of all values, and of all products of up to ``order`` of them."""

@@ -64,7 +64,6 @@ from substrate.numbers import (
     exponential_rounding,
     random_rounding,
     relative_rounding,
-    single_rounding,
     sum_rounding,
 )
 
@@ -100,6 +99,8 @@ _SMALLEST_POWER = 0.1
 _ACCEPTED, _ACCEPTED_ON_DEVICE, _ACCEPTED_SINGLE = 1e-13, 1e-12, 5e-5
 
 
+#: The unit roundoff of single precision in units of that of double precision.
+_SINGLE = 2.0**29
 #: Coordinates in units of the width beyond which squares would overflow.
 _FAR = 1e150
 
@@ -179,7 +180,7 @@ def negative_squares(X: Any, Z: Any, roots: Array, dtype: Any = np.float64, out:
     reach, terms = float(xp.max(norms_x) + xp.max(norms_z)), X.shape[1] + 4.0
     accepted, error = _ACCEPTED_ON_DEVICE if is_device_array(X) else _ACCEPTED, relative_rounding(terms) * reach
     if dtype != X.dtype:
-        accepted, error = _ACCEPTED_SINGLE, single_rounding(terms) * reach
+        accepted, error = _ACCEPTED_SINGLE, _SINGLE * error
     if not error <= accepted:  # too large, or beyond floating point
         return None
     long = xp.concat([left, xp.stack([-norms_x, xp.ones_like(norms_x)], axis=1)], axis=1)
@@ -496,14 +497,10 @@ class KernelOfDistance(Kernel, ABC):
         """Return r^power times the derivative of this order of the kernel as a function of r^2, for smooth kernels."""
         raise DeclarationError(f"{self!r} has no profile of its derivatives")
 
-    def refuse_boxes(self, n_features: int) -> None:
-        """Raise where the kernel has no integrals over boxes of so many columns."""
-
     def _integral(self, boxes: Array, others: Array, orders: Orders) -> Array:
         """Return the product over the columns of integrals of the kernel on one column."""
         self.refuse_orders(orders)
         n_features = boxes.shape[1]
-        self.refuse_boxes(n_features)
         values = np.ones((boxes.shape[0], others.shape[0]))
         origin = np.zeros((1, 1))
         for c, width in enumerate(self._widths(n_features)):
@@ -655,13 +652,14 @@ class Matern(KernelOfDistance):
         lengths = np.where((r > 0.0) | (exponent >= 0.0), r, np.inf) ** exponent
         return np.asarray(factor * lengths * self._polynomial(degree, np.square(r), NUMPY))
 
-    def refuse_boxes(self, n_features: int) -> None:
-        """Refuse boxes of several columns."""
-        if n_features > 1:
+    def _integral(self, boxes: Array, others: Array, orders: Orders) -> Array:
+        """Integrate over intervals; boxes of several columns are refused."""
+        if boxes.shape[1] > 1:
             raise DeclarationError(
-                f"{self!r} has integrals over intervals of one column, not over boxes of {n_features}; take RBF, or "
-                "Componentwise with this kernel"
+                f"{self!r} has integrals over intervals of one column, not over boxes of {boxes.shape[1]}; take RBF, "
+                "or Componentwise with this kernel"
             )
+        return super()._integral(boxes, others, orders)
 
     def rounding(self, X: Any, by_differences: bool = False) -> float:
         """Bound the rounding as for the other kernels, plus the rounding of the polynomial."""

@@ -180,10 +180,11 @@ def _bound(node: Node, operands: list[_Known], form: Format, inputs: Format, box
         # a code is read as given; in single precision two codes may become one
         is_exact = form.type is np.float64 and inputs.type is np.float64
         return _Known(0.0, 1.0, 0.0, 0.0 if is_exact else np.inf)
-    rule = _RULES.get(operation)
-    if rule is None:
+    if operation not in _RULES:
         return _Known(-np.inf, np.inf, 0.0, np.inf)
-    return rule(operands, len(set(node.operands)) < len(node.operands), form)
+    entry = _RULES[operation](operands, form)
+    is_square = operation == "multiply" and node.operands[0] is node.operands[1]
+    return entry._replace(low=np.maximum(entry.low, 0.0)) if is_square else entry
 
 
 def _times(left: Any, right: Any) -> Any:
@@ -210,10 +211,8 @@ def _rounded(low: Any, high: Any, share: Any, rest: Any, form: Format, roundings
     return _Known(low, high, share + own + share * own, rest * (1.0 + own) + form.tiny)
 
 
-def _sum(operands: list[_Known], sign: float, form: Format) -> _Known:
+def _sum(operands: list[_Known], form: Format) -> _Known:
     left, right = operands
-    if sign < 0.0:
-        right = _Known(-right.high, -right.low, right.share, right.rest)
     low, high = _outward(left.low + right.low, left.high + right.high)
     one_sign = ((left.low >= 0.0) & (right.low >= 0.0)) | ((left.high <= 0.0) & (right.high <= 0.0))
     share = np.where(one_sign, np.maximum(left.share, right.share), 0.0)
@@ -221,12 +220,10 @@ def _sum(operands: list[_Known], sign: float, form: Format) -> _Known:
     return _rounded(low, high, share, rest, form)
 
 
-def _product(operands: list[_Known], same: bool, form: Format) -> _Known:
+def _product(operands: list[_Known], form: Format) -> _Known:
     left, right = operands
     corners = [_times(a, b) for a in (left.low, left.high) for b in (right.low, right.high)]
     low, high = np.minimum.reduce(corners), np.maximum.reduce(corners)
-    if same:
-        low = np.where((left.low <= 0.0) & (left.high >= 0.0), 0.0, np.minimum(corners[0], corners[3]))
     low, high = _outward(low, high)
     share = left.share + right.share + left.share * right.share
     rest = _times(left.rest, right.size) * (1.0 + right.share) + _times(right.rest, left.size) * (1.0 + left.share)
@@ -343,14 +340,14 @@ def _total(body: _Known, coefficients: Array, form: Format) -> _Known:
     return _Known(low - own, high + own, 0.0, error + own + coefficients.size * form.tiny)
 
 
-_RULES: Mapping[str, Callable[[list[_Known], bool, Format], _Known]] = {
-    "add": lambda operands, same, form: _sum(operands, 1.0, form),
-    "subtract": lambda operands, same, form: _sum(operands, -1.0, form),
+_RULES: Mapping[str, Callable[[list[_Known], Format], _Known]] = {
+    "add": _sum,
+    "subtract": lambda operands, form: _sum([operands[0], _negative(operands[1])], form),
     "multiply": _product,
-    "divide": lambda operands, same, form: _quotient(operands, form),
-    "negative": lambda operands, same, form: _negative(operands[0]),
-    "absolute": lambda operands, same, form: _absolute(operands[0]),
-    "exponential": lambda operands, same, form: _exponential(operands, form),
-    "root": lambda operands, same, form: _root(operands, form),
-    "power": lambda operands, same, form: _power(operands, form),
+    "divide": _quotient,
+    "negative": lambda operands, form: _negative(operands[0]),
+    "absolute": lambda operands, form: _absolute(operands[0]),
+    "exponential": _exponential,
+    "root": _root,
+    "power": _power,
 }

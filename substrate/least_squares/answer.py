@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from substrate.arrays import Array, is_device_array, strips, to_numpy
-from substrate.certificates import NO_BOUND, Accuracy, Row, Tolerance, accuracy_of_outputs
+from substrate.certificates import NO_BOUND, Row, Tolerance, accuracy_of_outputs
 from substrate.gram import Gram
 from substrate.kernels.kernel import LEAST_DIAGONAL, Kernel
 from substrate.least_squares.border import ONES, Border
@@ -47,7 +47,6 @@ __all__ = [
     "bound_answer",
     "bound_expansion",
     "bound_products",
-    "kernel_roots",
 ]
 
 FORMULA = "||y - f - alpha/(gamma v)||_v + rounding"
@@ -100,38 +99,6 @@ class AnswerProblem(NamedTuple):
     negative: float = 0.0
     border: Border = ONES
 
-    @property
-    def largest_radii(self) -> Array:
-        """The absolute error that is permitted for every output."""
-        return np.array([tolerance.largest_radius for tolerance in self.tolerances])
-
-    @property
-    def share(self) -> float:
-        """The permitted error of the strictest output as a share of its spread: by it costs are estimated."""
-        return min(tolerance.share for tolerance in self.tolerances)
-
-    def expansion(self, column: int, a: Array, b: float, slopes: Array | None = None) -> Expansion:
-        """Return one output as stored; ``slopes`` has one column per output."""
-        y, v = to_numpy(self.Y)[:, column], to_numpy(self.weights)
-        c = None if slopes is None or not self.border.slopes else slopes[:, column]
-        return Expansion(
-            y=y, gamma=self.gammas[column], weights=v, a=a, b=b, negative=self.negative, border=self.border, slopes=c
-        )
-
-    def roots(self, diagonal: Array) -> Array:
-        """Return what the rounding of a kernel value is a share of, from the diagonal of the kernel matrix."""
-        envelope = self.kernel.envelope
-        return kernel_roots(diagonal if envelope is self.kernel else to_numpy(envelope.diag(self.X)), self.negative)
-
-    def row(self, column: int, bound: float, formula: str) -> Accuracy:
-        """Return the row of one output."""
-        return self.tolerances[column].row(bound, formula)
-
-
-def kernel_roots(diagonal: Array, negative: float = 0.0) -> Array:
-    """Return upper bounds of s_i, by which no kernel value exceeds s_i s_j, from k(x_i, x_i)."""
-    return np.asarray(np.sqrt(np.maximum(diagonal, LEAST_DIAGONAL) + negative))
-
 
 def bound_expansion(
     machine: Expansion, numbers: type[Any], kernel: Callable[[Any], Any], fitted: Array | None = None
@@ -160,17 +127,12 @@ def bound_expansion(
         f = f + machine.border.enclose_values(numbers, machine.slopes)
     residual = machine.y - f - a / pulls
     distance = f.error() if fitted is None else fitted - f
-    factor = _indefinite_factor(machine.negative, pulls)
+    factor = 1.0
+    if machine.negative != 0.0:  # only K + negative I is semi-definite, for which D compensates, or does not
+        share = pulls.largest() * machine.negative
+        factor = max(1.0, float((share / (1.0 - share)).upper())) if share.upper() < 1.0 else math.inf
     norm = residual.bound_norm(machine.weights)
     return (norm if factor == 1.0 else norm * factor) + distance.bound_norm(machine.weights)
-
-
-def _indefinite_factor(negative: float, pulls: Any) -> float:
-    """Return the factor where only K + negative I is semi-definite; infinite where D does not compensate for it."""
-    if negative == 0.0:
-        return 1.0
-    share = pulls.largest() * negative
-    return max(1.0, float((share / (1.0 - share)).upper())) if share.upper() < 1.0 else math.inf
 
 
 def bound_answer(
@@ -204,23 +166,36 @@ def bound_answer(
         return (), ((NO_BOUND, _INDEFINITE),)
     rounding = problem.kernel.value_rounding(problem.X)
     alpha, bias, products, diagonal = (to_numpy(array) for array in (alpha, bias, products, diagonal))
-    roots, on_device = problem.roots(diagonal), is_device_array(problem.X)
+    envelope, on_device = problem.kernel.envelope, is_device_array(problem.X)
+    if envelope is not problem.kernel:
+        diagonal = to_numpy(envelope.diag(problem.X))
+    # s_i, by which no kernel value exceeds s_i s_j
+    roots = np.sqrt(np.maximum(diagonal, LEAST_DIAGONAL) + problem.negative)
     if fitted is None and not problem.kernel.trusted and not on_device:
         fitted = _predict(problem, alpha, bias, slopes)  # a function's rounding may depend on the block
-    rows = []
-    for column in range(alpha.shape[1]):
-        machine = problem.expansion(column, alpha[:, column], float(bias[column]), slopes)
+    rows, machines = [], []
+    for column, gamma in enumerate(problem.gammas):
+        machine = Expansion(
+            y=to_numpy(problem.Y)[:, column],
+            gamma=gamma,
+            weights=to_numpy(problem.weights),
+            a=alpha[:, column],
+            b=float(bias[column]),
+            negative=problem.negative,
+            border=problem.border,
+            slopes=None if slopes is None or not problem.border.slopes else slopes[:, column],
+        )
+        machines.append(machine)
         measured = None if fitted is None else fitted[:, column]
         bound = bound_products(machine, products[:, column], roots, rounding, measured)
-        rows.append(problem.row(column, bound, FORMULA))
+        rows.append(problem.tolerances[column].row(bound, FORMULA))
     is_far = on_device or roots.size > _MOST_ROWS
     failing = [] if is_far else [column for column, row in enumerate(rows) if not row.passes]
     if failing and fitted is None:
         fitted = _predict(problem, alpha, bias, slopes)
     for column in failing:
-        machine = problem.expansion(column, alpha[:, column], float(bias[column]), slopes)
-        bound = _bound_by_differences(problem, machine, gram, None if fitted is None else fitted[:, column])
-        rows[column] = min(rows[column], problem.row(column, bound, _DIFFERENCES), key=lambda row: row.value)
+        bound = _bound_by_differences(problem, machines[column], gram, None if fitted is None else fitted[:, column])
+        rows[column] = min(rows[column], problem.tolerances[column].row(bound, _DIFFERENCES), key=lambda row: row.value)
     return (accuracy_of_outputs(rows),), () if all(row.passes for row in rows) else (_UNKNOWN,)
 
 

@@ -29,7 +29,6 @@ columns, is removed by :math:`\tilde a = a - D^{-1} Z\, (Z^T D^{-1} Z)^{-1} Z^T 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,7 +36,7 @@ import numpy as np
 from substrate.arrays import Array, namespace_of, on_device_of, to_numpy, zeros_beside
 from substrate.certificates import Row
 from substrate.errors import DataError, SolverError
-from substrate.numbers import Double, at_most, dependence_cutoff, is_singular
+from substrate.numbers import ROUNDED_ONCE, Double, at_most, relative_rounding
 
 __all__ = [
     "NO_BORDER",
@@ -137,7 +136,8 @@ class Border:
         _refuse_few_rows(n, k, constant)
         lengths, kept = np.sqrt(np.square(R).sum(axis=0)), np.abs(np.diagonal(R))
         for place in range(lead, R.shape[1]):
-            if not kept[place] > dependence_cutoff(n) * lengths[place]:
+            # the factor is that of columns which are off by a multiple of n u ([Higham2002]_ theorem 19.4)
+            if not kept[place] > 100.0 * relative_rounding(n) * lengths[place]:
                 columns_before = [*(["the constant"] if constant else []), *names[: place - constant]]
                 raise DataError(
                     f"{names[place - constant]} of the linear part is determined by {' and '.join(columns_before[:4])}"
@@ -207,16 +207,6 @@ class Border:
         alone = on_device_of(diagonal, (v / v.sum()) * np.square(self.basis).sum(axis=1) > 1.0 - 1e-10)
         return xp.where(alone, xp.zeros_like(diagonal), diagonal)  # type: ignore[no-any-return]
 
-    def totals(self, alpha: Array) -> Array:
-        """Return Z'alpha, one row per column of the border."""
-        totals_of_border: Array = self.matrix(alpha).T @ alpha
-        return totals_of_border
-
-    def means(self, shares: Array, values: Array) -> Array:
-        """Return the coefficients that fit the values best, by shares of the weights that the border belongs to."""
-        coefficients: Array = (shares[:, None] * self.matrix(values)).T @ values
-        return coefficients
-
     def take_up(self, Y: Array, shares: Array) -> tuple[Array, Array]:
         """Return targets less what the border alone fits to them by shares of the weights, and its coefficients.
 
@@ -226,16 +216,11 @@ class Border:
         xp, shift = namespace_of(Y), 0.0
         if self.constant:
             shift = xp.clip(shares @ Y, xp.min(Y, axis=0), xp.max(Y, axis=0))
-        targets = Y - shift
-        c = self.means(shares, targets)
-        targets = targets - self.matrix(targets) @ c
+        targets, Z = Y - shift, self.matrix(Y)
+        c = (shares[:, None] * Z).T @ targets
+        targets = targets - Z @ c
         c[: int(self.constant), :] += shift
         return targets, c
-
-    def shorten(self, values: Array) -> Array:
-        """Return the values less the best fit by the columns, every row counting the same: y'alpha is the same."""
-        Z = self.matrix(values)
-        return np.asarray(values - Z @ np.linalg.lstsq(Z, values, rcond=None)[0])
 
     def split(self, c: Array) -> tuple[Array, Array]:
         """Return the bias, zero without one, and the slopes in the units of z, one column per output."""
@@ -249,26 +234,21 @@ class Border:
         values_of_slopes: Array = (self.columns - self.center) @ slopes
         return values_of_slopes
 
-    def slope_sizes(self, slopes: Array | None) -> Array | float:
-        """Return what the rounding of (z - center)'beta is a share of: eps/2 of it for every term and every sum."""
-        if not self.slopes or slopes is None:
-            return 0.0
-        sizes: Array = np.abs(self.columns - self.center) @ np.abs(slopes)
-        return (self.slopes + 3.0) * sizes
-
     def eliminate(self, solved: Array) -> "BorderElimination":
         """Prepare the elimination of c, from H = A^-1 Z; refuse a singular S."""
-        schur = to_numpy(self.matrix(solved).T @ solved)
+        Z = self.matrix(solved)
+        schur = to_numpy(Z.T @ solved)
         schur = (schur + schur.T) / 2.0
         sizes = np.sqrt(np.abs(np.diagonal(schur)))
         # rough columns and smooth ones differ in size by gamma, which makes no system singular
         is_known = np.isfinite(schur).all() and (sizes > 0.0).all()
-        if not is_known or (schur.size and is_singular(np.linalg.cond(schur / sizes / sizes[:, None]))):
+        scaled = schur / sizes / sizes[:, None] if is_known else schur
+        if not is_known or (schur.size and not ROUNDED_ONCE * np.linalg.cond(scaled) <= 1.0):
             raise SolverError(
                 "Z'(K + D)^{-1} Z is singular, so the bias, and the coefficients of a linear part, are not determined; "
                 "use a positive definite kernel"
             )
-        return BorderElimination(self, solved, schur)
+        return BorderElimination(Z, solved, schur, np.asarray(np.linalg.inv(scaled) / sizes / sizes[:, None]))
 
     def balance(self, a: Any, v: Any) -> Any:
         """Return the coefficients less D^-1 Z G^-1 Z'a as enclosed numbers; the weights v are D^-1 up to a factor.
@@ -278,7 +258,7 @@ class Border:
         if not self.count:
             return a
         if self.plain:
-            return a.absorb(v * (a.total() / v.sum()))
+            return a.absorb(v * (a.total() / v.total()))
         columns = self._lines(type(a))
         Z = columns @ self.turn
         # Z'a in this order: every column is summed in its own unit
@@ -370,22 +350,22 @@ def _refuse_few_rows(n: int, k: int, constant: bool) -> None:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class BorderElimination:
-    """H = A^-1 Z and S = Z'H of a border: what solving and projecting need."""
+    """Z, H = A^-1 Z, S = Z'H and its inverse: what solving and projecting need."""
 
-    border: Border
+    columns: Array
     solved: Array
     schur: Array
+    inverse: Array
 
-    def __call__(self, nu: Array, wanted: Array, *, is_repeated: bool = True) -> tuple[Array, Array]:
-        """Return nu - H c, so that Z' times it is ``wanted``, and c; ``again`` removes the rounding of sums."""
-        c = self._coefficients(self.border.totals(nu) - wanted)
+    def __call__(self, nu: Array, wanted: Array) -> tuple[Array, Array]:
+        """Return nu - H c, so that Z' times it is ``wanted``, and c."""
+        inverse = on_device_of(nu, self.inverse)
+        c = inverse @ (self.columns.T @ nu - wanted)
         alpha = nu - self.solved @ c
-        if not is_repeated:
-            return alpha, c
         # The difference may cancel, and the rounding of the sum then matters: subtract it once more.
-        correction = self._coefficients(self.border.totals(alpha) - wanted)
+        correction = inverse @ (self.columns.T @ alpha - wanted)
         return alpha - self.solved @ correction, c + correction
 
     @property
@@ -394,23 +374,10 @@ class BorderElimination:
         share: Array = self.solved @ on_device_of(self.solved, self.inverse)
         return share
 
-    @cached_property
-    def inverse(self) -> Array:
-        """S^-1, from columns of one size."""
-        sizes = np.sqrt(np.abs(np.diagonal(self.schur)))
-        return np.asarray(np.linalg.inv(self.schur / sizes / sizes[:, None]) / sizes / sizes[:, None])
-
     @property
     def diagonal(self) -> Array:
         """The diagonal of H S^-1 H', which is subtracted from the diagonal of A^-1."""
         return namespace_of(self.solved).sum(self.share * self.solved, axis=1)  # type: ignore[no-any-return]
-
-    def balance(self, alpha: Array) -> Array:
-        """Return alpha less H S^-1 Z'alpha, so that nothing is left of Z'alpha."""
-        return alpha - self.share @ self.border.totals(alpha)
-
-    def _coefficients(self, totals: Array) -> Array:
-        return on_device_of(totals, self.inverse) @ totals  # type: ignore[no-any-return]
 
 
 #: The border of most machines: a bias.

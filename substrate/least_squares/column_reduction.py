@@ -44,7 +44,7 @@ from substrate.arrays import Array, blas_threads, positive
 from substrate.certificates import Row, roundoff
 from substrate.errors import DeclarationError, SolverError
 from substrate.kernels.kernel import Kernel
-from substrate.numbers import Double, rank_cutoff
+from substrate.numbers import Double, relative_rounding
 
 __all__ = [
     "FORMULA",
@@ -85,7 +85,9 @@ def solve_columns(A: Array, columns: Any, B: Array) -> ColumnSolution:
     length = np.linalg.norm(C, axis=0)
     length = np.where(length > 0.0, length, 1.0)
     with blas_threads(A.shape[0]):
-        x, _, rank, _ = lstsq(C / length, B, cond=rank_cutoff(max(C.shape)), lapack_driver="gelsy", check_finite=False)
+        x, _, rank, _ = lstsq(
+            C / length, B, cond=relative_rounding(max(C.shape)), lapack_driver="gelsy", check_finite=False
+        )
     x = x / length
     if not np.isfinite(x).all():
         raise SolverError(

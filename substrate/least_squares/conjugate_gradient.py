@@ -216,6 +216,7 @@ class _Descent:
         self.goal: Array = _SHARE * (radii / self.unit)
         self.target, self.fit_by_border = border.take_up(Y / self.unit, self.shares)
         self.Z = border.matrix(self.target[:, :1])
+        self.means = (self.shares[:, None] * self.Z).T
         try:
             self.eliminated = border.eliminate(self.inverse(self.Z))
         except SolverError:  # rounding left nothing of M^-1 Z: the diagonal alone is worth more
@@ -232,10 +233,10 @@ class _Descent:
 
     def restart(self) -> None:
         """Begin again from the residual by a product with K; Z'a is made zero again."""
-        self.a[:] = self.eliminated.balance(self.a)
+        self.a[:] = self._balance(self.a)
         self.products = self.matrix.accurate_product(self.a)
         residual = self.target - self.products - self.ridge * self.a
-        self.c = self.border.means(self.shares, residual)
+        self.c = self.means @ residual
         self._begin(np.asarray(residual - self.Z @ self.c))
 
     def sizes(self, R: Array) -> Array:
@@ -270,7 +271,7 @@ class _Descent:
             return _INDEFINITE if np.isfinite(curvature).all() and np.isfinite(energy).all() else _NOT_FINITE
         self.a[:, active] += length * P
         residual = self.residual[:, active] - length * AP
-        residual -= self.Z @ self.border.means(self.shares, residual)
+        residual -= self.Z @ (self.means @ residual)
         self.residual[:, active] = residual
         Z = self._precondition(residual)
         renewed = np.einsum("ij,ij->j", residual, Z)
@@ -280,7 +281,11 @@ class _Descent:
 
     def _precondition(self, R: Array) -> Array:
         """Return M^{-1} R, projected onto the vectors with Z'a = 0."""
-        return np.asarray(self.eliminated.balance(self.inverse(R)))
+        return self._balance(self.inverse(R))
+
+    def _balance(self, a: Array) -> Array:
+        """Return a less H S^-1 Z'a, so that nothing is left of Z'a."""
+        return np.asarray(a - self.eliminated.share @ (self.Z.T @ a))
 
     def _scale(self, R: Array) -> Array:
         return R / self.ridge

@@ -200,10 +200,6 @@ class Criterion(ABC):
         squares = self.targets.squares / self.spectrum.mass
         return np.asarray(squares.mean(keepdims=True) if self.pooled else squares)
 
-    def with_lift(self, lift: float) -> Self:
-        """Return the same with lambda counted from a common point on, not below its own."""
-        return replace(self, lift=max(lift, self.lift))
-
     @property
     def machine(self) -> LeastSquares:
         """The machine in the coordinates of its spectrum."""
@@ -228,8 +224,8 @@ class Criterion(ABC):
             q, sums = self._unknown(t), self.spectrum.sums_error(np.exp(t.ravel()))
             lost = at_most(1.0) * q / (1.0 - q) * np.sqrt(ceilings)
             if sums is not None:
-                share = sums.share.reshape(*t.shape, 1)
-                change = np.sqrt(self._shape(np.square(sums.fitted), t))
+                share = sums[0].reshape(*t.shape, 1)
+                change = np.sqrt(self._shape(np.square(sums[1]), t))
                 lost = lost + at_most(2.0) * lever * (change + share * lever * np.sqrt(self.size * fitted))
                 q = np.maximum(q, share)
             return np.asarray(np.where(q < 0.5, lost, np.inf))
@@ -362,8 +358,8 @@ class Evidence(Criterion):
         changed = relative_rounding(2.0 * (self.size + 16.0)) * (1.0 + machine.mean_log_stretch(lambdas))
         if (sums := self.spectrum.sums_error(lambdas)) is not None:
             least = lambdas[:, None] * machine.quadratic(machine.inverses(lambdas), lambdas)
-            relative = np.where(self.targets.squares > 0.0, sums.quadratic / least, 0.0)
-            changed = changed + count * sums.share + relative.max(axis=1)
+            relative = np.where(self.targets.squares > 0.0, sums[2] / least, 0.0)
+            changed = changed + count * sums[0] + relative.max(axis=1)
         q = super(Evidence, self)._unknown(t) * (1.0 + 0.5 * count) + 0.5 * changed.reshape(*t.shape, 1)
         return np.where(np.isnan(q), np.inf, q)
 
@@ -473,7 +469,7 @@ class CriterionSum:
     def of(cls, criteria: Sequence[Criterion], weights: Sequence[float]) -> Self:
         """Count lambda from the same point on in all parts."""
         lift = max(criterion.lift for criterion in criteria)
-        return cls(tuple(criterion.with_lift(lift) for criterion in criteria), tuple(weights))
+        return cls(tuple(replace(criterion, lift=lift) for criterion in criteria), tuple(weights))
 
     @property
     def spectra(self) -> tuple[Spectral, ...]:

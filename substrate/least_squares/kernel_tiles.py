@@ -56,17 +56,8 @@ class KernelTiles(KernelOperator):
 
     def __init__(self, kernel: Kernel, points: Any) -> None:
         self.kernel, self.points = kernel, points
+        self.n, self.diagonal = int(points.shape[0]), np.asarray(to_numpy(kernel.diag(points)))
         self._is_accurate = False
-
-    @property
-    def n(self) -> int:
-        """Number of points."""
-        return int(self.points.shape[0])
-
-    @cached_property
-    def diagonal(self) -> Array:
-        """The diagonal of K."""
-        return np.asarray(to_numpy(self.kernel.diag(self.points)))
 
     @cached_property
     def _has_single(self) -> bool:

@@ -57,7 +57,6 @@ from substrate.least_squares.border import ONES, Border
 from substrate.numbers import relative_rounding
 
 __all__ = [
-    "BlockBatch",
     "LeftOutBlocks",
     "Rows",
     "Split",
@@ -76,6 +75,8 @@ __all__ = [
 
 Rows = NDArray[np.intp]
 Split = tuple[Rows, Rows]
+#: Blocks of one size: their rows, one line each, and the places in them whose residuals count.
+BlockBatch = tuple[Rows, Rows]
 
 
 def checked_splits(splits: Iterable[Any], n: int, kept: Any = None) -> tuple[Split, ...]:
@@ -222,14 +223,6 @@ def hat_matrix(gram: Gram, ridge: Array, border: Border = ONES) -> Array:
     return H
 
 
-@dataclass(frozen=True, slots=True)
-class BlockBatch:
-    """Blocks of one size: ``rows``, one line each, and ``counted``, the places in them whose residuals count."""
-
-    rows: Rows
-    counted: Rows
-
-
 @dataclass(frozen=True, eq=False)
 class LeftOutBlocks:
     """Sets of rows that are left out together, by row numbers, and the places in each whose residuals count.
@@ -304,7 +297,7 @@ class LeftOutBlocks:
         for numbers in sizes.values():
             for start in range(0, len(numbers), max(1, most)):
                 group = numbers[start : start + max(1, most)]
-                yield BlockBatch(np.array([self.rows[k] for k in group]), np.array([self.counted[k] for k in group]))
+                yield np.array([self.rows[k] for k in group]), np.array([self.counted[k] for k in group])
 
     def describe(self) -> str:
         """Describe in words which rows are left out."""
@@ -355,7 +348,7 @@ def sum_blocks(basis: Array, g: Array, z: Array, roots: Array, blocks: LeftOutBl
     with blas_threads(n), np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         alphas = [to_numpy(basis @ (g * z[:, k][:, None])) for k in range(outputs)]
         for batch, entries in _left_out_entries(basis, g, blocks):
-            of_blocks = np.stack([np.moveaxis(alpha[batch.rows], 2, 1) for alpha in alphas], axis=3)
+            of_blocks = np.stack([np.moveaxis(alpha[batch[0]], 2, 1) for alpha in alphas], axis=3)
             diagonal, residuals, roundings = _solve_blocks(entries, of_blocks, roots, batch, n)
             reciprocal += diagonal.sum(axis=(0, 2))
             squares += np.square(residuals).sum(axis=(0, 2))
@@ -370,8 +363,8 @@ def _left_out_entries(basis: Array, g: Array, blocks: LeftOutBlocks) -> Iterator
     """
     n, count = int(basis.shape[0]), int(g.shape[1])
     for batch in blocks.batches(max(1, _ENTRIES // (blocks.largest**2 * count))):
-        low = np.minimum(batch.rows[:, :, None], batch.rows[:, None, :])
-        high = np.maximum(batch.rows[:, :, None], batch.rows[:, None, :])
+        low = np.minimum(batch[0][:, :, None], batch[0][:, None, :])
+        high = np.maximum(batch[0][:, :, None], batch[0][:, None, :])
         pairs, places = np.unique(low.astype(np.int64) * n + high, return_inverse=True)
         products = np.empty((pairs.size, count))
         step = max(1, _PRODUCTS // n)
@@ -398,12 +391,13 @@ def _solve_blocks(
     and twice that in all, where :math:`3 b \eta \|C^{-1}\| \le \tfrac12`, b the rows of the block. The latter is known
     where C less :math:`8 b \eta` has a Cholesky factor, whose own rounding is below :math:`b (b + 3)` units.
     """
-    b, eta = batch.rows.shape[1], relative_rounding(n + 16.0)
+    rows, chosen = batch
+    (b, c), eta = (rows.shape[1], chosen.shape[1]), relative_rounding(n + 16.0)
     S = np.sqrt(matrices.diagonal(axis1=2, axis2=3))
     C = matrices / S[:, :, :, None] / S[:, :, None, :]
     lost = _are_near_singular(C, 8.0 * b * eta)
-    counted = np.zeros((batch.rows.shape[0], 1, b, batch.counted.shape[1]))
-    np.put_along_axis(counted, batch.counted[:, None, None, :], 1.0, axis=2)
+    counted = np.zeros((rows.shape[0], 1, b, c))
+    np.put_along_axis(counted, chosen[:, None, None, :], 1.0, axis=2)
     sides = np.concatenate([counted / S[:, :, :, None], alphas / S[:, :, :, None]], axis=3)
     try:
         solutions = np.linalg.solve(C, sides)
@@ -413,13 +407,11 @@ def _solve_blocks(
             "groups, more rows, or fewer columns of a linear part"
         ) from error
     sizes = np.abs(solutions).sum(axis=2)  # ||z_i||_1 and ||w||_1
-    levels = sizes + np.concatenate(
-        [np.zeros((1, matrices.shape[1], batch.counted.shape[1])), roots[None, :, :]], axis=2
-    )
+    levels = sizes + np.concatenate([np.zeros((1, matrices.shape[1], c)), roots[None, :, :]], axis=2)
     defects = np.abs(sides - C @ solutions).max(axis=2) / np.where(levels > 0.0, levels, 1.0)
     omega = defects.max(axis=2) + relative_rounding(b + 4.0)
     lost |= ~(omega <= eta)
-    c, places, share = batch.counted.shape[1], batch.counted[:, None, :, None], 2.0 * (2.0 * eta + omega)
+    places, share = chosen[:, None, :, None], 2.0 * (2.0 * eta + omega)
     scaled = np.take_along_axis(solutions / S[:, :, :, None], places, axis=2)
     diagonal = scaled[:, :, :, :c].diagonal(axis1=2, axis2=3) + share[:, :, None] * np.square(sizes[:, :, :c])
     share = np.where(lost, np.inf, share / eta)[:, :, None, None]

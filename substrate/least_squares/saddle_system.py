@@ -108,13 +108,10 @@ def target_unit(y: Array) -> float:
     return 1.0 if largest == 0.0 or 1e-50 < largest < 1e50 else float(2.0 ** np.floor(np.log2(largest)))
 
 
-def solve_saddle_system(
-    gram: Gram, y: Array, ridge: Array, balance: float = 0.0, border: Border = ONES
-) -> SaddleSolution:
+def solve_saddle_system(gram: Gram, y: Array, ridge: Array, border: Border = ONES) -> SaddleSolution:
     """Solve for one right-hand side (a vector y) or for many at once (a matrix, one column per output).
 
-    Matrix, targets, ridge and solution are on one device, or all numpy's. ``balance`` is the
-    sum of the support values: zero, unless further ones are known and fixed. ``border`` holds the columns that are not
+    Matrix, targets, ridge and solution are on one device, or all numpy's. ``border`` holds the columns that are not
     penalised.
 
     :equation [Pelckmans2005]_ (2): the linear system of LS-SVM regression
@@ -126,27 +123,32 @@ def solve_saddle_system(
     gram.factorize(ridge)
     shares = xp.min(ridge) / ridge
     target, shift = border.take_up(Y, shares / xp.sum(shares))
-    solved = gram.solve(xp.concat([target, border.matrix(target)], axis=1))
+    Z = border.matrix(target)
+    solved = gram.solve(xp.concat([target, Z], axis=1))
     elimination = border.eliminate(xp.asarray(solved[:, Y.shape[1] :], copy=True))
-    wanted = xp.zeros_like(shift)
-    if balance:
-        wanted[0, :] = balance / unit
-    alpha, c = elimination(solved[:, : Y.shape[1]], wanted)
-    products = gram.product(alpha)
-    residual, error = _residual(gram, target, ridge, alpha, c, products, wanted, border)
-    refinements = 0
-    while error > random_rounding(gram.n) and refinements < _MOST_REFINEMENTS:
-        step, step_c = elimination(gram.solve(residual), wanted - border.totals(alpha))
-        better, better_c = alpha + step, c + step_c
-        better_products = gram.product(better)
-        better_residual, better_error = _residual(
-            gram, target, ridge, better, better_c, better_products, wanted, border
-        )
-        if not better_error < 0.5 * error:
-            break
-        alpha, c, products = better, better_c, better_products
-        residual, error = better_residual, better_error
-        refinements += 1
+    norm, error, refinements = xp.linalg.vector_norm, math.inf, -1
+    better, better_c = elimination(solved[:, : Y.shape[1]], xp.zeros_like(shift))
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        while refinements < _MOST_REFINEMENTS:
+            better_products = gram.product(better)
+            residual, missing = target - better_products - ridge[:, None] * better - Z @ better_c, -(Z.T @ better)
+            # lower bounds of the norm of K, by its action on alpha and by its diagonal, keep the test strict
+            length = norm(better, axis=0)
+            stretch = norm(better_products, axis=0) / length
+            stretch = xp.where(xp.isfinite(stretch), stretch, xp.zeros_like(stretch))
+            scale = (xp.clip(stretch, min=float(xp.max(gram.diagonal))) + xp.max(ridge)) * length
+            scale = scale + norm(better_c, axis=0) * math.sqrt(gram.n) + norm(target, axis=0)
+            size, positive = xp.hypot(norm(residual, axis=0), norm(missing, axis=0)), scale > 0.0
+            # the normwise backward error of the bordered system, worst column
+            relative = xp.where(positive, size / xp.where(positive, scale, xp.ones_like(scale)), xp.zeros_like(scale))
+            better_error = float(xp.max(relative))
+            if refinements >= 0 and not better_error < 0.5 * error:
+                break
+            alpha, c, products, error, refinements = better, better_c, better_products, better_error, refinements + 1
+            if error <= random_rounding(gram.n):
+                break
+            step, step_c = elimination(gram.solve(residual), missing)
+            better, better_c = alpha + step, c + step_c
     bias, slopes = border.split(unit * (c + shift))
     index = (slice(None), 0) if y.ndim == 1 else (slice(None), slice(None))
     return SaddleSolution(
@@ -157,28 +159,6 @@ def solve_saddle_system(
         steps=1 + refinements,
         deviations=border.deviations(elimination.schur),
     )
-
-
-@np.errstate(over="ignore", invalid="ignore")
-def _residual(
-    gram: Gram, y: Array, ridge: Array, alpha: Array, c: Array, products: Array, wanted: Array, border: Border
-) -> tuple[Array, float]:
-    """Return y - (K + D) alpha - Z c and the normwise backward error of the bordered system, worst column."""
-    xp = namespace_of(y)
-    norm = xp.linalg.vector_norm
-    residual = y - products - ridge[:, None] * alpha - border.matrix(y) @ c
-    norm_alpha = norm(alpha, axis=0)
-    # Lower bounds of the norm of K, by its action on alpha and by its diagonal, keep the test strict.
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        stretch = norm(products, axis=0) / norm_alpha
-    stretch = xp.where(xp.isfinite(stretch), stretch, xp.zeros_like(stretch))
-    norm_k = xp.clip(stretch, min=float(xp.max(gram.diagonal))) + xp.max(ridge)
-    root = math.sqrt(gram.n)
-    scale = norm_k * norm_alpha + norm(c, axis=0) * root + norm(y, axis=0)
-    size = xp.hypot(norm(residual, axis=0), norm(border.totals(alpha) - wanted, axis=0))
-    positive = scale > 0.0
-    relative = xp.where(positive, size / xp.where(positive, scale, xp.ones_like(scale)), xp.zeros_like(scale))
-    return residual, float(xp.max(relative))
 
 
 def bordered_matrix(K: Array, ridge: Array) -> Array:
@@ -247,7 +227,10 @@ def saddle_row(
     # Without the mean of y, which the bias absorbs: an offset must not make the check easier or less accurate.
     root, center = float(np.sqrt(y.size)), float(np.mean(t))
     linear = border.slope_values(slopes) / unit
-    rounded = relative_rounding(4.0) * float((np.abs(t) + border.slope_sizes(slopes) / unit).max())
+    sizes = np.abs(t)
+    if border.slopes and slopes is not None:  # eps/2 of it for every term and every sum of the linear part
+        sizes = sizes + (border.slopes + 3.0) * (np.abs(border.columns - border.center) @ np.abs(slopes / unit))
+    rounded = relative_rounding(4.0) * float(sizes.max())
     # what the linear part fits is taken off the targets: the bias and the kernel fit the rest
     t, b = t - linear - center, b - center
     implied, Z = ridge * alpha, border.matrix(y[:, None])
@@ -270,7 +253,8 @@ def noise_of_targets(Y: Array, support_values: Array, gammas: Sequence[float], b
     """Return the variance of the noise from y'alpha, one number per output; y up to Z c, since Z'alpha = 0."""
     Y, alpha = to_numpy(Y), to_numpy(support_values)
     unit = target_unit(Y)
-    centred = border.shorten(Y / unit)
+    Z = border.matrix(Y)
+    centred = Y / unit - Z @ np.linalg.lstsq(Z, Y / unit, rcond=None)[0]  # which has the same products with alpha
     with np.errstate(over="ignore"):
         scaled = np.einsum("ij,ij->j", centred, alpha / unit) / (np.asarray(gammas) * (Y.shape[0] - border.count))
         return np.asarray(np.maximum(scaled, 0.0) * unit * unit)

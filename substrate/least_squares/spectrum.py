@@ -77,7 +77,7 @@ from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.saddle_system import target_unit
-from substrate.numbers import ROUNDED_ONCE, at_most, lost_beside, matrix_noise, relative_rounding
+from substrate.numbers import ROUNDED_ONCE, at_most, random_rounding, relative_rounding
 
 __all__ = ["LeastSquares", "Spectrum", "Targets", "centred_spectrum"]
 
@@ -390,7 +390,7 @@ def centred_spectrum(
     lowest, norm = float(values[0]), max(largest, constant)
     # below the noise of the matrix itself an eigenvalue is a zero, whatever its sign
     lift = -lowest if lowest < -roundoff(n, 1.0) * norm else 0.0
-    values = xp.where(values + lift > matrix_noise(n) * norm, values + lift, xp.zeros_like(values))
+    values = xp.where(values + lift > 0.25 * random_rounding(n) * norm, values + lift, xp.zeros_like(values))
     with blas_threads(n):
         error, skew = _measure_error(K, basis, values, lift, norm, direction)
     return Spectrum(
@@ -400,7 +400,7 @@ def centred_spectrum(
         lift=lift,
         trace=max(trace, 0.0),
         norm=norm,
-        error=error + lost_beside(norm) + kernel_rounding,
+        error=error + ROUNDED_ONCE * norm + kernel_rounding,
         skew=skew,
         root=root,
         linear=linear,

@@ -12,6 +12,7 @@ to 1". After the reflection, that is exactly "without the first entry"; a projec
 rounding errors that a division by small singular values then magnifies.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy as np
 from substrate.arrays import Array, blas_threads, positive
 from substrate.certificates import Accuracy, Row, Tolerance, roundoff
 from substrate.ingredients import zero_sum_row
-from substrate.numbers import lost_beside, relative_rounding
+from substrate.numbers import ROUNDED_ONCE, at_most, relative_rounding
 
 __all__ = ["CUTOFF", "StackedBasis", "off_ones", "reflect", "solve_stacked", "stacked_accuracy", "stacked_rows"]
 
@@ -122,8 +123,9 @@ def stacked_accuracy(F: Array, y: Array, fitted: Array, tolerance: Tolerance) ->
     Q, _ = np.linalg.qr(F - F.mean(axis=0))
     centred_targets = y - offset
     exact = offset + Q @ (Q.T @ centred_targets)
-    rounding = relative_rounding(8.0 * F.shape[0]) * float(np.linalg.norm(centred_targets)) + lost_beside(
-        float(np.linalg.norm(y))
+    rounding = relative_rounding(8.0 * F.shape[0]) * float(np.linalg.norm(centred_targets)) + ROUNDED_ONCE * float(
+        np.linalg.norm(y)
     )
     formula = "||f - projection of y|| + rounding"
-    return tolerance.row_of_norm(float(np.linalg.norm(fitted - exact)) + rounding, y.size, formula)
+    norm = float(np.linalg.norm(fitted - exact)) + rounding
+    return tolerance.row(at_most(norm) / math.sqrt(y.size), formula)

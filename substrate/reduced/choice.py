@@ -51,7 +51,7 @@ from substrate.gram import Gram, KernelOperator
 from substrate.kernels.kernel import Kernel
 from substrate.least_squares.kernel_tiles import KernelTiles
 from substrate.least_squares.saddle_system import target_unit
-from substrate.numbers import rank_cutoff, relative_rounding
+from substrate.numbers import relative_rounding
 from substrate.reduced import Basis
 from substrate.reduced.features import basis_features, origin_of, sum_moments
 from substrate.reduced.rows import KernelRows, KernelValues
@@ -60,8 +60,6 @@ from substrate.streaming.rows import Source, draw_rows
 __all__ = [
     "LIGHT_FACTOR",
     "MOST",
-    "Candidates",
-    "Chosen",
     "ChosenBasis",
     "chosen_basis",
     "select_by_entropy",
@@ -79,49 +77,26 @@ _CANCELLED = 1e-8
 
 
 Rows = NDArray[np.intp]
+#: Rows in the order of choice, and the reason why the choice ended.
+Chosen = tuple[Rows, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """Rows in the order of choice, and the reason why the choice ended."""
-
-    rows: Rows
-    ended: str
-
-
-@dataclass(frozen=True, slots=True)
-class Candidates:
-    """Rows to choose from and rows to score by, of a kernel matrix that may be in memory or computed where needed."""
-
-    matrix: KernelOperator
-    rows: Rows
-    scoring: Rows
-
-    def block(self, left: Any, right: Any) -> Array:
-        """Return the kernel values between two sets of rows, refused before allocation when they cannot fit."""
-        check_memory(
-            8.0 * len(left) * len(right),
-            f"a {len(left)} x {len(right)} block of kernel values",
-            "take a more reduced set of candidates and scoring rows, by n_candidates and n_scoring.",
-        )
-        return self.matrix.block(left, right)
-
-    def columns(self) -> Callable[[int], Array]:
-        """Return the kernel values of all candidates with one of them, as a function of its place among them."""
-        return self.matrix.columns(self.rows)
-
-    def diagonal(self, rows: Any) -> Array:
-        """Return the values k(x, x)."""
-        return self.matrix.diagonal[rows]  # type: ignore[no-any-return]
+def _block(matrix: KernelOperator, left: Any, right: Any) -> Array:
+    """Return the kernel values between two sets of rows, refused before allocation when they cannot fit."""
+    check_memory(
+        8.0 * len(left) * len(right),
+        f"a {len(left)} x {len(right)} block of kernel values",
+        "take a more reduced set of candidates and scoring rows, by n_candidates and n_scoring.",
+    )
+    return matrix.block(left, right)
 
 
-def select_spread(candidates: Candidates, count: int, generator: Any) -> Chosen:
+def select_spread(matrix: KernelOperator, rows: Rows, count: int, generator: Any) -> Chosen:
     """Choose up to ``count``; fewer where all others coincide with chosen ones."""
-    rows = candidates.rows
-    diagonal = candidates.diagonal(rows)
+    diagonal = matrix.diagonal[rows]
     chosen = [int(generator.choice(rows.size))]
     distances = np.full(rows.size, np.inf)
-    column_of = candidates.columns()
+    column_of = matrix.columns(rows)
     while len(chosen) < count:
         last = chosen[-1]
         column = column_of(last)
@@ -130,9 +105,9 @@ def select_spread(candidates: Candidates, count: int, generator: Any) -> Chosen:
         distances[distances <= relative_rounding(16.0) * diagonal[last]] = 0.0  # a chosen point, up to rounding
         sums = np.cumsum(distances)
         if not sums[-1] > 0.0:
-            return Chosen(rows[chosen], "every candidate on a chosen point")
+            return rows[chosen], "every candidate on a chosen point"
         chosen.append(int(np.searchsorted(sums, generator.random() * sums[-1], side="right")))
-    return Chosen(rows[chosen], f"{count} vectors")
+    return rows[chosen], f"{count} vectors"
 
 
 #: Trials per vector of the basis; the entropy changes little after that.
@@ -143,20 +118,19 @@ TRIALS = 10
 _AT_ONCE = 64
 
 
-def select_by_entropy(candidates: Candidates, count: int, generator: Any) -> Chosen:
+def select_by_entropy(matrix: KernelOperator, rows: Rows, count: int, generator: Any) -> Chosen:
     """Choose ``count`` of the candidates."""
-    rows = candidates.rows
     order = generator.permutation(rows.size)
     inside, outside = rows[order[:count]].copy(), rows[order[count:]].copy()
     if outside.size == 0:
-        return Chosen(inside, "all candidates")
-    K = candidates.block(inside, inside)
+        return inside, "all candidates"
+    K = _block(matrix, inside, inside)
     sums = K.sum(axis=1)
     swaps, trials = 0, TRIALS * count
     for start in range(0, trials, _AT_ONCE):
         places = generator.choice(outside.size, size=min(_AT_ONCE, outside.size, trials - start), replace=False)
-        columns = candidates.block(outside[places], inside)
-        diagonal = candidates.diagonal(outside[places])
+        columns = _block(matrix, outside[places], inside)
+        diagonal = matrix.diagonal[outside[places]]
         for place, column, k in zip(places, columns, diagonal, strict=True):
             out = int(generator.choice(count))
             # the change of the sum of all entries when row and column ``out`` are replaced by the candidate's
@@ -170,34 +144,35 @@ def select_by_entropy(candidates: Candidates, count: int, generator: Any) -> Cho
             sums[out] = fresh.sum()
             inside[out], outside[place] = outside[place], inside[out]
             # later columns of this draw include the new vector
-            columns[:, out] = candidates.block(outside[places], inside[[out]])[:, 0]
+            columns[:, out] = _block(matrix, outside[places], inside[[out]])[:, 0]
             swaps += 1
-    return Chosen(inside, f"{swaps} swaps in {trials} trials")
+    return inside, f"{swaps} swaps in {trials} trials"
 
 
-def select_feature_vectors(candidates: Candidates, count: int, tolerance: float = 0.0) -> Chosen:
+def select_feature_vectors(
+    matrix: KernelOperator, rows: Rows, scoring: Rows, count: int, tolerance: float = 0.0
+) -> Chosen:
     """Choose up to ``count`` of the candidates; stop where the mean reconstruction error is at ``tolerance``.
 
     :equation [Cawley2004]_ (5): greedy selection by the mean reconstruction
     """
-    rows, scoring = candidates.rows, candidates.scoring
-    whole, diagonal, column_of = candidates.diagonal(scoring), candidates.diagonal(rows), candidates.columns()
-    K = candidates.block(scoring, rows)  # over the root of k_ii; a zero feature vector gives zeros
+    whole, diagonal, column_of = matrix.diagonal[scoring], matrix.diagonal[rows], matrix.columns(rows)
+    K = _block(matrix, scoring, rows)  # over the root of k_ii; a zero feature vector gives zeros
     K = K / np.sqrt(np.where(whole > 0.0, whole, np.inf))[:, None]
     # R is the kernel less rank-one terms; a gain that has lost its digits to them is computed again
     columns, lines = np.zeros((count, rows.size)), np.zeros((count, scoring.size))
     gains = np.square(K).sum(axis=0)
     sizes = gains.copy()
     # below this share of its size a candidate is the rounding of the terms subtracted from it
-    floor = rank_cutoff(rows.size) * float(diagonal.max(initial=0.0))
+    floor = relative_rounding(rows.size) * float(diagonal.max(initial=0.0))
     outside = diagonal > floor
     chosen: list[int] = []
     error = float((whole > 0.0).mean())
     while (k := len(chosen)) < count:
         if error <= tolerance and tolerance > 0.0:  # at zero only a complete basis ends it
-            return Chosen(rows[chosen], f"a mean reconstruction error of {max(error, 0.0):.2e}")
+            return rows[chosen], f"a mean reconstruction error of {max(error, 0.0):.2e}"
         if not outside.any():
-            return Chosen(rows[chosen], "a complete basis")
+            return rows[chosen], "a complete basis"
         worth = np.where(outside, gains / np.where(outside, diagonal, 1.0), -1.0)
         best, root = int(np.argmax(worth >= worth.max() * (1.0 - _TIE))), 0.0
         root = float(np.sqrt(diagonal[best]))
@@ -214,22 +189,21 @@ def select_feature_vectors(candidates: Candidates, count: int, tolerance: float 
         if poor.size:
             remainder = K[:, poor] - lines[: k + 1].T @ columns[: k + 1, poor]
             gains[poor] = sizes[poor] = np.square(remainder).sum(axis=0)
-    return Chosen(rows[chosen], f"{count} vectors")
+    return rows[chosen], f"{count} vectors"
 
 
 #: Share of the vectors dropped at a time, at least one.
 _STEP = 0.05
 
 
-def select_by_pruning(candidates: Candidates, every: KernelRows, count: int, lam: float) -> Chosen:
+def select_by_pruning(matrix: KernelOperator, rows: Rows, every: KernelRows, count: int, lam: float) -> Chosen:
     """Drop candidates until ``count`` are left; ``every`` has all rows and their targets, with all candidates as basis.
 
     :place [Cawley2002]_ section 2, backward elimination: the basis by the size of beta
     """
-    rows = candidates.rows
     n = rows.size
     check_memory(56.0 * n * n, f"the sums over {n} candidates", "take fewer candidates, by n_candidates.")
-    K = candidates.block(rows, rows)
+    K = _block(matrix, rows, rows)
     K = (K + K.T) / 2.0
     summary = every.target_summary()
     origin = origin_of(every.source.beside(K), summary, target_unit(summary.extremes))
@@ -248,7 +222,7 @@ def select_by_pruning(candidates: Candidates, every: KernelRows, count: int, lam
             sizes = np.linalg.norm(beta, axis=1)
             kept = np.delete(kept, np.argsort(sizes, kind="stable")[:leaving])
             steps += 1
-    return Chosen(rows[kept], f"{n} candidates down to {count} in {steps} steps")
+    return rows[kept], f"{n} candidates down to {count} in {steps} steps"
 
 
 #: Rules that need a column of kernel values and no matrix: they choose from so many times ``n_candidates`` rows.
@@ -310,10 +284,13 @@ def chosen_basis(choice: Basis, kernel: Kernel, source: Source, lam: float) -> C
     count = min(n, MOST) if choice.n is None else choice.n
     if count > n:
         raise DeclarationError(f"basis.n={count} exceeds the {n} rows; use at most {n}")
+    offered = None
+    if choice.n_candidates is not None:  # all rows otherwise
+        offered = choice.n_candidates * (LIGHT_FACTOR if rule in _LIGHT else 1)
     if rule == "random":
         rows = np.sort(generator.choice(n, size=count, replace=False))
     else:
-        rows = draw_rows(n, _count_offered(choice), generator)
+        rows = draw_rows(n, offered, generator)
     if rows.size < count:
         if choice.n is not None:
             raise DeclarationError(
@@ -323,44 +300,30 @@ def chosen_basis(choice: Basis, kernel: Kernel, source: Source, lam: float) -> C
         count = rows.size
     numbers, X = _read_rows(source, kernel, rows, scoring)
     places, scored = (np.searchsorted(numbers, each) for each in (rows, scoring))
-    candidates = Candidates(Gram(X) if kernel.pairwise else KernelTiles(kernel, X), places, scored)
+    matrix = Gram(X) if kernel.pairwise else KernelTiles(kernel, X)
 
     def every() -> KernelRows:
         points = rows if kernel.pairwise else source.beside(X[places])
         return KernelRows(KernelValues(kernel, points), source)
 
-    picked = _pick(choice, candidates, count, every, lam, generator)
-    if picked.rows.size == 0:  # a kernel that is zero everywhere spans nothing; one vector keeps shapes alive
-        picked = Chosen(places[:1], "a kernel without a vector that is not zero")
-    description = f"{picked.rows.size} of {n} rows by {rule}, ended by {picked.ended}"
+    stop = choice.reconstruction_tolerance
+    ways: dict[str, Callable[[], Chosen]] = {
+        "feature_vectors": lambda: select_feature_vectors(matrix, places, scored, count, stop),
+        "pruned": lambda: select_by_pruning(matrix, places, every(), count, lam),
+        "renyi": lambda: select_by_entropy(matrix, places, count, generator),
+        "kmeans++": lambda: select_spread(matrix, places, count, generator),
+        "random": lambda: (places, f"{count} vectors"),
+    }
+    picked, ended = ways[rule]()
+    if picked.size == 0:  # a kernel that is zero everywhere spans nothing; one vector keeps shapes alive
+        picked, ended = places[:1], "a kernel without a vector that is not zero"
+    description = f"{picked.size} of {n} rows by {rule}, ended by {ended}"
     if rule != "random" and (rows.size < n or rule not in _LIGHT):
         description += f"; {rows.size} candidates"
     if rule == "feature_vectors":
         description += f", {scoring.size} scoring rows"
-    points = None if kernel.pairwise else source.beside(X[picked.rows])
-    return ChosenBasis(
-        rows=numbers[picked.rows], points=points, scoring=scoring, sample=X[scored], description=description
-    )
-
-
-def _count_offered(choice: Basis) -> int | None:
-    """Return how many rows a rule chooses from, at most; None: all of them."""
-    if choice.n_candidates is None:
-        return None
-    return int(choice.n_candidates) * (LIGHT_FACTOR if choice.rule in _LIGHT else 1)
-
-
-def _pick(
-    choice: Basis, candidates: Candidates, count: int, every: Callable[[], KernelRows], lam: float, generator: Any
-) -> Chosen:
-    ways: dict[str, Callable[[], Chosen]] = {
-        "feature_vectors": lambda: select_feature_vectors(candidates, count, choice.reconstruction_tolerance),
-        "pruned": lambda: select_by_pruning(candidates, every(), count, lam),
-        "renyi": lambda: select_by_entropy(candidates, count, generator),
-        "kmeans++": lambda: select_spread(candidates, count, generator),
-        "random": lambda: Chosen(candidates.rows, f"{count} vectors"),
-    }
-    return ways[choice.rule]()
+    points = None if kernel.pairwise else source.beside(X[picked])
+    return ChosenBasis(rows=numbers[picked], points=points, scoring=scoring, sample=X[scored], description=description)
 
 
 def _check_given_basis(vectors: Any, kernel: Kernel, source: Source, scoring: Any) -> ChosenBasis:

@@ -24,7 +24,7 @@ import numpy as np
 
 from substrate.arrays import Array, blas_threads, namespace_of, on_device_of, paired_sums, to_numpy, zeros_beside
 from substrate.least_squares.criteria import Criterion, LeftOutCriterion, Samples, ceilings_of_remainder, following
-from substrate.numbers import at_most, eigenvalue_rounding, sum_rounding
+from substrate.numbers import at_most, relative_rounding, sum_rounding
 from substrate.reduced.features import Moments
 from substrate.reduced.rows import KernelRows, KernelValues, RowValues
 from substrate.reduced.solution import Penalty
@@ -32,7 +32,7 @@ from substrate.reduced.spectrum import ReducedSpectrum, SpectrumRadius
 from substrate.streaming.passes import Tally, sum_blocks
 from substrate.streaming.rows import ArraySource, Block, Source
 
-__all__ = ["ReducedFold", "ReducedLeaveOneOut", "RowSizes", "sizes_of_rows", "with_radius"]
+__all__ = ["ReducedFold", "ReducedLeaveOneOut", "RowSizes", "sizes_of_block", "with_radius"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +52,6 @@ def sizes_of_block(values: KernelValues, block: Block) -> RowSizes:
     return RowSizes(float(block.row_weights() @ xp.clip(diagonal, min=0.0)), values.rounding(block.X))
 
 
-def sizes_of_rows(rows: KernelRows) -> RowSizes:
-    """Return the sizes of all rows, in one inexpensive pass."""
-    sizes: RowSizes = rows.sums(sizes_of_block)
-    return sizes
-
-
 def with_radius(spectrum: ReducedSpectrum, rows: KernelRows, penalty: Penalty, sizes: RowSizes) -> ReducedSpectrum:
     """Return a spectrum of all rows, or of some, on the host, with bounds on its rounding."""
     T, Q = spectrum.features.transform, spectrum.rotation
@@ -71,7 +65,7 @@ def with_radius(spectrum: ReducedSpectrum, rows: KernelRows, penalty: Penalty, s
         reach=penalty.sizes @ np.abs(T) @ np.abs(Q),
         sums=at_most(1.0) * sum_rounding(3 * rows.terms + r + 8),
         lengths=spectrum.lengths @ np.abs(Q),
-        decomposed=eigenvalue_rounding(r) * float(spectrum.values.max(initial=0.0)),
+        decomposed=relative_rounding(4.0 * r) * float(spectrum.values.max(initial=0.0)),
     )
     return replace(spectrum, radius=radius)
 

@@ -20,7 +20,6 @@ and left out: nothing is singular, whereas the system printed in [Cawley2002]_ i
 working precision, for every smooth kernel.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from operator import add
@@ -41,7 +40,7 @@ from substrate.arrays import (
     zeros_beside,
 )
 from substrate.errors import DeclarationError
-from substrate.numbers import ROUNDED_ONCE, matrix_noise
+from substrate.numbers import random_rounding
 from substrate.reduced.rows import PART, KernelRows, LinearColumns, RowValues
 from substrate.streaming.passes import Tally, TargetSummary
 from substrate.streaming.rows import Block
@@ -306,7 +305,10 @@ class FoldMoments(Tally):
 
     def moments(self) -> tuple[Moments, tuple[Moments, ...]]:
         """Return the moments of all rows, and of each fold."""
-        parts = [replace(part, second=_mirrored(part.second)) for part in self.parts]
+        xp = namespace_of(self.parts[0].second)
+        upper = [xp.triu(part.second) for part in self.parts]  # of symmetric matrices
+        lower = [xp.triu(part.second, k=1).T for part in self.parts]
+        parts = [replace(part, second=u + w) for part, u, w in zip(self.parts, upper, lower, strict=True)]
         return sum(parts[1:], start=parts[0]), tuple(parts[1:])
 
 
@@ -348,13 +350,6 @@ def sum_moments(values: RowValues, origin: Origin, transform: Array | None, fold
     return FoldMoments(tuple(parts.get(number, nothing) for number in range(-1, count)))
 
 
-def _mirrored(upper: Array) -> Array:
-    """Return a symmetric matrix from its upper triangle."""
-    xp = namespace_of(upper)
-    matrix: Array = xp.triu(upper) + xp.triu(upper, k=1).T
-    return matrix
-
-
 @dataclass(frozen=True, slots=True)
 class Statistic:
     """The moments of all rows and of every fold in feature coordinates.
@@ -380,8 +375,14 @@ def accumulate(rows: KernelRows, features: Features, origin: Origin, lam: float,
         T = features.transform
         with blas_threads(features.n_basis):
             transformed = total.transform(T)
-            scatter = namespace_of(T).linalg.diagonal(transformed.second)
-            if _error(_entry(to_numpy(total.second)), to_numpy(scatter), features, lam) <= _LARGEST_ERROR:
+            scatter, second = to_numpy(diagonal_of(transformed.second)), to_numpy(total.second)
+            # the rounding of the entries of the sum, as a random matrix, in the units of a_j + lambda
+            largest = float(np.abs(second).max(initial=0.0)) or 1.0  # whose square may overflow
+            entry = largest * float(np.linalg.norm(second / largest)) / max(features.n_basis, 1)
+            with np.errstate(divide="ignore"):
+                magnified = np.square(to_numpy(T)).sum(axis=0) / (np.maximum(scatter, 0.0) + lam)
+            error = 0.25 * random_rounding(features.n_basis) * entry * float(magnified.max(initial=0.0))
+            if error <= _LARGEST_ERROR:
                 parts = tuple(fold.transform(T) for fold in of_folds)
                 return Statistic(features, origin, transformed, parts, _lengths(total) @ np.abs(to_numpy(T)))
     total, of_folds = rows.sums(sum_moments, origin, features.transform, folds).moments()
@@ -391,19 +392,3 @@ def accumulate(rows: KernelRows, features: Features, origin: Origin, lam: float,
 def _lengths(total: Moments) -> Array:
     """Return the lengths of the columns, on the host."""
     return np.asarray(np.sqrt(np.maximum(to_numpy(diagonal_of(total.second)), 0.0)))
-
-
-def _entry(second: Array) -> float:
-    """Return the root mean square of the entries of a sum."""
-    largest = float(np.abs(second).max(initial=0.0)) or 1.0  # whose square may overflow
-    return largest * math.sqrt(float(np.mean(np.square(second / largest)))) if second.size else 0.0
-
-
-def _error(entry: float, scatter: Array, features: Features, lam: float) -> float:
-    """Return the rounding of the entries of the sum, as a random matrix, in the units of a_j + lambda."""
-    if features.rank == 0:
-        return ROUNDED_ONCE
-    lengths = np.square(to_numpy(features.transform)).sum(axis=0)
-    with np.errstate(divide="ignore"):
-        magnified = lengths / (np.maximum(scatter, 0.0) + lam)
-    return matrix_noise(features.n_basis) * entry * float(magnified.max())

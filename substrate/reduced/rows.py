@@ -44,8 +44,8 @@ from substrate.errors import DataError
 from substrate.kernels.kernel import Kernel
 from substrate.least_squares.border import Border, column_factor, column_units, weighted_center
 from substrate.numbers import ROUNDED_ONCE
-from substrate.streaming.passes import TargetSummary, each_block, longest_sum, sum_blocks, summary_of_targets
-from substrate.streaming.rows import BLOCK_ROWS, ArraySource, Block, Source
+from substrate.streaming.passes import TargetSummary, each_block, sum_blocks, summary_of_targets
+from substrate.streaming.rows import BLOCK_ROWS, SPAN_ROWS, ArraySource, Block, Source
 
 __all__ = ["PART", "KernelRows", "KernelValues", "LinearColumns", "RowValues", "survey_linear_columns"]
 
@@ -362,7 +362,8 @@ class KernelRows:
             longest = max(int(rows.stop - rows.start) for rows in tiles)
             return min(longest, PART) + -(-longest // PART) + len(tiles)
         step = self.values.step
-        return min(self.n_rows, step) + BLOCK_ROWS // step + longest_sum(self.n_rows)
+        blocks, spans = -(-self.n_rows // BLOCK_ROWS), -(-self.n_rows // SPAN_ROWS)
+        return min(self.n_rows, step) + BLOCK_ROWS // step + min(blocks, SPAN_ROWS // BLOCK_ROWS) + spans
 
     def sums(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Compute a sum over all rows of a function of the values, of arguments and of a block."""

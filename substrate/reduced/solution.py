@@ -49,7 +49,6 @@ __all__ = [
     "ReducedAnswer",
     "ReducedSolution",
     "Residuals",
-    "errors_rounding",
     "solve_reduced",
 ]
 
@@ -125,17 +124,6 @@ def _sum_products(tile: Array, errors: Array) -> Array:
         right = xp.reshape(errors[:whole, :], (whole // PART, PART, -1))
         products = products + xp.sum(xp.matmul(xp.permute_dims(left, (0, 2, 1)), right), axis=0)
     return products
-
-
-def errors_rounding(residuals: Residuals, sizes: Array, coefficients: Array, bias: Array) -> Array:
-    """Bound the norm of the rounding of the errors of all rows, one number per output.
-
-    ``sizes`` are the roots of k(z, z) of the basis.
-    """
-    values = math.sqrt(residuals.diagonal) * (sizes @ np.abs(coefficients))
-    target_size = np.sqrt(residuals.targets) + math.sqrt(residuals.mass) * np.abs(bias)
-    share = residuals.rounding + sum_rounding(coefficients.shape[0] + 6)
-    return np.asarray(at_most(1.0) * (share * values + sum_rounding(4) * target_size))
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +209,10 @@ class AnswerBound:
         border = line + np.linalg.norm(gradient[r:], axis=0) + np.linalg.norm(reach[r:], axis=0)
         effect = np.linalg.norm(gradient[:r], axis=0) / (2.0 * math.sqrt(lam))
         rounded = (np.linalg.norm(reach[:r], axis=0) + spread * border) / (2.0 * math.sqrt(lam))
-        rounding = errors_rounding(residuals, sizes, beta, bias)
+        # the norm of the rounding of the errors of all rows
+        target_size = np.sqrt(residuals.targets) + root * np.abs(bias)
+        share = residuals.rounding + sum_rounding(beta.shape[0] + 6)
+        rounding = at_most(1.0) * (share * spread * (sizes @ np.abs(beta)) + sum_rounding(4) * target_size)
         lost = math.sqrt(1.0 - penalty.deviation) if penalty.deviation < 1.0 else 0.0
         left_out = beta[~T.any(axis=1)].any()
         distance = np.full(bias.size, math.inf)

@@ -117,14 +117,6 @@ class SpectrumRadius(NamedTuple):
     decomposed: float
 
 
-class SumsError(NamedTuple):
-    """What the rounding of sums changes at some lambda: p, and by output the norm of the fitted values and lambda Q."""
-
-    share: Array
-    fitted: Array
-    quadratic: Array
-
-
 @dataclass(frozen=True, slots=True)
 class ReducedSpectrum:
     """Eigenvalues a (ascending) and vectors Q of the scatter; c, one column per output; means about the origin.
@@ -280,8 +272,10 @@ class ReducedSpectrum:
         of_penalty = np.minimum(rho * reached**2, deviation * (1.0 + q))
         return at_most(1.0) * (q + of_penalty).reshape(np.shape(lam))
 
-    def sums_error(self, lam: Array) -> SumsError | None:
-        """Bound what the rounding of sums and decomposition changes at some lambda; None without a radius."""
+    def sums_error(self, lam: Array) -> tuple[Array, Array, Array] | None:
+        """Bound what the rounding of sums and decomposition changes at some lambda: p, and by output the norm of the
+        fitted values and lambda Q; None without a radius.
+        """
         if self.radius is None:
             return None
         g, y, (eta, lengths, d) = 1.0 / (self.values[:, None] + lam), np.sqrt(self.squares), self.radius[5:]
@@ -290,7 +284,7 @@ class ReducedSpectrum:
         sizes = y + np.stack([lengths @ np.abs(g * column[:, None]) for column in self.cross.T], axis=1)
         fitted = eta * np.sqrt(each)[:, None] * sizes + decomposed * y
         quadratic = at_most(1.0) * (eta * sizes**2 + decomposed * self.squares)
-        return SumsError(share, at_most(1.0) * fitted / np.maximum(1.0 - share, 0.5)[:, None], quadratic)
+        return share, at_most(1.0) * fitted / np.maximum(1.0 - share, 0.5)[:, None], quadratic
 
 
 def sum_squared_weights(values: RowValues, spectrum: ReducedSpectrum, block: Block) -> SquaredWeights:
@@ -464,5 +458,4 @@ def outputs_of_block(values: RowValues, coefficients: Array, bias: Array, block:
 
 def errors_of_block(values: RowValues, coefficients: Array, bias: Array, block: Block) -> Array:
     """Return the targets of the rows of a block less the outputs."""
-    errors: Array = block.Y - outputs_of_block(values, coefficients, bias, block)
-    return errors
+    return block.Y - outputs_of_block(values, coefficients, bias, block)  # type: ignore[no-any-return]

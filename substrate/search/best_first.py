@@ -202,17 +202,13 @@ class BestFirst(Generic[C]):
                 self._push(cell)
             self.covered = True
             self.limits.announce(self.space.solves - solved, self.space.usual, began)
-            self._settle_all()
+            while self.open:
+                self._step()
+            self.stop = self.met
+            if self._failed and self.lower_bound < self.space.target():
+                self.stop = self.space.collapsed
         except (SpentError, KeyboardInterrupt, SolverError) as error:
             self.stop = end_by(error, math.isfinite(self.space.best))
-
-    def _settle_all(self) -> None:
-        while self.open:
-            self._step()
-        self.stop = self.space.collapsed if self._failed and self._is_short() else self.met
-
-    def _is_short(self) -> bool:
-        return self.lower_bound < self.space.target()
 
     def _push(self, cell: C) -> None:
         self._number += 1

@@ -64,9 +64,7 @@ __all__ = [
     "PRICE",
     "STEP",
     "GammaSearch",
-    "affordable_limit",
     "end_row",
-    "gamma_ends",
     "is_affordable",
     "lambda_range",
     "least_beyond",
@@ -205,12 +203,8 @@ STEP, _STEPS = 10.0**0.5, 20
 
 def is_affordable(values: Any, best: Any, gap: float, negligible: Any = 0.0, price: float = PRICE) -> bool:
     """Return whether every criterion is worse than the best one by no more than a proof may cost, or negligible."""
-    return bool((np.asarray(values) <= affordable_limit(best, gap, negligible, price)).all())
-
-
-def affordable_limit(best: Any, gap: float, negligible: Any = 0.0, price: float = PRICE) -> Array:
-    """Return the largest criterion that a proof may cost: the price, or the gap, above the best one, or negligible."""
-    return np.asarray(np.maximum((1.0 + max(gap, price)) * np.asarray(best), negligible))
+    most = np.maximum((1.0 + max(gap, price)) * np.asarray(best), negligible)
+    return bool((np.asarray(values) <= most).all())
 
 
 def least_beyond(best: Any, at_end: Any, before_end: Any, before_that: Any) -> Array:
@@ -275,7 +269,7 @@ def lambda_range(spectra: Sequence[Spectral], gammas: Any = None) -> tuple[float
         scale = trace if trace > noise else (norm if norm > 0.0 else 1.0)
         low = max(1e-11 * scale, relative_rounding(1e5) * norm, 2.0 * lift)
         return low, max(10.0 * scale, 10.0 * low)
-    lowest, highest = gamma_ends(gammas)
+    lowest, highest = ascending_pair(gammas, "the range of gamma")
     low, high = 1.0 / highest, 1.0 / lowest
     if low <= lift:
         raise DeclarationError(
@@ -341,11 +335,6 @@ def _negligible(criterion: Criterion | CriterionSum) -> Array:
     """
     share = max(NEGLIGIBLE, (relative_rounding(30.0 * criterion.size)) ** 2)
     return np.asarray(share * criterion.spread)
-
-
-def gamma_ends(gammas: Any) -> tuple[float, float]:
-    """Return a range of gamma as an ascending pair of positive numbers."""
-    return ascending_pair(gammas, "the range of gamma")
 
 
 def search_range(

@@ -72,21 +72,14 @@ def _cells() -> tuple[Array, Array, Array]:
     return centres, np.repeat(0.5 * width / _CELLS, _CELLS), np.asarray(chebyshev.chebvander(centres, DEGREE))
 
 
-@cache
-def _derivatives() -> tuple[Array, ...]:
-    """Return matrices that map Chebyshev coefficients to the coefficients of the derivatives of order 0 to 4."""
-    powers = [np.eye(DEGREE + 1)]
-    for _ in range(4):
-        powers.append(np.vstack([chebyshev.chebder(powers[-1]), np.zeros((1, DEGREE + 1))]))
-    return tuple(powers)
-
-
 def minima_of_polynomial(coefficients: Array) -> tuple[Array, float, float]:
     """Return a lower bound of a polynomial on every stretch between the points, from its Chebyshev coefficients; and
     where it is smallest, as near as Newton's method comes, with the value there.
     """
     centres, d, basis = _cells()
-    series = np.column_stack([matrix @ coefficients for matrix in _derivatives()])
+    series = np.zeros((DEGREE + 1, 5))  # the coefficients of the derivatives of order 0 to 4
+    for order in range(5):
+        series[: DEGREE + 1 - order, order] = chebyshev.chebder(coefficients, order)
     p, slope, curvature, third = (basis @ series[:, :4]).T
     bent = curvature - (np.abs(third) + np.abs(series[:, 4]).sum() * d) * d / 3.0
     at_end = p - np.abs(slope) * d + 0.5 * bent * d**2

@@ -44,7 +44,6 @@ __all__ = [
     "Tally",
     "TargetSummary",
     "each_block",
-    "longest_sum",
     "sum_blocks",
     "summary_of_targets",
     "survey_targets",
@@ -112,11 +111,6 @@ def sum_blocks(source: Source, function: Callable[[Block], Any], order: int = 0)
     while (span := _sum_of(islice(values, SPAN_ROWS // BLOCK_ROWS))) is not None:
         total = span if total is None else total + span
     return total
-
-
-def longest_sum(n_rows: int) -> int:
-    """Return how many blocks and spans a sum over so many rows adds one after another."""
-    return min(-(-n_rows // BLOCK_ROWS), SPAN_ROWS // BLOCK_ROWS) + -(-n_rows // SPAN_ROWS)
 
 
 def _threads(source: Source, order: int) -> int:
@@ -192,17 +186,12 @@ class TargetSummary(Tally):
         return np.asarray(np.clip(self.mean / unit, self.low / unit, self.high / unit))
 
 
-def near_largest(low: Array, high: Array) -> Array:
-    """Return a power of two near the largest size, in which a sum cannot overflow."""
-    exponents = np.frexp(np.maximum(np.abs(low), np.abs(high)))[1]
-    return np.asarray(np.exp2(np.maximum(exponents, -1000).clip(max=1000)))
-
-
 def summary_of_targets(block: Block) -> TargetSummary:
     """Return the summary of the targets of a block, on the host; means are computed in units of a power of two."""
     xp, Y = namespace_of(block.Y), block.Y
     low, high = to_numpy(xp.min(Y, axis=0)), to_numpy(xp.max(Y, axis=0))
-    unit = near_largest(low, high)
+    # a power of two near the largest size, in which a sum cannot overflow
+    unit = np.exp2(np.clip(np.frexp(np.maximum(np.abs(low), np.abs(high)))[1], -1000, 1000))
     return TargetSummary(block.n_rows, to_numpy(xp.mean(Y / on_device_of(Y, unit), axis=0)) * unit, low, high)
 
 

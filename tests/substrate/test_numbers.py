@@ -35,7 +35,7 @@ FORMULAS = {
     "sums of pairs": lambda number, x, y, A: (number(np.tile(A, 3)) - number(np.tile(y, 3))) @ number(np.tile(x, 3)),
     "roots": lambda number, x, y, A: (number(x) * number(x) + (number(y) - number(y))).sqrt(),
     "total": lambda number, x, y, A: (number(x) - number(y)).total() + 0.0,
-    "sum of one sign": lambda number, x, y, A: (number(x) * number(x)).sum() + 0.0,
+    "sum of one sign": lambda number, x, y, A: (number(x) * number(x)).total() + 0.0,
     "largest": lambda number, x, y, A: (number(x) * number(y)).largest() + 0.0,
     "positive part": lambda number, x, y, A: (number(x) - number(y)).positive_part() + 0.0,
     "size": lambda number, x, y, A: abs(number(x) - number(y)) + 0.0,

@@ -10,9 +10,6 @@ import pytest
 
 from substrate import numbers
 from substrate.numbers import (
-    cholesky_rounding,
-    eigenvalue_rounding,
-    eigenvalue_shift,
     exponential_rounding,
     relative_rounding,
     subtract_below,
@@ -84,17 +81,7 @@ def test_a_cholesky_factorisation_that_succeeds_leaves_this_open():
             np.linalg.cholesky(A)
         except np.linalg.LinAlgError:
             continue
-        assert np.linalg.eigvalsh(A)[0] >= -(cholesky_rounding(n) + eigenvalue_rounding(n)) * np.trace(A)
-
-
-def test_eigenvalues_move_by_no_more_than_the_entries_allow():
-    rng = np.random.default_rng(4)
-    for n in (5, 40):
-        A = rng.normal(size=(n, n))
-        A, E = A + A.T, rng.uniform(-1.0, 1.0, size=(n, n))
-        entry = 1e-6
-        moved = np.abs(np.linalg.eigvalsh(A + entry * (np.tril(E) + np.tril(E, -1).T)) - np.linalg.eigvalsh(A))
-        assert moved.max() <= eigenvalue_shift(n, entry)
+        assert np.linalg.eigvalsh(A)[0] >= -relative_rounding(5.0 * n + 2.0) * np.trace(A)
 
 
 def test_a_difference_is_never_above_the_exact_one():

@@ -26,16 +26,16 @@ from problems.estimators.chosen.kernel_search import search_kernels
 from problems.estimators.chosen.rules import criterion_of, splits_of
 from problems.estimators.reduced.fit import CONDITIONAL, FitData, PreparedRows, fit_at, prepare
 from problems.estimators.shared.coded import numbers_of_codes
-from substrate.arrays import take_rows, to_numpy
+from substrate.arrays import ascending_pair, take_rows, to_numpy
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Kernel
 from substrate.least_squares.criteria import OF_SPECTRUM, Criterion, CriterionSum
 from substrate.least_squares.leave_one_out import Split
-from substrate.reduced.criteria import ReducedFold, ReducedLeaveOneOut, sizes_of_rows, with_radius
+from substrate.reduced.criteria import ReducedFold, ReducedLeaveOneOut, sizes_of_block, with_radius
 from substrate.reduced.features import Statistic, accumulate, fold_labels
 from substrate.reduced.solution import Penalty
 from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
-from substrate.search.gamma_search import gamma_ends, search_gamma
+from substrate.search.gamma_search import search_gamma
 from substrate.streaming.passes import each_block
 from substrate.streaming.rows import Block, draw_rows
 
@@ -166,7 +166,7 @@ def judge_on_basis(model: Any, kernel: Kernel, data: FitData, folds: Any) -> _Ju
     prepared = prepare(kernel, data, model._model.choice(), 1.0)
     unit, gammas = prepared.weighed.unit, None
     if model.gamma_range is not None:
-        gammas = tuple(unit * end for end in gamma_ends(model.gamma_range))
+        gammas = tuple(unit * end for end in ascending_pair(model.gamma_range, "the range of gamma"))
     lowest = 0.0 if gammas is None else 1.0 / gammas[1]
     statistic = accumulate(prepared.rows, prepared.features, prepared.origin, lowest, folds)
     spectrum = reduced_spectrum(statistic)
@@ -189,7 +189,7 @@ def criterion_on(
     rows = prepared.rows
     if which == "gcv":
         spectrum = spectrum.with_squared_weights(rows)
-    host, sizes = spectrum.on_host(), sizes_of_rows(rows)
+    host, sizes = spectrum.on_host(), rows.sums(sizes_of_block)
     penalty = Penalty.of(rows.values, to_numpy(prepared.K), host.features)
     host = with_radius(host, rows, penalty, sizes)
     if which == "loo":

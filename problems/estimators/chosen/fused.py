@@ -29,7 +29,7 @@ from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarnin
 from substrate.fits.path_bounds import Fold, ReadOff
 from substrate.gram import Gram
 from substrate.least_squares.leave_one_out import Split
-from substrate.numbers import target_rounding
+from substrate.numbers import relative_rounding
 from substrate.search.gamma_search import NEGLIGIBLE, end_row
 
 __all__ = ["Choice", "Final", "FusedChoice", "FusionRound", "WeighedFold", "along_path", "jointly"]
@@ -197,7 +197,7 @@ class FusedChoice(KernelEstimator):
             final: Final = model._fit_chosen(kernel, X_final, y[rows], choice.value)
         # an error of rounding size needs no bound, nor does one within the rounding of the targets
         Y, name = coded.codes(y), str(model._chooses)
-        unknown, spread = target_rounding(Y.shape[0], float(np.abs(Y).max())), float(np.mean(np.var(Y, axis=0)))
+        unknown, spread = relative_rounding(Y.shape[0]) * float(np.abs(Y).max()), float(np.mean(np.var(Y, axis=0)))
         least = choice.error if choice.least is None else choice.least
         added = [
             Row(

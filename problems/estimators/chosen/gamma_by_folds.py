@@ -21,9 +21,9 @@ from problems.estimators.chosen.rules import criterion_of, splits_of, take_point
 from problems.estimators.full.ls_svm import LSSVMRegressor
 from problems.estimators.full.saddle_machine import ChosenKernel
 from problems.estimators.full.shaped import has_shape
-from substrate.arrays import Array
+from substrate.arrays import Array, ascending_pair
 from substrate.errors import DeclarationError
-from substrate.search.gamma_search import GammaSearch, gamma_ends
+from substrate.search.gamma_search import GammaSearch
 
 __all__ = ["check_folds", "choose_by_folds"]
 
@@ -54,7 +54,7 @@ def choose_by_folds(model: Any, data: tuple[Any, Any], X: Any, Y: Array, v: Arra
     machine = model._machine_with(LSSVMRegressor, kernel=kernel.kernel if columns else kernel, linear_columns=columns)
     low, high = (end / float(v.mean()) for end in _RANGE)
     if model.gamma_range is not None:
-        low, high = gamma_ends(model.gamma_range)
+        low, high = ascending_pair(model.gamma_range, "the range of gamma")
     began, gammas, criteria = time.perf_counter(), list[float](), list[float]()
     for gamma in np.geomspace(low, high, int(np.ceil(_PER_DECADE * np.log10(high / low))) + 1):
         errors = [_fold_errors(model, machine.set_params(gamma=float(gamma)), X, y, v, *fold) for fold in folds]

@@ -12,11 +12,10 @@ import numpy as np
 from sklearn.model_selection import GroupKFold, LeaveOneOut, check_cv
 
 from problems.estimators.chosen.families import check_kernels, is_families
-from substrate.arrays import is_device_array, positive, to_numpy, whole_number
+from substrate.arrays import ascending_pair, is_device_array, positive, to_numpy, whole_number
 from substrate.errors import DataError, DeclarationError
 from substrate.least_squares.criteria import OF_SPECTRUM
 from substrate.least_squares.leave_one_out import LeftOutBlocks, Split, checked_splits
-from substrate.search.gamma_search import gamma_ends
 
 __all__ = [
     "Widths",
@@ -57,7 +56,7 @@ def check_rules(model: Any) -> None:
     positive(model.gap, "gap")
     check_kernels(model.kernels, model.__sklearn_tags__().input_tags.pairwise)
     if model.gamma_range is not None:
-        gamma_ends(model.gamma_range)
+        ascending_pair(model.gamma_range, "the range of gamma")
     if model.search not in (None, "gradient"):
         raise DeclarationError(f"search must be None or 'gradient', received {model.search!r}")
     if widths is not None and not (isinstance(widths, str) and widths in get_args(Widths)):

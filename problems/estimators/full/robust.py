@@ -22,8 +22,14 @@ from substrate.errors import DataError, DeclarationError, user_level
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.border import Border
-from substrate.least_squares.error_distribution import ALL_WEIGHTINGS, density_thresholds, weigh_by_density
-from substrate.least_squares.robust_weights import SCALES, check_choice, robust_scale
+from substrate.least_squares.robust_weights import (
+    SCALES,
+    WEIGHTINGS,
+    check_choice,
+    density_thresholds,
+    robust_scale,
+    robust_weights,
+)
 from substrate.least_squares.saddle_system import ridge_of
 from substrate.values import Record, Value
 
@@ -56,7 +62,7 @@ class Robust(Value, Record):
     weighting : {"hampel", "huber", "logistic", "myriad", "density"}, default="hampel"
         How a row's weight falls with its error; see :mod:`substrate.least_squares.robust_weights`. ``"density"`` is
         Hampel's weight with both thresholds from the density of the errors
-        (:mod:`substrate.least_squares.error_distribution`), by every fit anew.
+        (:mod:`substrate.least_squares.robust_weights`), by every fit anew.
     scale : {"iqr", "mad"}, default="iqr"
         The robust scale of the errors: interquartile range or median absolute deviation.
     max_reweightings : int, default=1
@@ -69,7 +75,7 @@ class Robust(Value, Record):
     max_reweightings: int = 1
 
     def __post_init__(self) -> None:
-        check_choice(self.weighting, ALL_WEIGHTINGS, "weighting")
+        check_choice(self.weighting, WEIGHTINGS, "weighting")
         check_choice(self.scale, SCALES, "scale")
         whole_number(self.max_reweightings, "max_reweightings")
 
@@ -149,7 +155,7 @@ def reweigh_rows(robust: Robust, refit: Callable[[Array], WeightedFit], weights:
             break
         before.append(fitted.row)
         source = fitted.errors
-        v, _ = weigh_by_density(source, scale, robust.weighting, weights)
+        v = robust_weights(source, scale, robust.weighting, weights=weights)
     if robust.max_reweightings > 1 and change > _SETTLED:
         warnings.warn(
             f"the support values still changed by {change:.2g} of the largest after {robust.max_reweightings} "

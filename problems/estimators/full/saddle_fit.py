@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from substrate.arrays import Array, is_device_array, namespace_of, on_device_of, positive, to_numpy, where_it_lives
-from substrate.certificates import Row, roundoff, spread_of, tolerances_of, worst_rows
+from substrate.certificates import Row, Tolerance, roundoff, spread_of, worst_rows
 from substrate.errors import DeclarationError, LongFitWarning, SolverError
 from substrate.gram import Gram, KernelOperator, has_room_for_matrix
 from substrate.kernels import Kernel
@@ -98,7 +98,8 @@ def fit_saddle(
     ``observed`` are the targets of the user where Y is made of them: the accuracy is a share of their spread.
     """
     n, targets, v = int(X.shape[0]), to_numpy(Y), to_numpy(weights)
-    tolerances = tolerances_of(targets if observed is None else to_numpy(observed), v, tol)
+    columns = np.ascontiguousarray((targets if observed is None else to_numpy(observed)).T)
+    tolerances = tuple(Tolerance.of(column, v, tol) for column in columns)
     problem = AnswerProblem(
         kernel=kernel, X=X, Y=targets, gammas=gammas, weights=v, tolerances=tolerances, border=border
     )
@@ -194,7 +195,11 @@ def _solve_outputs(problem: AnswerProblem, solve: _Solve) -> SaddleSolution:
     for gamma in dict.fromkeys(problem.gammas):
         columns = [column for column, of_output in enumerate(problem.gammas) if of_output == gamma]
         ridge = ridge_of(gamma, problem.weights)
-        solved = solve(np.ascontiguousarray(Y[:, columns]), ridge, problem.largest_radii[columns])
+        solved = solve(
+            np.ascontiguousarray(Y[:, columns]),
+            ridge,
+            np.array([problem.tolerances[column].largest_radius for column in columns]),
+        )
         alpha[:, columns], products[:, columns] = to_numpy(solved.support_values), to_numpy(solved.products)
         bias[columns], slopes[:, columns] = to_numpy(solved.bias), to_numpy(solved.slopes)
         if solved.deviations is not None:
@@ -226,7 +231,7 @@ def _certify(
     answer, doubts = bound_answer(
         problem, solution.support_values, solution.bias, solution.products, diagonal, gram, slopes=slopes
     )
-    tolerance = None if gram is not None else max(problem.share, roundoff(Y.shape[0]))
+    tolerance = None if gram is not None else max(min(each.share for each in problem.tolerances), roundoff(Y.shape[0]))
     equations = [
         saddle_row(
             solution.products[:, k],

@@ -16,7 +16,6 @@ from substrate.certificates import (
     Tolerance,
     power_of_two,
     unpolished_tolerance,
-    with_cutoff,
 )
 from substrate.errors import DeclarationError
 from substrate.fits.coordinates import ComponentCoordinates, decoupled_coordinates, shared_coordinates
@@ -24,7 +23,7 @@ from substrate.fits.variation import solution_rows, solve_maximal_variation
 from substrate.gram import Gram
 from substrate.ingredients import Weights, weights_of
 from substrate.kernels import Componentwise, Kernel, Restricted
-from substrate.numbers import target_rounding
+from substrate.numbers import relative_rounding
 from substrate.penalties import VariationMachine
 from substrate.proof import Proof, prove_variation, tolerance_in_balls
 
@@ -226,7 +225,7 @@ class FittedVariation:
             return tolerance.row(self._distance_to_mean(), "|f - mean y| + rounding")
         row = self._machine().accuracy(*self._stored(), tolerance)
         row = replace(row, value=row.value + self._turn_of_directions() * row.spread)
-        return row if self._keeps_all() else with_cutoff(row)
+        return row if self._keeps_all() else replace(row, about=f"{row.about} {WITH_CUTOFF}")
 
     def certify(self) -> Added:
         """Bound the answer, in addition to the rows of the optimum."""
@@ -258,7 +257,7 @@ class FittedVariation:
     def _distance_to_mean(self) -> float:
         """Bound the distance of the fitted values from the mean of the targets."""
         mean = math.fsum((self.weights * self.y).tolist()) / math.fsum(self.weights.tolist())
-        rounding = target_rounding(self.y.size, float(np.abs(self.y).max()))
+        rounding = relative_rounding(self.y.size) * float(np.abs(self.y).max())
         return float(np.abs(self.fitted - mean).max()) + rounding
 
     def _turn_of_directions(self) -> float:

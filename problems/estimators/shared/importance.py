@@ -31,7 +31,7 @@ from substrate.arrays import (
     to_numpy,
     whole_number,
 )
-from substrate.certificates import ACCURATE, NO_BOUND, Certificate, Row, tolerances_of, warn_unless_holds
+from substrate.certificates import ACCURATE, NO_BOUND, Certificate, Row, Tolerance, warn_unless_holds
 from substrate.errors import DataError
 from substrate.least_squares.saddle_system import target_unit
 from substrate.uncertainty.intervals import LeftOutMachines, predict_copies
@@ -179,7 +179,7 @@ def _certify(
 ) -> Certificate:
     """Check the formula for changed rows on unchanged ones, where rounding that would spoil it becomes visible."""
     worst, n = 0.0, int(X.shape[0])
-    scales = np.array([tolerance.scale for tolerance in tolerances_of(targets, np.ones(n))])
+    scales = np.array([Tolerance.of(column, np.ones(n)).scale for column in np.ascontiguousarray(targets.T)])
     for block in blocks_beside(X, n, n):
         which = np.arange(n)[block]
         distance = np.abs(predict(which, take_rows(X, which)) - outputs[which])

@@ -71,7 +71,7 @@ def test_without_the_equality_it_is_lars_path(shape):
     alphas, _, coefficients = lars_path(centred, y - y.mean(), method="lasso")
     path = l1_path(Phi, y, 1e-3 * alphas[0] * shape[0], zero_sum=False)
     for alpha, a in zip(alphas, coefficients.T, strict=True):
-        if path.covers(alpha * shape[0]):
+        if path.lowest <= alpha * shape[0] <= path.highest:
             np.testing.assert_allclose(path.at(alpha * shape[0]).primal, a, atol=1e-10)
     expected = (alphas * shape[0] > 1.001e-3 * alphas[0] * shape[0]).sum()
     assert len(path) == expected + 1, "as many knots, and the end"

@@ -6,17 +6,17 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 
-from substrate.least_squares.error_distribution import density_thresholds
 from substrate.least_squares.robust_weights import (
     LEAST_WEIGHT,
     SCALES,
     WEIGHTINGS,
+    density_thresholds,
     robust_scale,
     robust_weights,
     weighted_quantile,
 )
 
-over_weightings = pytest.mark.parametrize("weighting", WEIGHTINGS)
+over_weightings = pytest.mark.parametrize("weighting", WEIGHTINGS[:-1])
 over_scales = pytest.mark.parametrize("scale", SCALES)
 
 
