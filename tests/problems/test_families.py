@@ -1,21 +1,19 @@
 """Families of kernels, and the rule between a shared width and one per input: never worse, whatever the units."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
 from problems import LSSVMClassifierCV, LSSVMRegressorCV
-from problems.estimators.chosen.families import FAMILIES, MULTIPLES, family_name
 from substrate.errors import DeclarationError
-from substrate.kernels import RBF, Linear
+from substrate.kernels import RBF, Laplacian, Linear, Matern
 
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(36, 2))
 Y = np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1] + 0.2 * RNG.normal(size=36)
 LABELS = np.array(["a", "b", "c"])[np.digitize(X[:, 0] + 0.3 * RNG.normal(size=36), [-0.4, 0.4])]
+FAMILIES = (Linear(), RBF(), Laplacian(), Matern(nu=1.5), Matern(nu=2.5))
 FEW = {"search": "gradient", "max_evaluations": 8}
 
 
@@ -40,7 +38,6 @@ def test_families_are_never_worse_by_the_criterion_than_a_listed_kernel(machine,
     """Or simpler, where one standard error does not tell them apart."""
     model = clone(machine).set_params(kernels="families").fit(X, targets)
     kernels, scores = model.cv_results_["param_kernel"], model.cv_results_["mean_test_score"]
-    assert len(kernels) == 1 + 4 * len(MULTIPLES)
     for kernel in (*FAMILIES, kernels[7]):
         alone = clone(machine).set_params(kernels=[kernel]).fit(X, targets)
         assert -scores.max() <= alone.criterion_ * (1.0 + 1e-9)
@@ -64,14 +61,6 @@ def test_a_common_unit_of_the_columns_changes_nothing(unit):
     assert_allclose(other.predict(unit * points), one.predict(points), rtol=1e-4, atol=1e-4)
     lists = [model.cv_results_["mean_test_score"][:21] for model in (one, other)]
     assert_allclose(*lists, rtol=1e-7)
-
-
-def test_every_family_is_tried_at_the_stated_multiples_of_its_median_distance():
-    kernels = LSSVMRegressorCV(kernels="families").fit(X, Y).cv_results_["param_kernel"]
-    for family in FAMILIES[1:]:
-        middle = family.resolved(X)
-        assert {replace(middle, sigma=c * middle.sigma) for c in MULTIPLES} <= set(kernels)
-    assert Linear() in kernels
 
 
 def test_the_rule_takes_one_width_per_input_where_inputs_differ():
@@ -104,19 +93,3 @@ def test_what_cannot_be_tried_is_refused_by_name(parameters, message):
     points = X @ X.T if parameters.get("kernel") == "precomputed" else X
     with pytest.raises(DeclarationError, match=message):
         LSSVMRegressorCV(**parameters).fit(points, Y)
-
-
-def test_with_slopes_every_family_is_judged_at_its_best_width():
-    every, model = (
-        LSSVMRegressorCV(kernels="families", search=how, widths=None if how is None else "shared").fit(X, Y)
-        for how in (None, "gradient")
-    )
-    names = [family_name(kernel) for kernel in model.cv_results_["param_kernel"]]
-    assert names == [family_name(kernel) for kernel in FAMILIES]
-    best = {}
-    for kernel, score in zip(every.cv_results_["param_kernel"], -every.cv_results_["mean_test_score"], strict=True):
-        best[family_name(kernel)] = min(score, best.get(family_name(kernel), np.inf))
-    assert model.criterion_ <= min(best.values()) * 1.01
-    scores = -model.cv_results_["mean_test_score"]
-    assert (scores <= np.array([best[name] for name in names]) * 1.2).all(), "those behind descend roughly"
-    assert "more tried on the way" in dict(model.certificate_.record)["kernels"]

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.sparse import csr_matrix
 from variants import componentwise_machine
 
 import problems
@@ -83,26 +82,6 @@ def test_a_useless_input_is_worth_nothing_and_a_constant_one_exactly_nothing():
     with_constant = LSSVMRegressor(RBF(2.0), 10.0).fit(X - [0.0, 0.0, 1e8], y).left_out_importance()
     assert_array_equal(with_constant.importances[2], 0.0)
     assert_array_equal(with_constant.importances_mean, with_constant.importances.mean(axis=1))
-
-
-@pytest.mark.parametrize("rows", [np.asarray, csr_matrix], ids=["dense", "sparse"])
-def test_the_columns_of_a_group_are_permuted_together(rows):
-    rng = np.random.default_rng(3)
-    levels = rng.integers(0, 3, size=30)
-    X = np.column_stack([np.eye(3)[levels], rng.normal(size=30)])
-    y = 4.0 * levels + X[:, 3]
-    model = LSSVMRegressor(RBF(1.5), 50.0).fit(rows(X), y)
-    grouped = model.left_out_importance(groups=[[0, 1, 2], [3]], n_repeats=1)
-    order = np.random.default_rng(0).permutation(30)
-    changed = np.column_stack([X[order, :3], X[:, 3]])
-    machines = [LSSVMRegressor(RBF(1.5), 50.0).fit(np.delete(X, i, 0), np.delete(y, i)) for i in range(30)]
-    errors = [(y[i] - machine.predict(np.stack([X[i], changed[i]]))) ** 2 for i, machine in enumerate(machines)]
-    before, after = np.mean(errors, axis=0)
-    assert grouped.importances.shape == (2, 1)
-    assert_allclose(grouped.importances[0, 0], after - before, rtol=1e-6)
-    for strange in ([[0, 1], [1]], [[4]], [[]]):
-        with pytest.raises(DataError, match="groups must list the columns"):
-            model.left_out_importance(groups=strange)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from numpy.testing import assert_allclose
 from sklearn.model_selection import GroupKFold, LeaveOneGroupOut
 
 from problems import (
-    LSSVMClassifierCV,
     LSSVMRegressor,
     LSSVMRegressorCV,
 )
@@ -53,26 +52,6 @@ def test_widths_are_searched():
     model = LSSVMRegressorCV(RBF(0.3), cv="blocks", reach=2, search="gradient").fit(X, y)
     assert model.criterion_ <= start.criterion_ * (1.0 + 1e-9)
     assert model.certificate_.holds
-
-
-def test_several_outputs_classes_weights_and_linear_parts():
-    X, _, y = correlated(50, 0.5, 1)
-    two = LSSVMRegressorCV(RBF(0.2), cv="blocks", reach=2).fit(X, np.column_stack([y, 1e6 * y + 3.0]))
-    assert_allclose(two.gamma_[0], two.gamma_[1], rtol=1e-2)
-    weights = np.linspace(0.5, 2.0, 50)
-    weighted = LSSVMRegressorCV(RBF(0.2), cv="blocks", reach=2).fit(X, y, sample_weight=weights)
-    again = LSSVMRegressorCV(RBF(0.2), cv="blocks", reach=2).fit(X, y, sample_weight=1e-6 * weights)
-    assert_allclose(again.gamma_, 1e6 * weighted.gamma_, rtol=1e-3)
-    labels = np.digitize(y, [-0.3, 0.3])
-    groups = np.arange(50) // 5
-    for coding in ("one_vs_rest", "minimum_output"):
-        model = LSSVMClassifierCV(RBF(0.2), coding=coding, cv="groups").fit(X, labels, groups=groups)
-        assert model.certificate_.holds
-    linear = LSSVMRegressorCV(RBF(0.2), cv="blocks", reach=2, linear_columns=[1])
-    columns = np.column_stack([X, np.random.default_rng(0).normal(size=50)])
-    assert linear.fit(columns, y + columns[:, 1]).certificate_.holds
-    for model in (two, weighted, linear):
-        assert model.certificate_.holds
 
 
 def test_refusals_name_the_next_step():

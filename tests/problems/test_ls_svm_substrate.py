@@ -74,16 +74,6 @@ def test_the_errors_are_alpha_plus_c(task):
         assert_allclose((signs * found["support_values"]).sum(), 0.0, atol=1e-6)
 
 
-def test_classification_is_regression_on_signed_constants():
-    K, y = case("classification")
-    c = constants("vector", y.size)
-    labels = ls_svm_substrate.closed_form(K, y, c, "classification")
-    values = ls_svm_substrate.closed_form(K, y, y * c, "regression")
-    assert_allclose(labels["support_values"], y * values["support_values"], atol=1e-12)
-    assert_allclose(labels["errors"], y * values["errors"], atol=1e-12)
-    assert_allclose(labels["bias"], values["bias"], atol=1e-12)
-
-
 # ---- (12) and (15) -------------------------------------------------------------------------------
 
 

@@ -6,7 +6,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from problems import LSSVMRegressor, LSSVMRegressorCV, StackedLSSVMRegressor, load
-from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Laplacian, Linear
 from substrate.uncertainty.intervals import rank
 
@@ -97,40 +96,6 @@ def test_the_guarantee_counts_the_choice():
     assert model.interval_guarantee(0.5, "nested").level == 0.0
     weighted = LSSVMRegressorCV(RBF(1.0)).fit(X, Y, sample_weight=V)
     assert not weighted.interval_guarantee(0.9, "nested").holds
-
-
-def test_folds_that_cannot_be_are_refused(tmp_path):
-    for machine, message in (
-        (LSSVMRegressorCV(RBF(1.0), cv="blocks", reach=2), "cv='blocks' is about these rows"),
-        (LSSVMRegressorCV(RBF(1.0), cv=12), "at least 24 rows are needed, and there are 23"),
-    ):
-        model = machine.fit(X, Y)
-        with pytest.raises(DeclarationError, match=message):
-            model.predict_interval(NEW, method="nested")
-        assert np.isfinite(model.predict_interval(NEW, 0.5)).all()
-    with pytest.raises(DeclarationError, match="a precomputed kernel or arrays on a device do not allow"):
-        LSSVMRegressor("precomputed").fit(X @ X.T, Y).predict_interval(X[:2] @ X.T, method="adaptive")
-    for method in ("nested", "adaptive"):
-        with pytest.raises(DeclarationError, match="a basis"):
-            LSSVMRegressor(RBF(1.0), basis=5).fit(X, Y).predict_interval(NEW, method=method)
-    model = LSSVMRegressorCV(RBF(1.0)).fit(X, Y)
-    model.predict_interval(NEW)
-    model.predict_interval(NEW, method="adaptive")
-    for change, message in (
-        ({"nested_folds_": model.nested_folds_[1:]}, "folds and scores of nested intervals do not belong"),
-        ({"nested_folds_": np.zeros(N, dtype=np.intp)}, "folds and scores of nested intervals do not belong"),
-        ({"nested_scores_": -model.nested_scores_ - 1.0}, "folds and scores of nested intervals do not belong"),
-        (
-            {"nested_machines_": [*model.nested_machines_[:9], LSSVMRegressor(RBF(1.0)).fit(X, Y)]},
-            "folds and scores of nested intervals do not belong",
-        ),
-        ({"spreads_": 2 * model.spreads_}, "one spread per output"),
-    ):
-        kept = {name: getattr(model, name) for name in change}
-        vars(model).update(change)
-        with pytest.raises(DataError, match=message):
-            model.save(tmp_path / "other.npz")
-        vars(model).update(kept)
 
 
 def test_the_default_covers_after_a_search_over_kernels():

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from problems import LSSVMClassifier, LSSVMRegressor, PrunedLSSVMClassifier, PrunedLSSVMRegressor
+from problems import LSSVMRegressor, PrunedLSSVMClassifier, PrunedLSSVMRegressor
 from substrate.codings import code_book
 from substrate.datasets import sinc, sinc_outliers
 from substrate.errors import DeclarationError
@@ -106,20 +106,6 @@ def test_closed_form_cross_validation_is_refitting():
         assert_allclose(step.score, np.mean(errors**2), rtol=1e-7)
 
 
-def test_the_index_of_a_classifier_is_the_share_of_wrong_classes():
-    X, labels = three_classes()
-    for coding in ("one_vs_rest", "minimum_output", "ecoc"):
-        model = PrunedLSSVMClassifier(KERNEL, GAMMA, coding=coding, n_support=12).fit(X, labels)
-        for number in (0, 5, -1):
-            step = model.pruning_path_[number]
-            other = LSSVMClassifier(KERNEL, GAMMA, coding=coding).fit(X[step.rows], labels[step.rows])
-            assert_allclose(step.score, np.mean(other.predict(X) != labels))
-    half = np.arange(60) % 2 == 0
-    model = PrunedLSSVMClassifier(KERNEL, GAMMA, cv=None, n_support=8)
-    model.fit(X[half], labels[half], X[~half], labels[~half])
-    assert_allclose(model.pruning_path_[-1].score, np.mean(model.predict(X[~half]) != labels[~half]))
-
-
 @pytest.mark.parametrize("cv", ["training", "loo"])
 @pytest.mark.parametrize("growth", [0.0, 0.1, 1.0])
 def test_it_stops_before_the_first_machine_whose_index_has_degraded(cv, growth):
@@ -132,16 +118,6 @@ def test_it_stops_before_the_first_machine_whose_index_has_degraded(cv, growth):
     assert model.step_ == len(scores) - 2
     assert_array_equal(model.support_, model.pruning_path_[-2].rows)
     assert f"> {limit:.4g}" in str(model.certificate_)
-
-
-def test_a_number_of_rows_overrules_the_index():
-    X, y = data(100)
-    model = pruned(n_support=7).fit(X, y)
-    assert model.support_.size == 7
-    assert model.pruning_path_[-1].score > 2.0 * model.pruning_path_[0].score
-    whole = pruned(n_support=100).fit(X, y)
-    assert len(whole.pruning_path_) == 1
-    assert_allclose(whole.support_values_, LSSVMRegressor(KERNEL, GAMMA).fit(X, y).support_values_, atol=1e-12)
 
 
 # --- models -----------------------------------------------------------------------------------------------------------

@@ -93,47 +93,6 @@ def test_of_sets_within_a_standard_error_the_smallest_is_taken():
     assert_allclose(np.mean((check[1] - simple.predict(check[0])) ** 2), simple.criterion_, rtol=1e-6)
 
 
-def test_folds_have_their_own_sets_and_one_gamma():
-    X, y = data(30, 3)
-    splits = [(np.setdiff1d(np.arange(30), test), test) for test in np.array_split(np.arange(30), 3)]
-    model = FusedMaximalVariationRegressor(KERNEL, refit=True, cv=splits, gap=1e-3).fit(X, y)
-    assert model.certificate_.holds
-    path, (low, high) = model.selection_path_, (1e-4, 1e6)
-    assert path["support"].shape[1:] == (3, 3)
-    for rho in np.geomspace(0.05, 5.0, 4):
-        (cell,) = np.flatnonzero((path["start"] < rho) & (rho < path["stop"]))
-        masks = []
-        for train, _ in splits:
-            plain = MaximalVariationRegressor(KERNEL, rho).fit(X[train], y[train])
-            masks.append(plain._model.mark_components(model.relevance))
-        assert_array_equal(path["support"][cell], masks)
-        for gamma in np.geomspace(low, high, 6):
-            squares = 0.0
-            for (train, test), mask in zip(splits, masks, strict=True):
-                fitted = (
-                    LSSVMRegressor(of_components(mask, 3), gamma).fit(X[train], y[train]).predict(X[test])
-                    if mask.any()
-                    else y[train].mean()
-                )
-                squares += float(np.sum((y[test] - fitted) ** 2))
-            assert squares / 30 >= model.criterion_lower_bound_ * (1.0 - 1e-9)
-            assert squares / 30 >= path["lower_bound"][cell] * (1.0 - 1e-9)
-    at_best = np.flatnonzero((path["start"] < model.rho_) & (model.rho_ < path["stop"]))[0]
-    squares = sum(
-        float(
-            np.sum(
-                (
-                    y[test]
-                    - LSSVMRegressor(of_components(mask, 3), model.gamma_).fit(X[train], y[train]).predict(X[test])
-                )
-                ** 2
-            )
-        )
-        for (train, test), mask in zip(splits, path["support"][at_best], strict=True)
-    )
-    assert_allclose(squares / 30, model.criterion_, rtol=1e-6)
-
-
 @pytest.mark.parametrize(("unit", "offset"), [(1e-9, 0.0), (1e9, 0.0), (1.0, 1e8)])
 def test_units_and_offsets_change_no_choice(unit, offset):
     X, y = data(24, 3)

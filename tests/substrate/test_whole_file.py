@@ -107,22 +107,6 @@ def test_a_write_protected_file_is_refused(tmp_path):
     assert path.read_bytes() == b"old"
 
 
-def test_a_link_that_is_turned_meanwhile_is_not_followed(tmp_path):
-    for name in ("one", "other"):
-        (tmp_path / name).write_bytes(b"old")
-    link = tmp_path / "link"
-    link.symlink_to("one")
-
-    def turn():
-        link.unlink()
-        link.symlink_to("other")
-
-    with pytest.raises(DataError, match="became another file"):
-        write(link, meanwhile=turn)
-    assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes() == b"old"
-    assert sorted(os.listdir(tmp_path)) == ["link", "one", "other"]
-
-
 def test_what_is_written_can_be_read_before_it_has_its_name(tmp_path):
     with written_whole(tmp_path / "file") as stream:
         stream.write(b"new")

@@ -75,26 +75,6 @@ def test_an_edited_model_predicts_and_says_so_once(table, model, capsys):
 @pytest.mark.parametrize(
     "change",
     [
-        {"source": 3},
-        {"target": None},
-        {"inputs": {"kind": "tuple", "items": []}},
-        {"inputs": None},
-        {"more": 1},
-        {"refitted": 1},
-        {"decimals": "two"},
-        {"remarks": None},
-    ],
-    ids=str,
-)
-def test_preparations_of_another_form_are_refused(table, model, capsys, change):
-    rewrite(model, lambda header, arrays: header["content"]["fitted"]["preparation_"]["fields"].update(change))
-    assert run("predict", model, table) == 2
-    assert re.search("of a Preparation cannot be|prepares 0 inputs|damaged", capsys.readouterr().err)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
         {"center": "0"},
         {"scale": True},
         {"scale": 0.0},

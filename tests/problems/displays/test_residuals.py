@@ -30,19 +30,6 @@ def test_the_rows_lie_on_the_weight_function(plt, weighting, reweightings):
     assert_allclose(display.plain_residuals * model.scale_, Y - plain.predict(X), atol=1e-8)
 
 
-def test_every_error_is_in_a_bar(plt):
-    model = robust_machine(RBF(1.0), 10.0).fit(X, Y)
-    display = ResidualsDisplay.from_estimator(model, X, Y)
-    residuals = (Y - model.predict(X)) / model.scale_
-    bars = display.axes_[0].containers[0] if display.axes_[0].containers else display.axes_[0].patches
-    heights = np.array([bar.get_height() for bar in bars])
-    assert_array_equal(heights, np.histogram(residuals, display.edges())[0])
-    assert heights.sum() == Y.size
-    assert np.abs(residuals).max() > 10.0, "an outlier is there, and not cut off"
-    low, high = display.axes_[0].get_xlim()
-    assert low <= residuals.min() <= residuals.max() <= high
-
-
 def test_refusals(plt):
     with pytest.raises(DeclarationError, match="ResidualsDisplay draws LSSVMRegressor with robust weights"):
         ResidualsDisplay.from_estimator(LSSVMRegressor().fit(X, Y), X, Y)

@@ -3,11 +3,10 @@
 import cvxpy as cp
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
-from problems import ls_svm_regression
-from substrate import LinearPart, Machine, Substrate, fuse
-from substrate.errors import DataError, DeclarationError
+from substrate import Machine, Substrate, fuse
+from substrate.errors import DataError
 from substrate.kernels import RBF, Componentwise
 
 KERNEL = RBF(1.0)
@@ -69,23 +68,6 @@ def test_everything_has_the_columns_of_y():
     assert_allclose(total, result.predict(new), atol=1e-9)
 
 
-def test_columns_that_share_nothing_are_machines_of_their_own():
-    """Squares and w'w add up over the columns, so the solution is that of each alone: the closed form."""
-    X, Y = case()
-    s = Substrate(KERNEL, X, Y)
-    result = solved(Machine(s, minimize=ridge(s)))
-    new, norms = X[:5] + 0.1, 0.0
-    for j, y in enumerate(Y.T):
-        closed = ls_svm_regression.closed_form(KERNEL(X), y, 2.0)
-        alpha = closed["support_values"]
-        norms += alpha @ KERNEL(X) @ alpha
-        assert_allclose(result.predict(new)[:, j], KERNEL(new, X) @ alpha + closed["bias"], atol=1e-5)
-        assert_allclose(result.e[:, j], closed["errors"], atol=1e-6)
-    assert_allclose(result.squared_norm, norms, rtol=1e-6)
-    assert_allclose(result.norm, np.sqrt(norms), rtol=1e-6)
-    assert_array_equal(result.predict(X[:2]).shape, (2, 3))
-
-
 def test_shared_structure_is_detected_by_all_columns_together():
     X, Y = case()
     X = np.column_stack([X, np.random.default_rng(1).uniform(-2.0, 2.0, size=20)])
@@ -110,20 +92,6 @@ def test_every_column_is_checked():
         assert certificate.answer.about == f"fitted values, column {column}"
         assert_allclose(certificate.answer.spread, Y[:, column].std())
         z.save_value(kept)
-
-
-def test_a_linear_part_has_the_same_columns():
-    X, Y = case()
-    W = cp.Variable((2, 3))
-    s, part = Substrate(KERNEL, X, Y), LinearPart(W)
-    result = solved(Machine(s, minimize=0.5 * s.squared_norm + cp.sum_squares(s.e - part(X)), predict=s + part))
-    assert_allclose(result.predict(X), result.f + X @ W.value)
-    T = np.column_stack([np.ones(20), X])
-    system = np.block([[KERNEL(X) + 0.5 * np.eye(20), T], [T.T, np.zeros((3, 3))]])
-    expected = np.linalg.solve(system, np.vstack([Y, np.zeros((3, 3))]))
-    assert_allclose(result.predict(X), KERNEL(X) @ expected[:20] + T @ expected[20:], atol=1e-6)
-    with pytest.raises(DeclarationError, match=r"have different columns, \[\(\), \(3,\)\]"):
-        Machine(s, minimize=ridge(s), predict=s + LinearPart(cp.Variable(2)))
 
 
 # --- fused ----------------------------------------------------------------------------------------------------------

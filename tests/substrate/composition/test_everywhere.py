@@ -1,6 +1,5 @@
 """Shapes that hold everywhere: proofs against extended precision, brackets against dense grids, and refusals."""
 
-import pickle
 import warnings
 from itertools import product
 from types import SimpleNamespace
@@ -259,20 +258,6 @@ def test_outside_the_box_there_is_a_warning_once_and_names_of_columns_are_known(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         result.predict(np.array([[5.0]]))
-
-
-def test_a_machine_with_a_shape_is_picklable_and_has_parameters():
-    """The copy gives the same answer at the same weight."""
-    X, y = rows(20)
-    s = Substrate(RBF(1.0), X, y)
-    C = cp.Parameter(nonneg=True, name="C")
-    machine = Machine(
-        s, minimize=C * cp.sum_squares(s.e) + 0.5 * s.squared_norm, subject_to=s.gradient(EVERYWHERE, 0) >= 0
-    )
-    copy = pickle.loads(pickle.dumps(machine))
-    first, second = machine.solve(C=3.0), copy.solve(C=3.0)
-    assert abs(first.objective - second.objective) <= 1e-6 * first.objective
-    assert machine.certificate() is first.certificate
 
 
 COUNTS = np.array([2, 1, 0, 0, 3, 5, 0, 2, 4, 2, 2, 1, 4, 1, 2])

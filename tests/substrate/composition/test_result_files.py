@@ -173,16 +173,3 @@ def test_a_file_that_is_no_result_is_refused(change, tmp_path):
     rewritten(path, lambda header: change(header["content"]["fields"]))
     with pytest.raises(DataError):
         load(path)
-
-
-def test_they_show_what_they_are():
-    machine = by_rows()
-    result = machine.solve(C=2.0)
-    assert {"alpha", "b", "f", "norm", "predict", "save", "certificate"} <= set(dir(result))
-    assert repr(result).startswith("<Result: objective ")
-    assert "C=2.0; its certificate holds; <Substrate: RBF(sigma=1.0), regression, 14 rows>" in repr(result)
-    assert repr(machine) == "<Machine on <Substrate: RBF(sigma=1.0), regression, 14 rows>, parameters C>"
-    both = several().solve()
-    assert "alpha" not in dir(both)
-    assert "<Substrate 'low': RBF" in repr(both)
-    assert "1 constraint" in repr(several())

@@ -16,29 +16,34 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_proof_is_checked_from_its_points_alone(name, tmp_path, monkeypatch):
-    build, over, box = CASES[name]
+@pytest.fixture(scope="module", params=CASES)
+def searched(request, tmp_path_factory):
+    """A case, what its search found, and the file of the proof."""
+    build, over, box = CASES[request.param]
     X, y, V, w = rows()
     best = fuse(build(X, y), over, validation=(V, w), box=box, gap=0.1)
-    best.save_proof(tmp_path / "proof.npz")
-    checked = check_proof(tmp_path / "proof.npz", build(X, y), validation=(V, w))
+    path = tmp_path_factory.mktemp("proofs") / "proof.npz"
+    best.save_proof(path)
+    return CASES[request.param], best, path
+
+
+def test_a_proof_is_checked_from_its_points_alone(searched):
+    (build, over, box), best, path = searched
+    X, y, V, w = rows()
+    checked = check_proof(path, build(X, y), validation=(V, w))
     assert checked.proved_on == best.proved_on
     np.testing.assert_allclose(checked.lower_bound, best.lower_bound, rtol=1e-6)
     np.testing.assert_allclose(checked.validation_error, best.validation_error, rtol=1e-6)
-    other = check_proof(tmp_path / "proof.npz", build(X, y), validation=(V, w + 1.0))
+    other = check_proof(path, build(X, y), validation=(V, w + 1.0))
     truth = fuse(build(X, y), over, validation=(V, w + 1.0), box=box, gap=0.1)
     assert other.lower_bound <= truth.validation_error * (1.0 + 1e-9)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_changed_file_proves_less_or_is_refused(name, tmp_path):
-    build, over, box = CASES[name]
+def test_a_changed_file_proves_less_or_is_refused(searched, tmp_path):
+    (build, _, _), best, path = searched
     X, y, V, w = rows()
     machine = build(X, y)
-    best = fuse(machine, over, validation=(V, w), box=box, gap=0.1)
-    best.save_proof(tmp_path / "proof.npz")
-    with np.load(tmp_path / "proof.npz") as file:
+    with np.load(path) as file:
         stored = {key: file[key] for key in file.files}
     rng = np.random.default_rng(0)
     for key in ("x", "z", "fused_x", "fused_z", "fused", "joint_x", "joint_z", "joint", "thetas", "cuts", "box"):

@@ -14,7 +14,6 @@ from substrate.kernels import (
     Foreign,
     Kernel,
     Laplacian,
-    Linear,
     Matern,
     PowerExponential,
     Precomputed,
@@ -150,19 +149,6 @@ def test_clusters_far_apart_do_not_drown_each_other(kernel, apart):
     X = place + np.round(rng.normal(size=(9, 3)) * 64.0) / 64.0
     W = rng.normal(size=(9, 9))
     assert_allclose(kernel.scale_gradient(X, X, W), by_pairs(kernel, X, X, W), rtol=1e-8, atol=1e-300)
-
-
-@pytest.mark.parametrize("kernel", [*BY_COLUMN, RBF(1.0) * Linear(), Matern(1.0)], ids=repr)
-def test_blocks_of_rows_add_up_and_a_row_of_weight_two_is_two_rows(kernel):
-    rng = np.random.default_rng(7)
-    X, Z = rng.normal(size=(300, 3)), rng.normal(size=(40, 3))
-    W = rng.normal(size=(300, 40))
-    whole, sizes = kernel.scale_gradient(X, Z, W), kernel.scale_gradient(X, Z, np.abs(W))
-    rows = rng.permutation(300)
-    assert_allclose(kernel.scale_gradient(X[rows], Z, W[rows]), whole, rtol=0.0, atol=1e-12 * np.abs(sizes).max())
-    twice = kernel.scale_gradient(np.vstack([X, X[:9]]), Z, np.vstack([W, W[:9]]))
-    W[:9] *= 2.0
-    assert_allclose(twice, kernel.scale_gradient(X, Z, W), rtol=0.0, atol=1e-12 * np.abs(sizes).max())
 
 
 def test_a_function_inside_a_kernel_has_no_scales_and_hides_none():
