@@ -541,15 +541,11 @@ class Composite(Kernel):
 
 
 class Polynomials(Composite):
-    """A kernel that is a polynomial of others, the sum of its :meth:`terms` unless it says otherwise."""
-
-    def terms(self, n_features: int) -> Sequence[Kernel]:
-        """Return the kernels that are added up, for points with so many columns."""
-        return self.parts(n_features)
+    """A kernel that is a polynomial of others, their sum unless it says otherwise."""
 
     def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        """Return the sum of the derivatives of all terms."""
-        return np.asarray(add_values(term._derivative(X, Z, left, right) for term in self.terms(X.shape[1])))
+        """Return the sum of the derivatives of all parts."""
+        return np.asarray(add_values(term._derivative(X, Z, left, right) for term in self.parts(X.shape[1])))
 
     @property
     def no_integral(self) -> str:
@@ -559,12 +555,12 @@ class Polynomials(Composite):
         return next((kernel.no_integral for kernel in self.inside if kernel.no_integral), "")
 
     def _integral(self, boxes: Array, others: Array, orders: Orders) -> Array:
-        """Return the sum of the integrals of all terms."""
-        return np.asarray(add_values(term._integral(boxes, others, orders) for term in self.terms(boxes.shape[1])))
+        """Return the sum of the integrals of all parts."""
+        return np.asarray(add_values(term._integral(boxes, others, orders) for term in self.parts(boxes.shape[1])))
 
     def rank(self, n_features: int) -> int | None:
-        """Count the features of all terms."""
-        ranks = [term.rank(n_features) for term in self.terms(n_features)]
+        """Count the features of all parts."""
+        ranks = [term.rank(n_features) for term in self.parts(n_features)]
         return None if None in ranks else sum(rank for rank in ranks if rank is not None)
 
 

@@ -1,7 +1,6 @@
 """One or more instances of every kernel class, each with its naive formula."""
 
 import inspect
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -77,9 +76,6 @@ def _precompute(kernel: Kernel, points: np.ndarray) -> np.ndarray:
 
 
 _R, _L, _P = naive.rbf(1.3), naive.linear(), naive.polynomial(2, 0.5)
-_EFFECTS = [naive.on(_R, column) for column in range(N_FEATURES)]
-_PAIRS = [naive.product(*pair) for pair in itertools.combinations(_EFFECTS, 2)]
-_ALL_THREE = naive.product(_PAIRS[0], _EFFECTS[2])
 _EACH = (1.3, 0.4, 2.0)
 _MIXING = ((2.0, -0.5), (-0.5, 1.0))
 _ROUGH_OR_LINEAR = naive.total(naive.matern(1.1, 1.5), _L)
@@ -168,12 +164,6 @@ EXAMPLES: dict[type[Kernel], tuple[Example, ...]] = {
         Example(
             Componentwise({0: Linear(), (2, 1): RBF(1.3)}),
             naive.total(naive.on(_L, 0), naive.on(_R, 2, 1)),
-        ),
-        Example(Componentwise(RBF(1.3), order=2), naive.total(*_EFFECTS, *_PAIRS)),
-        Example(Componentwise(RBF(1.3), order=3), naive.total(*_EFFECTS, *_PAIRS, _ALL_THREE)),
-        Example(
-            Componentwise({0: Linear(), (2, 1): RBF(1.3)}, order=2),
-            naive.total(naive.on(_L, 0), naive.on(_R, 2, 1), naive.product(naive.on(_L, 0), naive.on(_R, 2, 1))),
         ),
     ),
 }

@@ -12,7 +12,7 @@ KERNELS = {
     "RBF": Componentwise(RBF(1.5)),
     "RBF and linear": Componentwise([RBF(1.0), Linear()]),
     "Laplacian": Componentwise(Laplacian(1.0)),
-    "pairs": Componentwise(RBF(1.5), order=2),
+    "pairs": Componentwise({0: RBF(1.5), 1: RBF(1.5), (0, 1): RBF(1.5)}),
 }
 
 

@@ -134,7 +134,7 @@ HIGHER = (
     2.0 * RBF(1.0) + Linear(),
     RBF(1.0) * Polynomial(2, 1.0),
     Componentwise(RBF(0.8)),
-    Componentwise(Matern(1.0, nu=3.5), order=2),
+    Componentwise(Matern(1.0, nu=3.5)),
     Symmetric(RBF(1.2), "odd"),
     RBF(0.9).on(0, 2),
 )

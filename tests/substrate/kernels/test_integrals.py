@@ -106,7 +106,7 @@ def test_integrals_over_boxes_are_those_of_a_fine_rule(kernel):
     [
         RBF(1.0) + 0.5 * Linear(),
         Componentwise(RBF(0.8)),
-        Componentwise({0: Matern(1.0, 1.5), 1: RBF(0.5)}, order=2),
+        Componentwise({0: Matern(1.0, 1.5), 1: RBF(0.5)}),
         RBF(0.7).on(1),
         RBF(0.7).on(0) * Matern(1.1, 2.5).on(1),
     ],
