@@ -51,6 +51,7 @@ METHODS: Mapping[str, Any] = {
 _EVERYWHERE = ("fit", "predict", "score", "save", "certify", "prove", "calibrate")
 
 _COLUMNS = ("ALSSVMClassifier", "AdaPinvClassifier", "IPLSSVMClassifier", "LS2SVMClassifier")
+_PRUNED = ("PrunedLSSVMClassifier", "PrunedLSSVMRegressor")
 _L1 = (
     "FusedL1SubstrateClassifier",
     "FusedL1SubstrateRegressor",
@@ -92,6 +93,17 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         ("StackedLSSVMClassifier", "StackedLSSVMRegressor"),
         "The weights of its machines follow from all left-out errors, and are others without a row: one small problem "
         "more for every row. `criterion_` is the mean square of the errors without the row, weights included.",
+    ),
+    (
+        "leave_one_out",
+        _PRUNED,
+        "Which rows are kept depends on every row. With the rows held it is the `leave_one_out()` of the machine on "
+        "them, `model.machine_`.",
+    ),
+    (
+        "left_out_importance",
+        _PRUNED,
+        "It is the `left_out_importance()` of the machine on the rows that were kept, `model.machine_`.",
     ),
     (
         "left_out_importance",

@@ -94,12 +94,8 @@ class PatternSystem(NamedTuple):
         return solve_saddle_system(self.gram, self.labels, self.ridge).support_values
 
 
-class Selection(NamedTuple):
-    """The kept patterns of a machine, a fact for the certificate, and numbers that become fitted attributes."""
-
-    columns: Any
-    facts: Facts
-    measured: dict[str, float] = {}  # noqa: RUF012 -- a default of a tuple, which nothing changes
+#: The kept patterns of a machine, facts for the certificate, and numbers that become fitted attributes.
+Selection = tuple[Any, Facts, dict[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,20 +144,19 @@ class ColumnReducedClassifier(Classifier):
         """Fit to rows X and labels y of any kind."""
         self._begin_fit()
         gamma = positive(self.gamma, "gamma")
-        X, labels, _ = self._check_data(X, y, None, numeric=False)
+        X, labels, _ = self._check_data(X, y, None)
         classes = self._encode(labels)
         Y = classes.codes(labels)
-        self._check_parameters(Y.shape[0])
         kernel = self._resolved_kernel(X)
         gram = definite_gram(kernel, X)
         a, bias = np.zeros_like(Y), np.zeros(Y.shape[1])
         facts, measured = dict.fromkeys((*gram.record(), ("gamma", f"{gamma:g}"))), dict[str, float]()
         for k, y in enumerate(np.ascontiguousarray(Y.T)):
             system = PatternSystem.of(gram, y, gamma)
-            selected = self._select(system)
-            a[selected.columns, k], bias[k] = self._solve(system, selected.columns)
-            facts |= dict.fromkeys(selected.facts)
-            measured |= {name: max(value, measured.get(name, value)) for name, value in selected.measured.items()}
+            columns, told, numbers = self._select(system)
+            a[columns, k], bias[k] = self._solve(system, columns)
+            facts |= dict.fromkeys(told)
+            measured |= {name: max(value, measured.get(name, value)) for name, value in numbers.items()}
         kept, single = np.flatnonzero(a.any(axis=1)), Y.shape[1] == 1
         self._keep_classes(classes, Y[kept])
         self.n_support_ = int(kept.size)
@@ -178,12 +173,8 @@ class ColumnReducedClassifier(Classifier):
         return self
 
     @abstractmethod
-    def _check_parameters(self, n: int) -> None:
-        """Refuse bad parameters, given the number of rows, before the kernel is computed."""
-
-    @abstractmethod
     def _select(self, system: PatternSystem) -> Selection:
-        """Choose the patterns that a machine keeps."""
+        """Choose the patterns that a machine keeps; bad parameters are refused."""
 
     def _solve(self, system: PatternSystem, columns: Any) -> tuple[Array, float]:
         """Return coefficients and bias of least squares on the kept columns, all rows."""
@@ -193,7 +184,7 @@ class ColumnReducedClassifier(Classifier):
     def _recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
         """Return all machines on the data of the fit."""
         # the kept columns are chosen by a rule of the paper, not as an optimum: all is about the solution on them
-        X, labels, _ = self._check_again(X, y, None, numeric=False)
+        X, labels, _ = self._check_again(X, y, None)
         last = int(self.support_.max(initial=-1))
         if last >= labels.size:
             raise DataError(f"the model was fitted to row {last}, these are {labels.size} rows")
@@ -258,13 +249,11 @@ class LS2SVMClassifier(ColumnReducedClassifier):
     threshold: float = 0.2
     _title = "LS2-SVM classification"
 
-    def _check_parameters(self, n: int) -> None:
-        positive(self.threshold, "threshold")
-
     def _select(self, system: PatternSystem) -> Selection:
-        threshold = echelon_threshold(system.gram.diagonal, system.ridge, self.threshold)
+        share = positive(self.threshold, "threshold")
+        threshold = echelon_threshold(system.gram.diagonal, system.ridge, share)
         fact = ("columns", f"echelon reduction, threshold {threshold:.6g}")
-        return Selection(echelon_columns(system.A, threshold), (fact,), {"threshold_": threshold})
+        return echelon_columns(system.A, threshold), (fact,), {"threshold_": threshold}
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -304,19 +293,15 @@ class AdaPinvClassifier(ColumnReducedClassifier):
     max_epochs: int = 2000
     _title = "Ada-Pinv classification"
 
-    def _check_parameters(self, n: int) -> None:
-        support_count(self.n_support, n)
-        positive(self.adaline_tol, "adaline_tol")
-        whole_number(self.max_epochs, "max_epochs", 1)
+    def _select(self, system: PatternSystem) -> Selection:
+        count = support_count(self.n_support, system.labels.size)
         if not isinstance(self.accelerated, (bool, np.bool_)):
             raise DeclarationError(f"accelerated must be True or False, received {self.accelerated!r}")
-
-    def _select(self, system: PatternSystem) -> Selection:
         trained = solve_by_adaline(
             system.A,
             system.B,
             tolerance=positive(self.adaline_tol, "adaline_tol"),
-            max_epochs=int(self.max_epochs),
+            max_epochs=whole_number(self.max_epochs, "max_epochs", 1),
             accelerated=bool(self.accelerated),
         )
         alpha, facts = trained.weights[1:], [_tell_training(trained)]
@@ -331,10 +316,9 @@ class AdaPinvClassifier(ColumnReducedClassifier):
         elif trained.ended != "tolerance":
             alpha = system.solve()
             facts.append(("fallback", "the Adaline did not reach adaline_tol; columns ranked by the direct solution"))
-        count = support_count(self.n_support, alpha.size)
         facts.append(("columns", f"{count} of {alpha.size} by absolute alpha"))
         measured = {"n_epochs_": trained.epochs, "residual_": trained.residual}
-        return Selection(ranked_columns(np.abs(alpha), count), tuple(facts), measured)
+        return ranked_columns(np.abs(alpha), count), tuple(facts), measured
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -360,14 +344,11 @@ class IPLSSVMClassifier(ColumnReducedClassifier):
     n_support: float = 0.5
     _title = "IP-LSSVM classification"
 
-    def _check_parameters(self, n: int) -> None:
-        support_count(self.n_support, n)
-
     def _select(self, system: PatternSystem) -> Selection:
         alpha = system.labels * system.solve()
         count = support_count(self.n_support, alpha.size)
         fact = ("columns", f"{count} of {alpha.size} by signed alpha of the direct solution")
-        return Selection(ranked_columns(alpha, count), (fact,))
+        return ranked_columns(alpha, count), (fact,), {}
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -408,11 +389,10 @@ class ALSSVMClassifier(ColumnReducedClassifier):
     random_state: Any = None
     _title = "A-LSSVM classification"
 
-    def _check_parameters(self, n: int) -> None:
-        positive(self.threshold, "threshold")
-        whole_number(self.max_epochs, "max_epochs", 1)
-        support_count(self.n_support, n)
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to rows X and labels y of any kind."""
         self._seed = int(_generator(self.random_state).randint(2**31 - 1))  # one for all: each starts as it would alone
+        return super().fit(X, y)
 
     def _select(self, system: PatternSystem) -> Selection:
         n = system.labels.size
@@ -421,12 +401,12 @@ class ALSSVMClassifier(ColumnReducedClassifier):
             system.B,
             threshold=positive(self.threshold, "threshold"),
             count=support_count(self.n_support, n),
-            max_epochs=int(self.max_epochs),
+            max_epochs=whole_number(self.max_epochs, "max_epochs", 1),
             seed=self._seed,
         )
         fact = ("columns", f"{trained.patterns.size} of {n}, elimination ended by {trained.ended}")
         measured = {"n_epochs_": trained.epochs, "residual_": trained.residual}
-        return Selection(trained.patterns, (fact, _tell_training(trained)), measured)
+        return trained.patterns, (fact, _tell_training(trained)), measured
 
     def _solve(self, system: PatternSystem, columns: Any) -> tuple[Array, float]:
         solved = solve_saddle_system(system.gram.restrict(columns), system.labels[columns], system.ridge[columns])

@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from problems.estimators.reduced.fit import basis_choice
 from problems.estimators.shared.base import Absent, KernelEstimator, Uses, WeightedRows
 from substrate.arrays import (
     Array,
@@ -198,7 +199,7 @@ class LSSVMKernelPCA(KernelComponents):
         self._begin_fit()
         count = whole_number(self.n_components, "n_components", 1)
         if self.basis is not None:
-            return self._fit_on_basis(X, Basis.of(self.basis), count, sample_weight)
+            return self._fit_on_basis(X, basis_choice(self.basis), count, sample_weight)
         if streams(X):
             raise DeclarationError(
                 "rows that are read in passes need a basis, whose vectors the components are made of; give basis=200, "
@@ -259,7 +260,6 @@ class LSSVMKernelPCA(KernelComponents):
         return certificate.extended(Row(name="rows of the fit", value=value, scale=1.0, tolerance=0.0, formula=formula))
 
     def _fit_on_basis(self, X: Any, choice: Basis, count: int, sample_weight: Any) -> Self:
-        choice = choice if choice.rule is not None else choice.with_params(rule="feature_vectors")
         source, weights, numbers = self._open(X, sample_weight)
         kernel = self._resolved_kernel(source.take_rows(width_rows(source.n_rows)))
         if kernel.pairwise:

@@ -17,12 +17,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from problems.estimators.reduced.fit import CONDITIONAL, FitData, Weighed, prepare
-from problems.estimators.shared.base import KernelEstimator, WeightedRows
+from problems.estimators.reduced.fit import CONDITIONAL, FitData, basis_choice, prepare
+from problems.estimators.shared.base import WeightedRows
 from problems.estimators.shared.checked_again import Added, Facts, StoredFit, definite_gram
 from problems.estimators.shared.classifier import Classifier
-from problems.estimators.shared.left_out import LeavesOut, LeftOutOutputs, leave_one_out
-from problems.estimators.shared.model import Model
+from problems.estimators.shared.coded import Coding
+from problems.estimators.shared.left_out import LeavesOut, LeftOutOutputs
+from problems.estimators.shared.linear_part import PartlyLinear
 from problems.estimators.shared.regressor import Regressor
 from substrate import losses as loss_values
 from substrate.arrays import Array, check_memory, positive
@@ -57,9 +58,7 @@ from substrate.least_squares.border import Border
 from substrate.losses import Huber, Loss, RowLoss, SquaredHinge
 from substrate.numbers import Double
 from substrate.proof import Proof, prove_rows
-from substrate.reduced import Basis
 from substrate.reduced.features import basis_features, independent_vectors
-from substrate.streaming.rows import ArraySource
 
 __all__ = ["KernelClassifier", "KernelRegressor"]
 
@@ -263,197 +262,6 @@ class StoredRows:
         return "".join({"lift": f" with {text}", "accuracy": f" {text}"}.get(name, "") for name, text in facts)
 
 
-class RowLossModel(LeavesOut):
-    """A model with one loss per row; it keeps the rows that have a coefficient."""
-
-    conditional = "kernel, gamma, loss, weights and preparation of the columns"
-
-    def fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        """Fit to numbers, or to the codes of labels."""
-        model = self.estimator
-        gamma, loss = positive(model.gamma, "gamma"), _loss_of(model)
-        rows = model._read_rows(X, y, sample_weight)
-        coded = model._encode(rows.y)
-        Y = coded.codes(rows.y)
-        expansion, chosen = self.expand(model._resolved_kernel(rows.X), rows, Y)
-
-        least_squares = partial(self.fit_machines, expansion, Y[:, :1], rows.weights, _SQUARED)
-        model.loss_ = loss.resolve(lambda: np.asarray(Y[:, 0] - least_squares()[0].point.f), rows.weights)
-        fits = self.fit_machines(expansion, Y, rows.weights, model.loss_)
-        a, g = (np.column_stack(columns) for columns in ([fit.coefficients for fit in fits], [fit.g for fit in fits]))
-        self.keep_machines(rows, expansion, a, fits, coded, Y)
-        facts = (
-            *chosen,
-            ("gamma", f"{gamma:g}"),
-            ("loss", repr(model.loss_)),
-            ("support", f"{model.n_support_} of {Y.shape[0]} rows"),
-            ("solver", f"Newton's method, {sum(fit.point.steps for fit in fits)} systems"),
-        )
-        certificate_rows, known = [], dict[str, str]()
-        for machine in self.recall_machines(expansion, Y, rows.weights, a, g):
-            machine_rows, more = machine.certify()
-            certificate_rows.append(machine_rows)
-            known |= dict(more)
-        model.certificate_ = Certificate(model._title, worst_rows(certificate_rows), (*known.items(), *facts))
-        warn_unless_holds(model.certificate_)
-
-    def expand(self, kernel: Kernel, rows: WeightedRows, Y: Array) -> tuple[Any, Facts]:
-        """Return the functions of a fit to rows and targets, and facts about how they were chosen."""
-        return RowExpansion(kernel, rows.X, definite_gram(kernel, rows.X)), ()
-
-    def fit_machines(self, expansion: Expansion, Y: Array, weights: Array, loss: Loss) -> list[_Fit]:
-        """Solve one machine for every column of the targets."""
-        border, fits = self.border(expansion.points, weights), []
-        space = expansion.space(border.matrix(Y))
-        for y in np.ascontiguousarray(Y.T):
-            losses = loss.of_rows(y, positive(self.estimator.gamma, "gamma") * weights)
-            point = solve_rows(space, losses, float(np.ptp(y)) or float(np.abs(y).max()) or 1.0)
-            bias, slopes = border.split(point.c[:, None])
-            solution = expansion.solution(losses, point)
-            fits.append(_Fit(losses, border, space, point, *solution, float(bias[0]), slopes))
-        return fits
-
-    def keep_machines(
-        self, rows: WeightedRows, expansion: Any, a: Array, fits: list[_Fit], coded: Any, Y: Array
-    ) -> None:
-        """Keep what predicts: the rows that have a coefficient."""
-        model, kernel, used = self.estimator, expansion.kernel, _used_rows(a)
-        points = rows.X if kernel.pairwise else rows.X[used]
-        self.keep_expansion(points, rows.numbers[used], kernel, a[used], fits, rows.X)
-        model._keep_classes(coded, Y[used])
-        if model._labels:
-            model.support_values_ = model.support_codes_ * model.support_values_
-
-    def keep_expansion(self, points: Any, numbers: Any, kernel: Kernel, a: Array, fits: list[_Fit], X: Any) -> None:
-        """Keep coefficients of points, the bias and the linear part."""
-        model, single, border = self.estimator, len(fits) == 1, fits[0].border
-        slopes = np.column_stack([fit.slopes for fit in fits]) if border.slopes else None
-        bias = self.keep_linear(slopes, border.center, np.array([fit.bias for fit in fits]), single, X)
-        coefficients = np.ascontiguousarray(a[:, 0] if single else a)
-        model.n_support_ = int(a.shape[0])
-        model._keep_expansion(points, numbers, kernel, coefficients, float(bias[0]) if single else bias)
-
-    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
-        """Return all machines on the data of the fit."""
-        expansion, Y, weights, a = self.recall_data(X, y, sample_weight)
-        return StoredFit(self.recall_machines(expansion, Y, weights, a, self.recall_slopes(expansion, Y, weights, a)))
-
-    def recall_data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Array, Array]:
-        """Return the functions on rows of positive weight, targets, weights, and the coefficients of all machines."""
-        model = self.estimator
-        rows = model._read_rows(X, y, sample_weight, again=True)
-        Y, stored = model._codes_again(rows.y), model._coefficients()
-        expansion, a = self.recall_expansion(rows, stored[:, None] if stored.ndim == 1 else stored)
-        return expansion, Y, rows.weights, a
-
-    def recall_expansion(self, rows: WeightedRows, stored: Array) -> tuple[Any, Array]:
-        """Return the functions on the rows, and the coefficients of all machines."""
-        kernel, a = self.estimator.kernel_, np.zeros((rows.numbers.size, stored.shape[1]))
-        a[rows.places(self.estimator.support_)] = stored
-        return RowExpansion(kernel, rows.X, definite_gram(kernel, rows.X)), a
-
-    def recall_slopes(self, expansion: Expansion, Y: Array, weights: Array, a: Array) -> Array:
-        """Return the slopes of the losses, minus the coefficients."""
-        return -a
-
-    def recall_machines(self, expansion: Expansion, Y: Array, weights: Array, a: Array, g: Array) -> list[StoredRows]:
-        """Return every machine on its rows, with the values that predict returns there."""
-        model, border, slopes = self.estimator, self.border(expansion.points, weights), self.linear_slopes()
-        gamma, machines = positive(model.gamma, "gamma"), []
-        fitted, biases = np.reshape(self.values_at(expansion, a), Y.shape), np.atleast_1d(self.bias())
-        for k, y in enumerate(np.ascontiguousarray(Y.T)):
-            machine = RowMachine(
-                losses=model.loss_.of_rows(y, gamma * weights),
-                lam=1.0,
-                border=border,
-                weights=weights,
-                bias=float(biases[k]),
-                fitted=fitted[:, k],
-                slopes=None if slopes is None else slopes[:, k],
-            )
-            machines.append(StoredRows(expansion, y, weights, machine, a[:, k], g[:, k], model._tolerance()))
-        return machines
-
-    def values_at(self, expansion: Any, a: Array) -> Array:
-        """Return the values at the rows of the fit, as predict computes them."""
-        model, X = self.estimator, expansion.points
-        if model.kernel_.pairwise:
-            places = expansion.vectors if isinstance(expansion, BasisExpansion) else _used_rows(a)
-            return model.kernel_.expansion_values(None, model._coefficients(), self.unpenalised(X), X, places)
-        return self.evaluate(X)
-
-    def leave_rows_out(
-        self, X: Any, y: Any = None, sample_weight: Any = None, is_checked: bool = True
-    ) -> LeftOutOutputs:
-        """Leave every row out of every machine, in closed form where no other row changes the piece of its loss."""
-        model = self.estimator
-        if X is None or y is None:
-            raise DataError(
-                f"{type(model).__name__} keeps the rows that have a coefficient alone, or its basis; give the training "
-                "rows again, leave_one_out(X, y), and their sample_weight if there was one"
-            )
-        expansion, Y, weights, a = self.recall_data(X, y, sample_weight)
-        fitted = np.reshape(self.values_at(expansion, a), Y.shape)
-        residuals, checks, again = np.empty(Y.shape), [], 0
-        for k, fit in enumerate(self.fit_machines(expansion, Y, weights, model.loss_)):
-            spread = float(np.ptp(Y[:, k])) or 1.0
-            space, point = fit.on_matrix()
-            left = leave_rows_out(space, fit.losses, point, spread)
-            residuals[:, k], again = Y[:, k] - left.values, again + left.fitted_again.size
-            checks.append(
-                Row(
-                    name=f"refit without row {left.row}",
-                    value=left.difference,
-                    scale=spread,
-                    tolerance=_CHECKED,
-                    formula="f^(-i)(x_i) as stated - by a fit",
-                )
-            )
-        facts = (
-            ("closed form", f"for {Y.size - again} rows"),
-            ("fitted again", f"for {again} rows, without which the pieces of the others do not settle"),
-        )
-        unknown, worst = np.full(Y.shape[1], np.nan), max(checks, key=lambda row: row.relative)
-        return LeftOutOutputs(expansion.points, Y, Y - fitted, residuals, weights, unknown, unknown, (worst,), facts)
-
-
-class BasisLossModel(RowLossModel):
-    """A model over the vectors of a basis, which it keeps; the losses count all rows."""
-
-    conditional = f"{CONDITIONAL}, loss and weights"
-
-    def expand(self, kernel: Kernel, rows: WeightedRows, Y: Array) -> tuple[Any, Facts]:
-        """Choose the basis."""
-        model = self.estimator
-        choice = Basis.of(model.basis)
-        choice = choice if choice.rule is not None else choice.with_params(rule="feature_vectors")
-        weighed = Weighed.of(rows.weights, rows.numbers, rows.n_given, mean_one=False)
-        data = FitData(ArraySource(rows.X, np.ascontiguousarray(Y), weights=weighed.weights), weighed=weighed)
-        prepared = prepare(kernel, data, choice, 1.0 / positive(model.gamma, "gamma"))
-        basis, transform = prepared.basis, np.asarray(prepared.features.transform)
-        vectors = basis.rows if kernel.pairwise else basis.points
-        numbers = np.arange(basis.size) if basis.rows is None else weighed.given_numbers(basis.rows)
-        return BasisExpansion(kernel, rows.X, vectors, transform, numbers), prepared.facts
-
-    def keep_machines(
-        self, rows: WeightedRows, expansion: Any, a: Array, fits: list[_Fit], coded: Any, Y: Array
-    ) -> None:
-        """Keep the basis."""
-        self.keep_expansion(expansion.vectors, expansion.numbers, expansion.kernel, a, fits, rows.X)
-        self.estimator._keep_classes(coded)
-
-    def recall_expansion(self, rows: WeightedRows, stored: Array) -> tuple[Any, Array]:
-        """Return the functions on the basis, and the coefficients."""
-        model, kernel = self.estimator, self.estimator.kernel_
-        vectors = rows.places(model.support_) if kernel.pairwise else model.support_vectors_
-        return BasisExpansion.of(kernel, rows.X, vectors, stored), stored
-
-    def recall_slopes(self, expansion: Expansion, Y: Array, weights: Array, a: Array) -> Array:
-        """Return the slopes of the machines solved again: a model keeps none."""
-        loss = self.estimator.loss_
-        return np.column_stack([fit.g for fit in self.fit_machines(expansion, Y, weights, loss)])
-
-
 def _used_rows(a: Array) -> NDArray[np.intp]:
     """Return the rows that have a coefficient in some machine; the first where none has."""
     (used,) = np.nonzero(a.any(axis=1))
@@ -473,10 +281,11 @@ def _loss_of(model: Any) -> Loss:
 
 
 @dataclass(eq=False, repr=False)
-class KernelMachine(KernelEstimator):
+class KernelMachine(PartlyLinear, LeavesOut):
     """A base of kernel machines of numbers or of classes: their parameters, and the fit.
 
-    :class:`KernelRegressor` documents them.
+    :class:`KernelRegressor` documents them. Without a basis the rows that have a coefficient are kept, otherwise the
+    basis; the losses count all rows.
     """
 
     gamma: float = 1.0
@@ -485,17 +294,161 @@ class KernelMachine(KernelEstimator):
     linear_columns: Any = ()
     basis: Any = None
 
-    leave_one_out = leave_one_out
-
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X and targets y, or labels; a row of weight 2 counts as two rows, one of weight 0 not at all."""
         self._begin_fit()
-        self._model.fit(X, y, sample_weight)
+        gamma, loss = positive(self.gamma, "gamma"), _loss_of(self)
+        rows = self._read_rows(X, y, sample_weight)
+        coded = self._encode(rows.y)
+        Y = coded.codes(rows.y)
+        expansion, chosen = self._expand(self._resolved_kernel(rows.X), rows, coded)
+
+        least_squares = partial(self._fit_machines, expansion, Y[:, :1], rows.weights, _SQUARED)
+        self.loss_ = loss.resolve(lambda: np.asarray(Y[:, 0] - least_squares()[0].point.f), rows.weights)
+        fits = self._fit_machines(expansion, Y, rows.weights, self.loss_)
+        a, g = (np.column_stack(columns) for columns in ([fit.coefficients for fit in fits], [fit.g for fit in fits]))
+        self._keep_machines(rows, expansion, a, fits, coded, Y)
+        facts = (
+            *chosen,
+            ("gamma", f"{gamma:g}"),
+            ("loss", repr(self.loss_)),
+            ("support", f"{self.n_support_} of {Y.shape[0]} rows"),
+            ("solver", f"Newton's method, {sum(fit.point.steps for fit in fits)} systems"),
+        )
+        certificate_rows, known = [], dict[str, str]()
+        for machine in self._recall_machines(expansion, Y, rows.weights, a, g):
+            machine_rows, more = machine.certify()
+            certificate_rows.append(machine_rows)
+            known |= dict(more)
+        self.certificate_ = Certificate(self._title, worst_rows(certificate_rows), (*known.items(), *facts))
+        warn_unless_holds(self.certificate_)
         return self
 
-    def _machine(self) -> type[Model]:
-        """Return the kind of the model: on all rows, or on a basis."""
-        return RowLossModel if self.basis is None else BasisLossModel
+    def _expand(self, kernel: Kernel, rows: WeightedRows, coded: Coding) -> tuple[Any, Facts]:
+        """Return the functions of a fit to rows and targets, and facts about how they were chosen."""
+        if self.basis is None:
+            return RowExpansion(kernel, rows.X, definite_gram(kernel, rows.X)), ()
+        data = FitData.of_rows(rows, coded)
+        prepared = prepare(kernel, data, basis_choice(self.basis), 1.0 / positive(self.gamma, "gamma"))
+        basis, transform = prepared.basis, np.asarray(prepared.features.transform)
+        vectors = basis.rows if kernel.pairwise else basis.points
+        numbers = np.arange(basis.size) if basis.rows is None else data.weighed.given_numbers(basis.rows)
+        return BasisExpansion(kernel, rows.X, vectors, transform, numbers), prepared.facts
+
+    def _fit_machines(self, expansion: Expansion, Y: Array, weights: Array, loss: Loss) -> list[_Fit]:
+        """Solve one machine for every column of the targets."""
+        border, fits = self._border(expansion.points, weights), []
+        space = expansion.space(border.matrix(Y))
+        for y in np.ascontiguousarray(Y.T):
+            losses = loss.of_rows(y, positive(self.gamma, "gamma") * weights)
+            point = solve_rows(space, losses, float(np.ptp(y)) or float(np.abs(y).max()) or 1.0)
+            bias, slopes = border.split(point.c[:, None])
+            solution = expansion.solution(losses, point)
+            fits.append(_Fit(losses, border, space, point, *solution, float(bias[0]), slopes))
+        return fits
+
+    def _keep_machines(
+        self, rows: WeightedRows, expansion: Any, a: Array, fits: list[_Fit], coded: Any, Y: Array
+    ) -> None:
+        """Keep what predicts: the rows that have a coefficient, or the basis, the bias and the linear part."""
+        kernel, single, border = expansion.kernel, len(fits) == 1, fits[0].border
+        used: Any = slice(None)
+        if self.basis is None:
+            used = _used_rows(a)
+            points, numbers = rows.X if kernel.pairwise else rows.X[used], rows.numbers[used]
+        else:
+            points, numbers = expansion.vectors, expansion.numbers
+        slopes = np.column_stack([fit.slopes for fit in fits]) if border.slopes else None
+        bias = self._keep_linear(slopes, border.center, np.array([fit.bias for fit in fits]), single, rows.X)
+        coefficients = np.ascontiguousarray(a[used, 0] if single else a[used])
+        self.n_support_ = int(a[used].shape[0])
+        self._keep_classes(coded, Y[used] if self.basis is None else None)
+        if self._labels and self.basis is None:
+            coefficients = self.support_codes_ * coefficients
+        self._keep_expansion(points, numbers, kernel, coefficients, float(bias[0]) if single else bias)
+
+    def _recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
+        """Return all machines on the data of the fit; on a basis they are solved again for the slopes of the losses."""
+        expansion, Y, weights, a = self._recall_data(X, y, sample_weight)
+        g = -a
+        if self.basis is not None:
+            g = np.column_stack([fit.g for fit in self._fit_machines(expansion, Y, weights, self.loss_)])
+        return StoredFit(self._recall_machines(expansion, Y, weights, a, g))
+
+    def _recall_data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Array, Array]:
+        """Return the functions on rows of positive weight, targets, weights, and the coefficients of all machines."""
+        rows = self._read_rows(X, y, sample_weight, again=True)
+        Y, a, kernel = self._codes_again(rows.y), self._coefficients(), self.kernel_
+        a = a[:, None] if a.ndim == 1 else a
+        if self.basis is not None:
+            vectors = rows.places(self.support_) if kernel.pairwise else self.support_vectors_
+            return BasisExpansion.of(kernel, rows.X, vectors, a), Y, rows.weights, a
+        of_rows = np.zeros((rows.numbers.size, a.shape[1]))
+        of_rows[rows.places(self.support_)] = a
+        return RowExpansion(kernel, rows.X, definite_gram(kernel, rows.X)), Y, rows.weights, of_rows
+
+    def _recall_machines(self, expansion: Expansion, Y: Array, weights: Array, a: Array, g: Array) -> list[StoredRows]:
+        """Return every machine on its rows, with the values that predict returns there."""
+        border, slopes = self._border(expansion.points, weights), self._linear_slopes()
+        gamma, machines = positive(self.gamma, "gamma"), []
+        fitted, biases = np.reshape(self._values_at(expansion, a), Y.shape), np.atleast_1d(self._central_bias())
+        for k, y in enumerate(np.ascontiguousarray(Y.T)):
+            machine = RowMachine(
+                losses=self.loss_.of_rows(y, gamma * weights),
+                lam=1.0,
+                border=border,
+                weights=weights,
+                bias=float(biases[k]),
+                fitted=fitted[:, k],
+                slopes=None if slopes is None else slopes[:, k],
+            )
+            machines.append(StoredRows(expansion, y, weights, machine, a[:, k], g[:, k], self._tolerance()))
+        return machines
+
+    def _values_at(self, expansion: Any, a: Array) -> Array:
+        """Return the values at the rows of the fit, as predict computes them."""
+        X = expansion.points
+        if not self.kernel_.pairwise:
+            return self._evaluate(X)
+        places = _used_rows(a) if self.basis is None else expansion.vectors
+        return self.kernel_.expansion_values(None, self._coefficients(), self._unpenalised(X), X, places)
+
+    @property
+    def _conditional(self) -> str:
+        if self.basis is not None:
+            return f"{CONDITIONAL}, loss and weights"
+        return "kernel, gamma, loss, weights and preparation of the columns"
+
+    def _leave_rows_out(self, X: Any, y: Any, sample_weight: Any) -> LeftOutOutputs:
+        """Leave every row out of every machine, in closed form where no other row changes the piece of its loss."""
+        if X is None or y is None:
+            raise DataError(
+                f"{type(self).__name__} keeps the rows that have a coefficient alone, or its basis; give the training "
+                "rows again, leave_one_out(X, y), and their sample_weight if there was one"
+            )
+        expansion, Y, weights, a = self._recall_data(X, y, sample_weight)
+        fitted = np.reshape(self._values_at(expansion, a), Y.shape)
+        residuals, checks, again = np.empty(Y.shape), [], 0
+        for k, fit in enumerate(self._fit_machines(expansion, Y, weights, self.loss_)):
+            spread = float(np.ptp(Y[:, k])) or 1.0
+            space, point = fit.on_matrix()
+            left = leave_rows_out(space, fit.losses, point, spread)
+            residuals[:, k], again = Y[:, k] - left.values, again + left.fitted_again.size
+            checks.append(
+                Row(
+                    name=f"refit without row {left.row}",
+                    value=left.difference,
+                    scale=spread,
+                    tolerance=_CHECKED,
+                    formula="f^(-i)(x_i) as stated - by a fit",
+                )
+            )
+        facts = (
+            ("closed form", f"for {Y.size - again} rows"),
+            ("fitted again", f"for {again} rows, without which the pieces of the others do not settle"),
+        )
+        unknown, worst = np.full(Y.shape[1], np.nan), max(checks, key=lambda row: row.relative)
+        return LeftOutOutputs(expansion.points, Y, Y - fitted, residuals, weights, unknown, unknown, (worst,), facts)
 
 
 @dataclass(eq=False, repr=False)

@@ -3,6 +3,7 @@
 import inspect
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -20,26 +21,15 @@ from substrate.files import save
 __all__ = ["MachineClassifier", "MachineRegressor"]
 
 
+@dataclass(eq=False, repr=False)
 class _MachineEstimator(BaseEstimator):
     """A base of both estimators: the function, its parameters by name, solving, and files."""
 
-    build: Callable[..., Any] | None
-    parameters: Mapping[str, Any] | None
-    solver: str | None
-    time_limit: float | None
-
-    def __init__(
-        self,
-        build: Callable[..., Any] | None = None,
-        parameters: Mapping[str, Any] | None = None,
-        *,
-        solver: str | None = None,
-        time_limit: float | None = None,
-    ) -> None:
-        self.build = build
-        self.parameters = parameters
-        self.solver = solver
-        self.time_limit = time_limit
+    build: Callable[..., Any] | None = None
+    parameters: Mapping[str, Any] | None = None
+    _: KW_ONLY
+    solver: str | None = None
+    time_limit: float | None = None
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters; parameters of the function are named ``parameters__name``."""

@@ -23,11 +23,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.robust import read_robust
-from problems.estimators.full.saddle_machine import LSSVMModel
-from problems.estimators.shared.base import KernelEstimator, WeightedRows
-from problems.estimators.shared.checked_again import StoredFit, definite_gram
+from problems.estimators.shared.base import WeightedRows
+from problems.estimators.shared.checked_again import definite_gram
 from problems.estimators.shared.classifier import Classifier
-from problems.estimators.shared.left_out import leave_one_out, left_out_importance
+from problems.estimators.shared.held_machine import HoldsMachine
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, non_negative, positive, take_points, whole_number
 from substrate.certificates import Certificate, warn_unless_holds
@@ -201,36 +200,6 @@ def _wider(kernel: Kernel, factor: float) -> Kernel | None:
     return kernel.with_scales(widths) if widths else None
 
 
-class PrunedModel(LSSVMModel):
-    """The LS-SVM on the rows that were kept."""
-
-    conditional = f"{LSSVMModel.conditional}, and the rows that were kept"
-
-    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
-        """Return the machines on the rows that were kept, of the data of the fit given again."""
-        model, rows = self.estimator, self.estimator.support_
-        X, y, weights = model._check_again(X, y, sample_weight, numeric=not model._labels)
-        known, first = np.flatnonzero(weights), model.pruning_path_[0].rows
-        if known.size != first.size:
-            raise DataError(f"the path began with {first.size} rows, these are {known.size}")
-        if not np.array_equal(known, first):
-            row = int(np.setdiff1d(first, known)[0])
-            raise DataError(f"row {row} was fitted and has weight zero here; pass the sample_weight of the fit")
-        return super().recall_fit(take_points(X, rows, model.kernel_.pairwise), y[rows], weights[rows])
-
-    def check_loaded(self) -> None:
-        """Refuse a path that cannot result from a fit."""
-        model = self.estimator
-        super().check_loaded()
-        path = model.pruning_path_
-        if not isinstance(path, tuple) or not all(isinstance(step, PruningStep) and _is_whole(step) for step in path):
-            raise DataError("pruning_path_ must be a sequence of pruning steps, each with as many numbers as rows")
-        if isinstance(model.step_, bool) or not isinstance(model.step_, int) or not 0 <= model.step_ < len(path):
-            raise DataError(f"step_ must be one of the {len(path)} steps, received {model.step_!r}")
-        if not np.array_equal(path[model.step_].rows, model.support_):
-            raise DataError("the support is not that of the step chosen")
-
-
 def _is_whole(step: PruningStep) -> bool:
     """Return whether rows and support values of a step belong together."""
     rows, values = step.rows, step.support_values
@@ -240,14 +209,12 @@ def _is_whole(step: PruningStep) -> bool:
 
 
 @dataclass(eq=False, repr=False)
-class PrunedEstimator(KernelEstimator):
+class PrunedEstimator(HoldsMachine):
     """The pruning of numbers or of classes: its parameters, and the fit.
 
     It comes before the task; :class:`PrunedLSSVMRegressor` documents the parameters.
     """
 
-    _model_type: ClassVar[Any] = PrunedModel
-    _plain_type: ClassVar[type[Any]]
     _typical = ({"cv": "loo"},)
     _location: ClassVar[str | None] = "kept"
     gamma: Any = 1.0
@@ -258,9 +225,6 @@ class PrunedEstimator(KernelEstimator):
     growth: float = 0.1
     retune: bool = False
 
-    leave_one_out = leave_one_out
-    left_out_importance = left_out_importance
-
     def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X and targets y, or labels of any kind, and prune; validation rows are for ``cv=None``.
 
@@ -270,15 +234,13 @@ class PrunedEstimator(KernelEstimator):
         :place [Suykens2002]_ Algorithm 2: weighted LS-SVM pruning
         :place [Carvalho2006]_ section 3.2: pruning of the classifier
         """
-        model: Any = self
-        model._begin_fit()
+        self._begin_fit()
         self._check_settings(X_val, y_val)
-        numeric, gamma = not self._labels, positive(self.gamma, "gamma")
-        X, y, weights = self._check_data(X, y, sample_weight, numeric=numeric)
-        rows = self._weighted(X, y, weights)
-        coded = model._encode(rows.y)
+        gamma = positive(self.gamma, "gamma")
+        rows = self._read_rows(X, y, sample_weight)
+        coded = self._encode(rows.y)
         if X_val is not None:
-            X_val, y_val = self._validation(X_val, y_val, numeric=numeric)
+            X_val, y_val = self._validation(X_val, y_val)
             coded.known_codes(y_val)
         if self.n_support is not None and self.n_support > rows.y.shape[0]:
             raise DataError(f"n_support = {self.n_support} is more than the {rows.y.shape[0]} rows")
@@ -306,25 +268,46 @@ class PrunedEstimator(KernelEstimator):
         record = (*dict.fromkeys((*answer.record, *altered)), *pruning.facts(path, chosen))
         self.certificate_ = Certificate(self._title, answer.rows, record)
         warn_unless_holds(self.certificate_)
-        fitted = {name: value for name, value in vars(step.machine).items() if name.endswith("_")}
-        of_rows_given = {"support_": rows.numbers[step.rows], "n_features_in_": self.n_features_in_}
-        self.__dict__.update(fitted | of_rows_given | {"certificate_": self.certificate_})
+        self.training_rows_, self.machine_ = rows.numbers[step.rows], step.machine
         return self
 
-    def _gammas(self, n_outputs: int) -> tuple[float, ...]:
-        return (self.gamma_,) * n_outputs
+    def _stated(self) -> dict[str, Any]:
+        return {"gamma": self.gamma_, "tol": self.tol}
+
+    def _rows_that_trained(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[Any, Any, Any]:
+        """Return the rows that were kept, of the data of the fit given again; refuse other weights of zero."""
+        _, _, weights = self._check_again(X, y, sample_weight)
+        known, first = np.flatnonzero(weights), self.pruning_path_[0].rows
+        if known.size != first.size:
+            raise DataError(f"the path began with {first.size} rows, these are {known.size}")
+        if not np.array_equal(known, first):
+            row = int(np.setdiff1d(first, known)[0])
+            raise DataError(f"row {row} was fitted and has weight zero here; pass the sample_weight of the fit")
+        return super()._rows_that_trained(X, y, sample_weight)
+
+    def _check_loaded(self) -> None:
+        """Refuse a path that cannot result from a fit."""
+        super()._check_loaded()
+        if not self.__sklearn_is_fitted__():
+            return
+        path = self.pruning_path_
+        if not isinstance(path, tuple) or not all(isinstance(step, PruningStep) and _is_whole(step) for step in path):
+            raise DataError("pruning_path_ must be a sequence of pruning steps, each with as many numbers as rows")
+        if isinstance(self.step_, bool) or not isinstance(self.step_, int) or not 0 <= self.step_ < len(path):
+            raise DataError(f"step_ must be one of the {len(path)} steps, received {self.step_!r}")
+        if not np.array_equal(path[self.step_].rows, self.training_rows_):
+            raise DataError("the support is not that of the step chosen")
 
     def _check_settings(self, X_val: Any, y_val: Any) -> None:
         """Refuse settings before any work."""
-        model: Any = self
         non_negative(self.growth, "growth", "as growth of the index")
         number = float(self.step) if isinstance(self.step, Real) and not isinstance(self.step, bool) else 0.0
         if not (number >= 1.0 if isinstance(self.step, Integral) else 0.0 < number < 1.0):
             raise DeclarationError(f"step must be a share in (0, 1) or a number of rows >= 1, received {self.step!r}")
         if self.n_support is not None:
             whole_number(self.n_support, "n_support", 2)
-        if getattr(model, "robust", None) is not None:
-            read_robust(model.robust)
+        if getattr(self, "robust", None) is not None:
+            read_robust(self.robust)
         if not (self.cv is None or (isinstance(self.cv, str) and self.cv in ("training", "loo"))):
             raise DeclarationError(f"cv must be 'training', 'loo', or None for validation rows; received {self.cv!r}")
         if (X_val is None) != (y_val is None):
@@ -373,10 +356,8 @@ class PrunedLSSVMRegressor(PrunedEstimator, Regressor):
         The number of the chosen machine.
     gamma_ : float
         Its gamma.
-    weights_ : array of shape (n_support,)
-        With robust: its robust weights, without ``sample_weight``.
-    ridge_ : array of shape (n_support,)
-        The diagonal 1/(gamma v) of its system, ``sample_weight`` included.
+    machine_ : LSSVMRegressor
+        The machine itself, on the rows ``training_rows_``, which has its robust weights, and leave-one-out.
     support_values_, bias_, support_, support_vectors_, kernel_, certificate_
         As for :class:`~problems.LSSVMRegressor`, of the rows left.
 
@@ -392,7 +373,7 @@ class PrunedLSSVMRegressor(PrunedEstimator, Regressor):
     """
 
     _page, _title = "ls_svm_regression", "Pruned LS-SVM regression"
-    _plain_type = LSSVMRegressor
+    _plain_type = _refitted_type = LSSVMRegressor
     _: KW_ONLY
     robust: Any = None
 
@@ -421,14 +402,14 @@ class PrunedLSSVMClassifier(PrunedEstimator, Classifier):
         As for :class:`~problems.LSSVMClassifier`.
     pruning_path_ : tuple of PruningStep
         Every machine of the path, with support values in the sign of regression on the labels.
-    step_, gamma_, ridge_
+    step_, gamma_, machine_
         As for :class:`PrunedLSSVMRegressor`.
     support_values_, bias_, support_, support_vectors_, kernel_, certificate_
         As for :class:`~problems.LSSVMClassifier`, of the rows left.
     """
 
     _page, _title = "ls_svm_classification", "Pruned LS-SVM classification (as regression on the labels)"
-    _plain_type = LSSVMClassifier
+    _plain_type = _refitted_type = LSSVMClassifier
     _: KW_ONLY
     growth: float = 0.01
 

@@ -135,7 +135,7 @@ def describe(model: Any, *, probabilities: bool = True, box: Any = None) -> Desc
     units = ColumnUnits.of(model, preparation)
     ends = _check_box(box, model, units)
     x = [(value - m) / s for value, m, s in zip(inputs(len(units.names)), units.center, units.scale, strict=True)]
-    machine = tuple(model._model.express(x))
+    machine = tuple(model._express(x))
     if isinstance(model, Classifier):
         outputs = _classes(model, machine, probabilities)
     else:

@@ -122,7 +122,7 @@ def test_grid_search_reaches_the_kernel(estimator, kernel, scaled):
     assert np.unique(np.round(scores, 6)).size >= distinct, scores
     chosen = RBF(search.best_params_[name])
     best = search.best_estimator_["model"] if scaled else search.best_estimator_
-    assert best.kernel_ == estimator(kernel=chosen)._model.own_kernel()
+    assert best.kernel_ == estimator(kernel=chosen)._own_kernel()
 
 
 @over_pairwise

@@ -120,7 +120,7 @@ def test_every_regressor_is_calibrated_alike(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = kind().fit(X, Y)
-    if "nested" not in model._intervals.methods:
+    if "nested" not in model._interval_methods:
         with pytest.raises(DataError, match=r"has no calibration rows; call calibrate\(X, y\) first"):
             model.predict_interval(NEW)
     targets = np.linspace(-1.0, 1.0, 6)
@@ -182,7 +182,7 @@ def test_wrong_levels_and_methods_are_refused(machine):
             model.predict_interval(NEW, coverage)
         with pytest.raises(DeclarationError, match="coverage must be above 0 and below 1"):
             model.interval_guarantee(coverage)
-    names = ", ".join(model._intervals.methods)
+    names = ", ".join(model._interval_methods)
     for method in ("jackknife", "Conformal", None, 3):
         for ask in (model.predict_interval, lambda _, c, m: model.interval_guarantee(c, m)):
             with pytest.raises(DeclarationError, match=f"method must be one of {names.replace('+', '.')}, received"):

@@ -7,7 +7,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from problems import (
     LSSVMClassifier,
     LSSVMRegressor,
-    PrunedLSSVMRegressor,
 )
 from substrate.datasets import motorcycle
 from substrate.kernels import RBF
@@ -100,14 +99,3 @@ def test_the_substrate_leaves_rows_out_of_the_ls_svm_of_y_less_c():
         assert_allclose(left.outputs[row], expected, atol=1e-10)
         assert_allclose(left.residuals[row], Y[row, 0] - c[row] - expected, atol=1e-10)
     assert left.certificate.holds
-
-
-def test_a_pruned_machine_leaves_out_the_rows_that_it_kept():
-    model = PrunedLSSVMRegressor(RBF(1.0), 3.0, n_support=15, robust="hampel").fit(X, Y[:, 0])
-    left, kept = model.leave_one_out(X, Y[:, 0]), model.support_
-    for place in (0, 5, 14):
-        rest = np.delete(np.arange(15), place)
-        plain = LSSVMRegressor(RBF(1.0), 3.0).fit(X[kept[rest]], Y[kept[rest], 0], model.weights_[rest])
-        assert_allclose(left.outputs[place], plain.predict(X[kept[[place]]])[0], atol=1e-9)
-    assert left.certificate.holds
-    assert "the rows that were kept" in dict(left.certificate.record)["conditional on"]

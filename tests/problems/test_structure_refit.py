@@ -45,7 +45,7 @@ def test_no_rho_has_a_better_refit(way):
     selected = set()
     for rho in np.geomspace(0.05, 8.0, 6):
         plain = MaximalVariationRegressor(KERNEL, rho, **way).fit(*train)
-        mask = plain._model.mark_components(model.relevance)
+        mask = plain.get_support(model.relevance)
         selected.add(tuple(mask))
         if not mask.any():
             assert np.mean((check[1] - train[1].mean()) ** 2) >= model.criterion_lower_bound_

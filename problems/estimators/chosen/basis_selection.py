@@ -13,22 +13,19 @@ of mean one, :math:`v / \bar v`, and :math:`\gamma \bar v`, for which the mean i
 """
 
 import time
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from problems.estimators.chosen.families import at_all_widths, is_families, list_unresolved
-from problems.estimators.chosen.judgement import EvaluatedKernel, JudgedKernels, Task, evaluate
-from problems.estimators.chosen.kernel_search import search_kernels
+from problems.estimators.chosen.judgement import EvaluatedKernel, Task
 from problems.estimators.chosen.rules import criterion_of, splits_of
-from problems.estimators.reduced.fit import CONDITIONAL, FitData, PreparedRows, fit_at, prepare
+from problems.estimators.reduced.fit import FitData, PreparedRows, prepare
 from problems.estimators.shared.coded import numbers_of_codes
 from substrate.arrays import ascending_pair, take_rows, to_numpy
 from substrate.errors import DeclarationError
-from substrate.kernels import RBF, Kernel
+from substrate.kernels import Kernel
 from substrate.least_squares.criteria import OF_SPECTRUM, Criterion, CriterionSum
 from substrate.least_squares.leave_one_out import Split
 from substrate.reduced.criteria import ReducedFold, ReducedLeaveOneOut, sizes_of_block, with_radius
@@ -39,10 +36,10 @@ from substrate.search.gamma_search import search_gamma
 from substrate.streaming.passes import each_block
 from substrate.streaming.rows import Block, draw_rows
 
-__all__ = ["choose_on_basis"]
+__all__ = ["check_basis", "folds_of_rows", "judge_on_basis", "sample_rows"]
 
-#: Most rows by which a kernel is searched, and how many of the best kernels are judged on all of them.
-_SAMPLE, _BEST = 800, 2
+#: Most rows by which a kernel is searched.
+_SAMPLE = 800
 
 
 class _Judged(NamedTuple):
@@ -66,12 +63,8 @@ class _DrawnRows:
         return take_rows(block.X, rows), to_numpy(block.Y)[rows], weights
 
 
-def choose_on_basis(model: Any, X: Any, y: Any, sample_weight: Any) -> None:
-    """Choose basis and gamma, then fit to all rows, wherever they are, and to numbers or labels of any kind.
-
-    Every kernel takes one statistic of all rows; a search by slopes is of some of the rows, and its best kernels are
-    judged by all of them.
-    """
+def check_basis(model: Any) -> None:
+    """Refuse parameters that a search on a basis does not support."""
     if np.size(model.linear_columns) or getattr(model, "robust", None) is not None:
         raise DeclarationError(
             "on a basis gamma is chosen without linear_columns and robust; give gamma to the machine without CV, "
@@ -81,37 +74,9 @@ def choose_on_basis(model: Any, X: Any, y: Any, sample_weight: Any) -> None:
         raise DeclarationError(
             "basis.rule='pruned' needs gamma before one is chosen; use another rule, or the basis_indices_ of a fit"
         )
-    data = model._model.read(X, y, sample_weight)
-    folds = _folds(model, data, X, y) if criterion_of(model) == "folds" else None
-    if is_families(model.kernels):
-        model._model.data_kernel(data, model._model.own_kernel(RBF()))  # warns of columns on different scales
-    if model.kernels is None:
-        kernels = [model._model.data_kernel(data)]
-    else:
-        resolved = model._model.data_kernels(list_unresolved(model.kernels), data)
-        kernels = at_all_widths(model.kernels, resolved)
-    few, searched = JudgedKernels((), None), ""
-    if model.search == "gradient":
-        sample = _sample(model, data, folds)
-        few = search_kernels(model, kernels, partial(evaluate, task=sample), sample)
-        kernels = [one.kernel for one in sorted(few.judged, key=lambda one: one.score)[:_BEST]]
-        searched = f", by {sample.Y.shape[0]} of {data.source.n_rows} rows"
-    best, judged = judge_on_basis(model, kernels[0], data, folds), list[EvaluatedKernel]()
-    judged.append(best.judged)
-    for kernel in kernels[1:]:
-        machine = judge_on_basis(model, kernel, data, folds)
-        judged.append(machine.judged)
-        best = machine if machine.judged.score < best.judged.score else best  # nothing is kept of the others
-    found = few._replace(judged=judged, best=best.judged, tried=few.tried + len(few.judged))
-    unit = best.prepared.weighed.unit
-    fit = fit_at(best.prepared, unit * float(best.judged.search.gamma[0]), model._tolerance(), best.spectrum)
-    more = model._search_facts(found, f"{CONDITIONAL}, chosen with the left-out row included", searched)
-    model._keep_search(found, True)
-    rows = (*fit.rows, *found.rows())
-    model._model.keep(replace(fit, factor=fit.factor.in_unit(unit), rows=rows, facts=(*fit.facts, *more)), data)
 
 
-def _sample(model: Any, data: FitData, folds: Any) -> Task:
+def sample_rows(model: Any, data: FitData, folds: Any) -> Task:
     """Return the task of a machine on some of the rows, with all of them in its expansion, by the same criterion."""
     numbers = draw_rows(data.source.n_rows, _SAMPLE, np.random.default_rng(0))
     of_rows, splits = _DrawnRows(numbers), tuple[Split, ...]()
@@ -135,18 +100,18 @@ def _sample(model: Any, data: FitData, folds: Any) -> Task:
     )
 
 
-def _folds(model: Any, data: FitData, X: Any, y: Any) -> Any:
+def folds_of_rows(model: Any, data: FitData, X: Any, y: Any) -> Any:
     """Return the folds of the rows: the same for rows in memory and for rows that are read in passes.
 
     A splitter or a list of splits names rows of X and y as they were given, including rows of weight zero.
     """
-    source, classes, kept = data.source, data.classes, data.weighed.kept
+    source, coded, kept = data.source, data.coded, data.weighed.kept
     if kept is not None and (isinstance(model.cv, bool) or not isinstance(model.cv, Integral)):
         return fold_labels(splits_of(model, *_given_rows(model, data, X, y), kept), source.n_rows)
     block = source.block_in_memory
     points = np.empty((source.n_rows, 0)) if block is None else to_numpy(block.X)
     codes = np.concatenate(list(each_block(source, _targets))) if block is None else to_numpy(block.Y)
-    labels = codes[:, 0] if classes is None else numbers_of_codes(codes, classes.book)
+    labels = codes[:, 0] if coded.names is None else numbers_of_codes(codes, coded.book)
     return fold_labels(splits_of(model, points, labels), source.n_rows)
 
 
@@ -154,7 +119,7 @@ def _given_rows(model: Any, data: FitData, X: Any, y: Any) -> tuple[Any, Any]:
     """Return the rows for a splitter, without their inputs where they are read in passes, and their targets."""
     rows = model._model.open_source(X, y)
     if rows is None:
-        X, y, _ = type(model)(model.kernel)._check_data(X, y, None, numeric=data.classes is None)
+        X, y, _ = type(model)(model.kernel)._check_data(X, y, None)
         return to_numpy(X), to_numpy(y)
     targets = np.concatenate([np.ravel(targets) for targets in each_block(rows, _targets)])
     return np.empty((rows.n_rows, 0)), targets

@@ -9,21 +9,19 @@ mean of the fitted values. [Pelckmans2005]_ eq. (28) with several weights.
 """
 
 import warnings
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
 from problems.estimators.chosen.rules import judged_by, refuse_device, splits_of, take_points, trainable_splits
-from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.calibration_scores import CalibrationScores
-from problems.estimators.shared.checked_again import StoredFit
-from substrate.arrays import Array, positive, take_columns, whole_number
+from problems.estimators.shared.checked_again import Facts
+from problems.estimators.shared.held_machine import HoldsMachine
+from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import WIDER, Certificate, Row, warn_unless_holds
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
 from substrate.fits.path_bounds import Fold, ReadOff
@@ -62,19 +60,14 @@ class Choice:
     error: float
     lower_bound: float
     path: dict[str, Any]
-    facts: tuple[tuple[str, str], ...]
+    facts: Facts
     kept: Mapping[str, Any] = field(default_factory=dict)
     beyond: float | None = None
     least: float | None = None
 
 
-class Final(NamedTuple):
-    """The fitted machine at the value that was chosen, attributes, and what the choice adds to its certificate."""
-
-    machine: Any
-    kept: Mapping[str, Any]
-    rows: tuple[Row, ...] = ()
-    facts: tuple[tuple[str, str], ...] = ()
+#: The fitted machine at the value that was chosen, attributes, and rows and facts that it adds to the certificate.
+Final = tuple[Any, Mapping[str, Any], tuple[Row, ...], Facts]
 
 
 def held_out_rows(model: Any, n: int, labels: Any = None) -> Split:
@@ -113,7 +106,7 @@ def divide_rows(
     if by_loo:
         return (FusionRound(X, Y, X[:0], Y[:0]),), every, "every row left out in turn"
     if X_val is not None:
-        X_val, y_val = model._validation(X_val, y_val, numeric=not model._labels, outputs=y.shape[1:])
+        X_val, y_val = model._validation(X_val, y_val, outputs=y.shape[1:])
         return (FusionRound(X, Y, X_val, coded.known_codes(y_val)),), every, f"{y_val.shape[0]} rows given"
     rows = every
     if model.cv is None:
@@ -130,35 +123,12 @@ def divide_rows(
     return rounds, rows, how
 
 
-class OfMachine:
-    """An attribute of the machine that an estimator holds."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, estimator: Any, owner: type) -> Any:
-        return self if estimator is None else getattr(estimator.machine_, self.name)
-
-    def __set__(self, estimator: Any, value: Any) -> None:
-        setattr(estimator.machine_, self.name, value)
-
-
 @dataclass(eq=False, repr=False)
-class FusedChoice(KernelEstimator):
+class FusedChoice(HoldsMachine):
     """A base of estimators that choose weights of a machine by validation: their shared parameters, and the fit.
 
-    :class:`~problems.FusedL1SubstrateRegressor` documents them. The fitted machine, ``machine_``, is an estimator with
-    the weights that were chosen, on the rows ``training_rows_``: its coefficients are the coefficients here, and
-    ``support_`` are numbers of the rows that were given.
+    :class:`~problems.FusedL1SubstrateRegressor` documents them.
     """
-
-    training_rows_: Any = field(init=False)
-    kernel_, support_vectors_, support_values_, bias_ = OfMachine(), OfMachine(), OfMachine(), OfMachine()
-    classes_, code_book_, support_codes_ = OfMachine(), OfMachine(), OfMachine()
-    _plain_type: ClassVar[type[Any]]
-    _refitted_type: ClassVar[type[Any]]
-    #: Whether the machines of a classifier are regressions on the codes.
-    _regressed: ClassVar[Any] = property(lambda self: hasattr(self, "machine_") and self.machine_._regressed)
 
     _location: ClassVar[str | None] = None
     _takes_weights = False
@@ -173,105 +143,56 @@ class FusedChoice(KernelEstimator):
 
     def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
         """Fit to rows X and numbers or labels y; validate on the given rows, on folds, or on a fraction held out."""
-        model: Any = self
-        model._begin_fit()
-        model._check_rules()
-        whole_number(model.max_evaluations, "max_evaluations", 1)
-        positive(model.gap, "gap")
-        if judged_by(model.cv, ("loo",), ", or None for validation rows") == "validation":
-            held_out_rows(model, 4)  # refuses the share
-        X, y, _ = model._check_data(X, y, None, numeric=not model._labels)
-        coded = model._encode(y)
-        rounds, rows, how = divide_rows(model, X, y, X_val, y_val, coded)
-        known: tuple[tuple[str, str], ...] = ()
+        self._begin_fit()
+        self._check_rules()
+        whole_number(self.max_evaluations, "max_evaluations", 1)
+        positive(self.gap, "gap")
+        if judged_by(self.cv, ("loo",), ", or None for validation rows") == "validation":
+            held_out_rows(self, 4)  # refuses the share
+        X, y, _ = self._check_data(X, y, None)
+        coded = self._encode(y)
+        rounds, rows, how = divide_rows(self, X, y, X_val, y_val, coded)
+        known: Facts = ()
         with warnings.catch_warnings():
-            if model.__sklearn_tags__().input_tags.pairwise:  # a whole matrix is checked, before it is split
-                gram = Gram.of(model._resolved_kernel(X), X)
+            if self.__sklearn_tags__().input_tags.pairwise:  # a whole matrix is checked, before it is split
+                gram = Gram.of(self._resolved_kernel(X), X)
                 gram.check_definite()
                 known = tuple(fact for fact in gram.record() if fact[0] == "alteration")
                 warnings.simplefilter("ignore", IndefiniteKernelWarning)  # once is enough
-            X_final = take_points(model, X, rows, rows)
-            kernel = model._resolved_kernel(X_final)
-            choice: Choice = model._choose(kernel, rounds)
+            X_final = take_points(self, X, rows, rows)
+            kernel = self._resolved_kernel(X_final)
+            choice: Choice = self._choose(kernel, rounds)
             warnings.simplefilter("ignore", ConvergenceWarning)  # the certificate of this fit says the same, and more
-            final: Final = model._fit_chosen(kernel, X_final, y[rows], choice.value)
+            machine, fitted, rows_of_machine, told = self._fit_chosen(kernel, X_final, y[rows], choice.value)
         # an error of rounding size needs no bound, nor does one within the rounding of the targets
-        Y, name = coded.codes(y), str(model._chooses)
+        Y, name = coded.codes(y), str(self._chooses)
         unknown, spread = relative_rounding(Y.shape[0]) * float(np.abs(Y).max()), float(np.mean(np.var(Y, axis=0)))
         least = choice.error if choice.least is None else choice.least
         added = [
             Row(
                 name=f"gap of {name}",
                 value=least - choice.lower_bound,
-                scale=least + 1e-9 * spread + unknown * unknown / float(model.gap),
-                tolerance=float(model.gap),
+                scale=least + 1e-9 * spread + unknown * unknown / float(self.gap),
+                tolerance=float(self.gap),
                 formula=f"{'criterion' if choice.least is None else 'least criterion'} - lower bound over {name}",
             )
         ]
-        answer = final.machine.certificate_
-        facts = [*answer.record, *final.facts, *known, ("validated on", how), *choice.facts]
+        answer = machine.certificate_
+        facts = [*answer.record, *told, *known, ("validated on", how), *choice.facts]
         if choice.beyond is not None:
             end = end_row(name, choice.error, choice.beyond, NEGLIGIBLE * spread, f"{name}_min")
             added.append(end)
             if not end.passes:
                 said = f"the error may fall below {name} = {choice.path['coverage'][0]:.3g}"
                 facts.append((WIDER, f"{said}: a smaller {name}_min searches there"))
-        model.criterion_, model.criterion_lower_bound_ = choice.error, choice.lower_bound
-        model.path_, model.training_rows_ = choice.path, rows
-        for attribute, value in {**choice.kept, **final.kept}.items():
-            setattr(model, attribute, value)
-        model.certificate_ = Certificate(model._title, (*answer.rows, *final.rows, *added), tuple(facts))
-        warn_unless_holds(model.certificate_)
-        model.machine_ = final.machine
+        self.criterion_, self.criterion_lower_bound_ = choice.error, choice.lower_bound
+        self.path_, self.training_rows_ = choice.path, rows
+        for attribute, value in {**choice.kept, **fitted}.items():
+            setattr(self, attribute, value)
+        self.certificate_ = Certificate(self._title, (*answer.rows, *rows_of_machine, *added), tuple(facts))
+        warn_unless_holds(self.certificate_)
+        self.machine_ = machine
         return self
-
-    @property
-    def support_(self) -> Any:
-        """The rows of the expansion."""
-        return self.training_rows_[self.machine_.support_]
-
-    @property
-    def _model(self) -> Any:
-        """Return the model of the machine, once there is one."""
-        return self.machine_._model if hasattr(self, "machine_") else super()._model
-
-    @abstractmethod
-    def _stated(self) -> dict[str, Any]:
-        """Return the parameters of the machine, from the fitted estimator."""
-
-    def _coefficients(self) -> Array:
-        return self.machine_._coefficients()
-
-    def _new_points(self, X: Any) -> Any:
-        """Return rows as the machine takes them: of a precomputed matrix the columns of the rows that trained it."""
-        X = super()._new_points(X)
-        return take_columns(X, self.training_rows_) if self.kernel_.pairwise else X
-
-    def _rows_that_trained(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Return the rows that trained the machine, with targets, of the data of the fit given again."""
-        X, y, _ = self._check_again(X, y, None, numeric=not self._labels)
-        rows = self.training_rows_
-        if rows.max() >= X.shape[0]:
-            raise DataError(f"the model was fitted to more rows than these {X.shape[0]}; pass the X and y of the fit")
-        return (X[rows][:, rows] if self.kernel_.pairwise else X[rows]), y[rows]
-
-    def _recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
-        """Return the machine on the rows that trained it, with the parameters that the estimator states."""
-        machine = copy(self.machine_).set_params(**self._stated())
-        return machine._recall_fit(*self._rows_that_trained(X, y), None)
-
-    def _check_loaded(self) -> None:
-        """Refuse a machine of another kind, or rows that it was not fitted to."""
-        if self.__sklearn_is_fitted__():
-            machine, rows = self.machine_, self.training_rows_
-            if not isinstance(machine, (self._plain_type, self._refitted_type)):
-                raise DataError(f"the machine of a {type(self).__name__} cannot be a {type(machine).__name__}")
-            machine._check_loaded()
-            if rows.ndim != 1 or rows.dtype.kind not in "iu" or not rows.size or rows.min() < 0:
-                raise DataError("training_rows_ must be numbers of rows")
-            if rows.size <= machine.support_.max(initial=-1):
-                raise DataError("training_rows_ and the support of the machine do not belong together")
-        super()._check_loaded()
 
     def _keeps_rows(self) -> bool:
         """Return False: the machine keeps them."""
@@ -279,7 +200,7 @@ class FusedChoice(KernelEstimator):
 
     def _score_left_out(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
         """Return the scores of the machine that was fitted at the chosen value, by the rows that trained it."""
-        return self.machine_._find_scores(None if rows[0] is None else self._rows_that_trained(*rows[:2]))
+        return self.machine_._find_scores(None if rows[0] is None else self._rows_that_trained(*rows[:2])[:2])
 
 
 def along_path(name: str, read: ReadOff, folds: Sequence[Fold], beyond: float | None = None) -> Choice:
@@ -318,7 +239,7 @@ def jointly(model: Any, folds: Sequence[WeighedFold], ranges: Mapping[Any, tuple
     """Return the weights that validate best, by their names, each in a range, with the bound over all of them."""
     import cvxpy as cp
 
-    from substrate import fuse
+    from substrate.fusion import fuse
 
     names, ends, kept = tuple(ranges), tuple(ranges.values()), {"proved_on_": dict(ranges)}
     if not any(fold.largest for fold in folds):

@@ -20,7 +20,7 @@ precision follows them, and the bound is over these sets.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -67,17 +67,11 @@ _FURTHER = 1e-4
 _SMALLEST = 1e-4
 
 
-class _Machine(NamedTuple):
-    """A machine of a round: its points, kernel matrix and target; the kernel rows and targets that validate."""
-
-    points: Any
-    K: Array
-    y: Array
-    below: Array
-    y_check: Array
+#: A machine of a round: its kernel matrix and target; the kernel rows and targets that validate.
+Machine = tuple[Array, Array, Array, Array]
 
 
-def machines_of(kernel: Kernel, rounds: Sequence[FusionRound]) -> Iterator[_Machine]:
+def machines_of(kernel: Kernel, rounds: Sequence[FusionRound]) -> Iterator[Machine]:
     """Yield every machine of every round that validates some rows."""
     for one in rounds:
         K = np.array(definite_gram(kernel, one.X).matrix)
@@ -85,12 +79,11 @@ def machines_of(kernel: Kernel, rounds: Sequence[FusionRound]) -> Iterator[_Mach
         kernel.fill(one.X_check, None if kernel.pairwise else one.X, below)
         for y, y_check in one.targets() if len(below) else ():
             center = np.clip(y.mean(), y.min(), y.max())  # the bias absorbs it; otherwise it would hide small zetas
-            yield _Machine(one.X, K, y - center, below, y_check - center)
+            yield K, y - center, below, y_check - center
 
 
-def ridged_fold(machine: _Machine) -> WeighedFold:
+def ridged_fold(K: Array, y: Array, below: Array, y_check: Array) -> WeighedFold:
     """Return the fold of the L1 substrate, over zeta and the ridge."""
-    K, y = machine.K, machine.y
     centred, target = K - K.mean(axis=0), y - y.mean()
     values, vectors = np.linalg.eigh(K)
     root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
@@ -101,9 +94,9 @@ def ridged_fold(machine: _Machine) -> WeighedFold:
         alpha = cp.Variable(y.size)
         misfit = 0.5 * cp.sum_squares(target - centred @ alpha)
         cost = misfit + weights[0] * cp.norm1(alpha) + 0.5 * weights[1] * cp.sum_squares(root @ alpha)
-        return cost, [cp.sum(alpha) == 0.0], (machine.below - K.mean(axis=0)) @ alpha
+        return cost, [cp.sum(alpha) == 0.0], (below - K.mean(axis=0)) @ alpha
 
-    return WeighedFold(declare, machine.y_check - y.mean(), zeta_max(K, y))
+    return WeighedFold(declare, y_check - y.mean(), zeta_max(K, y))
 
 
 def refitted_machines(kernel: Kernel, one: FusionRound, support: Any) -> Iterator[RefittedRows]:
@@ -174,27 +167,27 @@ class ZetaChoice(FusedChoice):
         machines = list(machines_of(kernel, rounds))
         if self.ridge_range is not None:
             # beyond the largest zeta all machines are their biases
-            largest = max(zeta_max(machine.K, machine.y) for machine in machines) or 1.0
+            largest = max(zeta_max(K, y) for K, y, *_ in machines) or 1.0
             least = _SMALLEST * largest if self.zeta_min is None else float(self.zeta_min)
             ranges = {"zeta": (min(least, 0.5 * largest), largest), "ridge": self._ridges()}
-            choice = jointly(self, [ridged_fold(machine) for machine in machines], ranges)
+            choice = jointly(self, [ridged_fold(*machine) for machine in machines], ranges)
             choice.kept["proved_on_"]["zeta"] = (ranges["zeta"][0], np.inf)
             return choice
         return self._choose_along_path(machines)
 
-    def _choose_along_path(self, machines: Sequence[_Machine]) -> Choice:
+    def _choose_along_path(self, machines: Sequence[Machine]) -> Choice:
         """Choose zeta along exact paths, down to an end that is affordable."""
-        folds = [l1_fold(*machine[1:], self.zeta_min) for machine in machines]
+        folds = [l1_fold(*machine, self.zeta_min) for machine in machines]
         if all(fold.path.values[-1] == 0.0 for fold in folds):  # nothing to fit: the machine is its bias at every zeta
-            noise = max(correlation_noise(machine.K, machine.y) for machine in machines)
+            noise = max(correlation_noise(K, y) for K, y, *_ in machines)
             return replace(along_path("zeta", read_off(folds), folds), value=noise)
         if self.zeta_min is not None:
             return along_path("zeta", read_off(folds), folds)
-        gap, negligible = float(self.gap), NEGLIGIBLE * float(np.mean([np.var(machine.y) for machine in machines]))
+        gap, negligible = float(self.gap), NEGLIGIBLE * float(np.mean([np.var(y) for _, y, *_ in machines]))
         read = read_off(folds, gap)
         if not end_row("zeta", read.error, read.beyond, negligible).passes:  # worth a longer path
             lowest = _FURTHER * min(float(fold.path.values[0]) for fold in folds)
-            folds = [l1_fold(*machine[1:], lowest) for machine in machines]
+            folds = [l1_fold(*machine, lowest) for machine in machines]
             read = read_off(folds, gap)
         if not is_affordable(read.error, read.least_squares_seen, gap, negligible, HIGHEST_PRICE):
             read = read_off(folds)  # the proof costs too much
@@ -227,13 +220,13 @@ class ZetaChoice(FusedChoice):
         if structure is None or not structure.members:  # folds have their own supports, or the support is empty
             machine = self._machine_with(self._plain_type, kernel=kernel, **weights).fit(X, y)
         if structure is None:
-            return Final(machine, kept)
+            return machine, kept, (), ()
         support = machine.support_ if machine is not None else rows_of(structure.members or (), X.shape[0])
         if support.size:  # without support the bias is left
             how = {"kernel": kernel, "gamma": structure.gamma, "basis": support}
             machine = self._machine_with(self._refitted_type, **how).fit(X, y)
         told = ("refit", f"sparse LS-SVM on {support.size} support vectors and all {X.shape[0]} rows")
-        return Final(machine, kept, (), (told, *structure.search.facts()))
+        return machine, kept, (), (told, *structure.search.facts())
 
 
 def rows_of(members: Members, n: int) -> Any:

@@ -14,14 +14,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from sklearn.feature_selection import SelectorMixin
 
 from problems.estimators.chosen.fused import (
     Choice,
     Final,
     FusedChoice,
     FusionRound,
-    OfMachine,
     WeighedFold,
     along_path,
     jointly,
@@ -34,10 +32,14 @@ from problems.estimators.chosen.structure_refit import (
     choose_structure,
 )
 from problems.estimators.penalised.group_weights import GroupWeights
-from problems.estimators.penalised.structure import MaximalVariationClassifier, MaximalVariationRegressor
-from problems.estimators.penalised.variation_fit import AdditiveModel, Variation, kernel_matrices
+from problems.estimators.penalised.structure import (
+    AdditiveEstimator,
+    MaximalVariationClassifier,
+    MaximalVariationRegressor,
+)
+from problems.estimators.penalised.variation_fit import Variation, kernel_matrices
 from problems.estimators.shared.classifier import Classifier
-from problems.estimators.shared.components import component_functions, get_support
+from problems.estimators.shared.held_machine import OfMachine
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, non_negative
 from substrate.errors import DeclarationError
@@ -75,17 +77,14 @@ def grouped_fold(
 
 
 @dataclass(eq=False, repr=False)
-class RhoChoice(SelectorMixin, FusedChoice):
+class RhoChoice(AdditiveEstimator, FusedChoice):
     """The choice of rho by validation, of numbers or of classes: its parameters.
 
     :class:`FusedMaximalVariationRegressor` documents them.
     """
 
-    _model_type: ClassVar[Any] = AdditiveModel
     _page: ClassVar[str] = "fused_maximal_variation"
     _chooses: ClassVar[str | None] = "rho"
-    _additive, _takes_matrix = True, False  # a matrix has no inputs to be taken one at a time, and fit refuses it
-    component_functions, get_support, _get_support_mask = component_functions, get_support, get_support
     maximal_variation_, component_support_ = OfMachine(), OfMachine()
     _: KW_ONLY
     relevance: float = 0.05
@@ -135,7 +134,11 @@ class RhoChoice(SelectorMixin, FusedChoice):
             return self._choose_components(kernel, rounds)
         machines = [machine for one in rounds for machine in self._machines(kernel, one)]
         if self.groups is not None:
-            given, n, names = GroupWeights.of(1.0, self.groups), self.n_features_in_, self._names()
+            given, n, names = (
+                GroupWeights.of(1.0, self.groups),
+                self.n_features_in_,
+                getattr(self, "feature_names_in_", None),
+            )
             members = given.members(tuple(part.columns for part in kernel.components(n)), n, names)
             weighed = [grouped_fold(*machine, members) for machine in machines]
             largest = max(fold.largest for fold in weighed) or 1.0
@@ -182,16 +185,13 @@ class RhoChoice(SelectorMixin, FusedChoice):
         rho = {name: max(each, least) for name, each in chosen.items()} if self.groups else max(float(chosen), least)
         how: dict[str, Any] = {"kernel": kernel, "rho": rho, "refit": structure is not None}
         if self.groups is not None:
-            how["groups"] = GroupWeights.of(1.0, self.groups).columns(self.n_features_in_, self._names())
+            names = getattr(self, "feature_names_in_", None)
+            how["groups"] = GroupWeights.of(1.0, self.groups).columns(self.n_features_in_, names)
         if structure is None:
-            return Final(self._machine_with(self._plain_type, **how).fit(X, y), {"rho_": rho})
+            return self._machine_with(self._plain_type, **how).fit(X, y), {"rho_": rho}, (), ()
         machine = self._machine_with(self._plain_type, **how, gamma=structure.gamma).fit(X, y)
         rows = structure.selection(machine.component_support_)
-        return Final(machine, {"rho_": rho, "selection_kernel_": kernel}, rows, structure.search.facts())
-
-    def _names(self) -> Any:
-        """Return the names of the columns, None without any."""
-        return getattr(self, "feature_names_in_", None)
+        return machine, {"rho_": rho, "selection_kernel_": kernel}, rows, structure.search.facts()
 
 
 @dataclass(eq=False, repr=False)

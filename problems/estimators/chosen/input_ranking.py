@@ -92,7 +92,7 @@ def rank_inputs(self: Any, X: Any, y: Any, sample_weight: Any = None, *, criteri
     check_choice(criterion, tuple(OF_SPECTRUM), "criterion")
     _refuse_columns(self)
     machine = clone(self).set_params(cv=criterion)
-    checked, targets, _ = machine._check_data(X, y, sample_weight, numeric=not machine._labels)
+    checked, targets, _ = machine._check_data(X, y, sample_weight)
     if np.ndim(targets) != 1:
         raise DataError(f"rank_inputs ranks the inputs of one target, received {np.shape(targets)[1]}; rank each")
     count, inexact = int(checked.shape[1]), 0

@@ -20,6 +20,7 @@ from substrate.least_squares.leave_one_out import LeftOutBlocks, Split, checked_
 __all__ = [
     "Widths",
     "blocks_of",
+    "check_folds",
     "check_groups",
     "check_rules",
     "criterion_of",
@@ -111,6 +112,25 @@ def _check_noise(model: Any, criterion: str) -> None:
                 f"cv='noise' determines gamma of one kernel and compares nothing, received {name}="
                 f"{getattr(model, name)!r}; set {name}=None, or judge by cv='loo'"
             )
+
+
+def check_folds(model: Any, groups: Any) -> None:
+    """Refuse parameters whose machines are compared by closed forms only."""
+    if groups is not None:
+        raise DeclarationError(
+            "a machine with a shape or robust weights is chosen by folds, not by groups or blocks of rows: use "
+            "a number of folds, or splits such as GroupKFold(5).split(X, y, groups)"
+        )
+    if criterion_of(model) != "folds":
+        raise DeclarationError(
+            f"cv={model.cv!r} is a closed form of the machine without a shape and robust weights; with robust, "
+            "monotone, convex or bounds choose gamma by folds, cv=5"
+        )
+    if model.kernels is not None or model.search is not None:
+        raise DeclarationError(
+            "with robust, monotone, convex or bounds gamma is chosen for one kernel: leave kernels and search out, and "
+            "choose the kernel without them, or by GridSearchCV"
+        )
 
 
 def check_groups(model: Any, groups: Any, n: int) -> Any:

@@ -9,38 +9,51 @@ or a search in the logarithms of the kernel's scales, by slopes, and then local
 of training and validation of [Pelckmans2005]_ eq. (17)-(19), see :mod:`problems.tikhonov_fusion`.
 """
 
-from dataclasses import KW_ONLY, dataclass, field, fields
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from problems.estimators.chosen import families
-from problems.estimators.chosen.basis_selection import choose_on_basis
-from problems.estimators.chosen.gamma_by_folds import check_folds, choose_by_folds
+from problems.estimators.chosen.basis_selection import check_basis, folds_of_rows, judge_on_basis, sample_rows
 from problems.estimators.chosen.input_ranking import rank_inputs
-from problems.estimators.chosen.judgement import JudgedKernels, Task, evaluate, judge_by_noise, prefer_simplest
+from problems.estimators.chosen.judgement import (
+    EvaluatedKernel,
+    JudgedKernels,
+    Task,
+    evaluate,
+    judge_by_folds,
+    judge_by_noise,
+    prefer_simplest,
+)
 from problems.estimators.chosen.kernel_search import search_kernels
 from problems.estimators.chosen.rules import (
     Widths,
     blocks_of,
+    check_folds,
     check_groups,
     check_rules,
     criterion_of,
     splits_of,
     widths_of,
 )
-from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
+from problems.estimators.full.ls_svm import LSSVM, LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.saddle_machine import ChosenKernel
-from problems.estimators.full.shaped import has_closed_forms
-from problems.estimators.shared.base import Absent, Uses
+from problems.estimators.reduced.fit import CONDITIONAL, fit_at
+from problems.estimators.shared.base import Absent, Uses, WeightedRows
+from problems.estimators.shared.checked_again import Facts
 from problems.estimators.shared.checks import warn_if_unscaled
+from problems.estimators.shared.left_out import has_closed_forms
 from substrate.arrays import Array, blas_threads, is_sparse, on_device_of
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels import Kernel
+from substrate.kernels import RBF, Kernel
 from substrate.search.gamma_search import GAP
 
 __all__ = ["GammaChoice", "LSSVMClassifierCV", "LSSVMRegressorCV", "recommended"]
+
+#: How many of the best kernels of a search by some of the rows are judged on all of them.
+_BEST = 2
 
 
 @classmethod  # type: ignore[misc]
@@ -52,7 +65,7 @@ def recommended(cls: Any, /, **changes: Any) -> Any:
 
 
 @dataclass(eq=False, repr=False)
-class GammaChoice:
+class GammaChoice(LSSVM):
     """The choice of gamma on all rows, of an LS-SVM of numbers or of classes: its parameters, and the fit.
 
     It comes before the estimator whose gamma is chosen; :class:`LSSVMRegressorCV` documents the parameters.
@@ -63,8 +76,8 @@ class GammaChoice:
     # what a search chooses or does not use is no parameter of its machine
     gamma: Any = field(default=None, init=False)
     c: Any = field(default=None, init=False)
-    solver: str = field(default="auto", init=False)
     # a search decomposes its matrices, and does not iterate
+    solver: str = field(default="cholesky", init=False)
     max_iter: Any = field(default=Absent(), init=False)
     _: KW_ONLY
     kernels: Any = None
@@ -90,36 +103,37 @@ class GammaChoice:
 
         :place [Cawley2004]_ section 3: model selection by leave-one-out, over scales and gamma
         """
-        model: Any = self
-        model._begin_fit()
-        model._model.refuse_combinations()
-        check_rules(model)
-        if model.basis is not None:
+        self._begin_fit()
+        self._model.refuse_combinations()
+        check_rules(self)
+        if self.basis is not None:
             if groups is not None:
                 raise DeclarationError("groups is of a search on all rows; leave basis=None, or leave groups out")
-            choose_on_basis(model, X, y, sample_weight)
-        elif has_closed_forms(model):
-            model._model.fit(X, y, sample_weight, partial(self._choose_on_all_rows, groups))
-        elif groups is not None:
-            raise DeclarationError(
-                "a machine with a shape or robust weights is chosen by folds, not by groups or blocks of rows: use "
-                "a number of folds, or splits such as GroupKFold(5).split(X, y, groups)"
-            )
+            self._choose_on_basis(X, y, sample_weight)
+            return self
+        machine, closed = self._model, has_closed_forms(self)
+        if not closed:
+            check_folds(self, groups)
+        given, rows, coded, Y = machine.read(X, y, sample_weight)
+        if closed:
+            found, facts = self._choose_on_all_rows(given, rows, Y, groups)
         else:
-            check_folds(model)
-            model._model.fit(X, y, sample_weight, partial(choose_by_folds, model))
+            found, facts = judge_by_folds(self, LSSVMRegressor, given, rows, Y)
+        gammas = tuple(float(gamma) for gamma in np.broadcast_to(found.best.search.gamma, Y.shape[1]))
+        machine.fit_rows(rows, coded, Y, ChosenKernel(found.best.kernel, gammas, (found.rows(), facts)))
+        self._keep_search(found, bool(self._labels) or Y.shape[1] == 1)
         return self
 
     def _choose_on_all_rows(
-        self, groups: Any, data: tuple[Any, Any], X: Any, Y: Array, weights: Array, kept: Any
-    ) -> ChosenKernel:
-        """Judge kernels by one decomposition each, and return the best one at its gamma."""
-        model: Any = self
-        pooled, criterion, unit = bool(model._labels), criterion_of(model), float(weights.mean())
-        groups = check_groups(model, groups, int(data[0].shape[0]))
+        self, given: tuple[Any, Any], rows: WeightedRows, Y: Array, groups: Any
+    ) -> tuple[JudgedKernels, Facts]:
+        """Judge kernels by one decomposition each; return them, and facts about the choice."""
+        X, weights, kept = rows.X, rows.weights, rows.numbers
+        pooled, criterion, unit = bool(self._labels), criterion_of(self), float(weights.mean())
+        groups = check_groups(self, groups, rows.n_given)
         kernels = self._candidates(X)
-        splits = splits_of(model, *data, kept, groups) if criterion == "folds" else ()
-        blocks, validated = blocks_of(model, X, None if groups is None else groups[kept])
+        splits = splits_of(self, *given, kept, groups) if criterion == "folds" else ()
+        blocks, validated = blocks_of(self, X, None if groups is None else groups[kept])
         task = Task(
             X=X,
             Y=on_device_of(X, Y),
@@ -130,31 +144,65 @@ class GammaChoice:
             pooled=pooled,
             weights=None if (weights == 1.0).all() else weights / unit,
             unit=unit,
-            border=model._model.border(X, weights),
+            border=self._border(X, weights),
             blocks=blocks,
         )
         with blas_threads(int(Y.shape[0])):
             found = self._judge(kernels, task)
-        gammas = tuple(float(gamma) for gamma in np.broadcast_to(found.best.search.gamma, Y.shape[1]))
         validated = {"loo": "every row left out in turn", "folds": f"{len(splits)} folds"}.get(criterion, validated)
         conditional = "preparation of the columns and candidate kernels, chosen with all rows"
-        facts = (*self._search_facts(found, conditional), *((("validated on", validated),) if validated else ()))
-        keep = partial(self._keep_search, found, pooled or Y.shape[1] == 1)
-        return ChosenKernel(found.best.kernel, gammas, (found.rows(), facts), keep)
+        facts = self._search_facts(found, conditional)
+        return found, (*facts, ("validated on", validated)) if validated else facts
+
+    def _choose_on_basis(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Choose basis and gamma, then fit to all rows, wherever they are, and to numbers or labels of any kind.
+
+        Every kernel takes one statistic of all rows; a search by slopes is of some of the rows, and its best kernels
+        are judged by all of them.
+        """
+        check_basis(self)
+        machine = self._model
+        data = machine.read(X, y, sample_weight)
+        folds = folds_of_rows(self, data, X, y) if criterion_of(self) == "folds" else None
+        if families.is_families(self.kernels):
+            machine.data_kernel(data, self._own_kernel(RBF()))  # warns of columns on different scales
+        if self.kernels is None:
+            kernels = [machine.data_kernel(data)]
+        else:
+            resolved = machine.data_kernels(families.list_unresolved(self.kernels), data)
+            kernels = families.at_all_widths(self.kernels, resolved)
+        few, searched = JudgedKernels((), None), ""
+        if self.search == "gradient":
+            sample = sample_rows(self, data, folds)
+            few = search_kernels(self, kernels, partial(evaluate, task=sample), sample)
+            kernels = [one.kernel for one in sorted(few.judged, key=lambda one: one.score)[:_BEST]]
+            searched = f", by {sample.Y.shape[0]} of {data.source.n_rows} rows"
+        best, judged = judge_on_basis(self, kernels[0], data, folds), list[EvaluatedKernel]()
+        judged.append(best.judged)
+        for kernel in kernels[1:]:
+            other = judge_on_basis(self, kernel, data, folds)
+            judged.append(other.judged)
+            best = other if other.judged.score < best.judged.score else best  # nothing is kept of the others
+        found = few._replace(judged=judged, best=best.judged, tried=few.tried + len(few.judged))
+        unit = best.prepared.weighed.unit
+        fit = fit_at(best.prepared, unit * float(best.judged.search.gamma[0]), self._tolerance(), best.spectrum)
+        more = self._search_facts(found, f"{CONDITIONAL}, chosen with the left-out row included", searched)
+        self._keep_search(found, True)
+        rows = (*fit.rows, *found.rows())
+        machine.keep(replace(fit, factor=fit.factor.in_unit(unit), rows=rows, facts=(*fit.facts, *more)), data)
 
     def _candidates(self, X: Any) -> list[Kernel]:
         """Return the kernels to judge, built from the given ones as the model builds its own, with widths as
         numbers."""
-        model: Any = self
         if self.kernels is None:
-            return [model._resolved_kernel(X)]
-        kernels = [model._model.own_kernel(kernel) for kernel in families.list_unresolved(self.kernels)]
+            return [self._resolved_kernel(X)]
+        kernels = [self._own_kernel(kernel) for kernel in families.list_unresolved(self.kernels)]
         gives_widths = self.search == "gradient" and widths_of(self) in ("auto", "each")
         if not is_sparse(X) and not gives_widths:  # columns of different units get separate widths
             n = int(X.shape[1])
             compared = {columns: kernel for kernel in reversed(kernels) for columns in kernel.compared_columns(n)}
             for columns, kernel in compared.items():
-                warn_if_unscaled(model, X, columns, kernel)
+                warn_if_unscaled(self, X, columns, kernel)
         return families.at_all_widths(self.kernels, (kernel.resolved(X) for kernel in kernels))
 
     def _judge(self, kernels: list[Kernel], task: Task) -> JudgedKernels:
@@ -170,16 +218,15 @@ class GammaChoice:
 
     def _keep_search(self, found: JudgedKernels, one: bool) -> None:
         """Set the attributes of a search: what was chosen, its criterion and bound, and the table of all candidates."""
-        model: Any = self
         search, bounds = found.best.search, found.lower_bound
-        model.gamma_ = float(search.gamma[0]) if one else search.gamma
-        model.criterion_ = float(search.criterion[0]) if one else search.criterion
-        model.criterion_lower_bound_ = float(bounds[0]) if one else bounds
-        model.gamma_range_ = np.array(search.gamma_range)
-        model.path_ = search.path
-        model.cv_results_ = found.table(one)
+        self.gamma_ = float(search.gamma[0]) if one else search.gamma
+        self.criterion_ = float(search.criterion[0]) if one else search.criterion
+        self.criterion_lower_bound_ = float(bounds[0]) if one else bounds
+        self.gamma_range_ = np.array(search.gamma_range)
+        self.path_ = search.path
+        self.cv_results_ = found.table(one)
 
-    def _search_facts(self, found: JudgedKernels, conditional: str, searched: str = "") -> tuple[tuple[str, str], ...]:
+    def _search_facts(self, found: JudgedKernels, conditional: str, searched: str = "") -> Facts:
         """Return the facts of a search for a certificate: on what it is ``conditional``, and what was ``searched``."""
         judged, best, criterion = found.judged, found.best, criterion_of(self)
         kernels = f"{len(judged)} evaluated" + (f", {found.tried} more tried on the way" if found.tried else "")
@@ -199,11 +246,10 @@ class GammaChoice:
         return (*facts, *found.facts, ("conditional on", conditional))
 
     def _gammas(self, n_outputs: int) -> tuple[float, ...]:
-        model: Any = self
-        outputs = (*model._outputs(), 1)[0]
+        outputs = (*self._outputs(), 1)[0]
         if outputs != n_outputs:
             raise DataError(f"the model was fitted to {outputs} outputs, these data have {n_outputs}")
-        return tuple(float(gamma) for gamma in np.broadcast_to(model.gamma_, n_outputs))
+        return tuple(float(gamma) for gamma in np.broadcast_to(self.gamma_, n_outputs))
 
 
 @dataclass(eq=False, repr=False)
@@ -335,11 +381,11 @@ class LSSVMClassifierCV(GammaChoice, LSSVMClassifier):
         As for :class:`~problems.LSSVMClassifier`.
     basis
         As for :class:`LSSVMRegressorCV`.
+    linear_columns
+        As for :class:`LSSVMRegressorCV`.
     class_weight : dict or "balanced", default=None
         Weights of the classes, multiplied into the weights of the rows, in every fit and in the criterion, which is
         then a weighted mean.
-    linear_columns
-        As for :class:`LSSVMRegressorCV`.
     search, max_evaluations, widths, n_jobs, verbose, reach
         As for :class:`LSSVMRegressorCV`.
 

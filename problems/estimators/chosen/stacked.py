@@ -25,12 +25,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from problems.estimators.chosen import families
 from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV, recommended
-from problems.estimators.full.intervals import LSSVMIntervals, predict_left_out_interval
+from problems.estimators.full.intervals import IntervalRegressor
 from problems.estimators.full.ls_svm import LSSVMRegressor
+from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checked_again import Added, Facts, StoredFit, StoredMachine, certify_stored
 from problems.estimators.shared.classifier import Classifier
-from problems.estimators.shared.model import Model
-from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array
 from substrate.certificates import Accuracy, Certificate, Tolerance, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
@@ -42,85 +41,6 @@ if TYPE_CHECKING:
     from substrate.proof import Proof
 
 __all__ = ["StackedLSSVMClassifier", "StackedLSSVMRegressor"]
-
-
-class StackedModel(Model):
-    """A model of several LS-SVMs on the same rows, with one weight for each."""
-
-    def used(self) -> tuple[list[LSSVMRegressor], Array]:
-        """Return the machines of positive weight, and their weights, one column per output."""
-        members, outputs = self.estimator.estimators_, int(np.prod(self.outputs()))
-        u = np.array(np.broadcast_to(self.estimator.stack_weights_.T, (outputs, len(members))).T)
-        places = np.flatnonzero(u.any(axis=1))
-        return [members[place] for place in places], u[places]
-
-    def evaluate(self, X: Any) -> Array:
-        """Return the weighted mean of what the members predict, at rows that were checked."""
-        members, u = self.used()
-        outputs = average(_predict_each(members, X), u)
-        return outputs if self.outputs() else outputs[:, 0]
-
-    def express(self, x: "Sequence[Node]") -> "list[Node]":
-        """Return the weighted mean of the formulas of the members."""
-        members, u = self.used()
-        formulas = [member._model.express(x) for member in members]
-        terms = [
-            [float(weight) * f for weight, f in zip(u[:, k], each, strict=True)]
-            for k, each in enumerate(zip(*formulas, strict=True))
-        ]
-        return [reduce(operator.add, each) for each in terms]
-
-    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
-        """Return the stack of every output on the data of the fit; the gap of its weights is computed anew."""
-        model = self.estimator
-        labels = bool(model._labels)
-        X, y, weights = model._check_again(X, y, sample_weight, numeric=not labels, multi_output=not labels)
-        X, y, weights, *_ = model._weighted(X, y, weights)
-        Y = model._codes_again(y)
-        return self.store(X, Y, weights, left_out_errors(model.estimators_))
-
-    def store(self, X: Any, Y: Array, weights: Array, errors: Array) -> StoredFit:
-        """Return the stack of every output on rows that were checked, and the gap of its weights."""
-        model, (members, u), machines = self.estimator, self.used(), list[list[StoredMachine]]()
-        for member in members:
-            stored: StoredFit = member._model.recall_fit(X, Y[:, 0] if Y.shape[1] == 1 else Y, weights)
-            machines.append(list(stored.machines))
-        values = _predict_each(members, X)
-        # equal members have no rounding; others have it in differences, products, sums and the last addition
-        spreads = np.einsum("ikm,mk->ik", np.abs(values - values[:, :, :1]), u)
-        sizes = np.where(spreads > 0.0, np.abs(average(values, u)), 0.0)
-        missing = relative_rounding(len(members) + 4.0) * spreads + relative_rounding(1.0) * sizes
-        stacks = [
-            StoredStack(
-                members=[of_member[k] for of_member in machines],
-                u=u[:, k],
-                missing=root_mean_square(missing[:, k], weights) * (1.0 + relative_rounding(weights.size)),
-                tolerance=Tolerance.of(np.ascontiguousarray(Y[:, k]), weights, model._tolerance()),
-            )
-            for k in range(Y.shape[1])
-        ]
-        parts = _parts(errors, weights, bool(model._labels))
-        columns = np.reshape(model.stack_weights_, (len(model.estimators_), len(parts))).T
-        gaps = [
-            bound_stack(*part, column, float(np.abs(Y).max())).row for part, column in zip(parts, columns, strict=True)
-        ]
-        return StoredFit(stacks, lambda: ((max(gaps, key=lambda row: row.relative),), ()))
-
-    def check_loaded(self) -> None:
-        """Refuse parts of a stack that do not belong together."""
-        model = self.estimator
-        members, u = model.estimators_, model.stack_weights_
-        belong = all(
-            isinstance(member, LSSVMRegressor)
-            and member._outputs() == self.outputs()
-            and member.n_features_in_ == model.n_features_in_
-            for member in members
-        )
-        if not belong or u.shape not in ((len(members),), (len(members), *self.outputs())):
-            raise DataError(f"the machines of a stack and its weights of shape {u.shape} do not belong together")
-        if (u < 0.0).any() or not np.allclose(u.sum(axis=0), 1.0, rtol=0.0, atol=1e-9):
-            raise DataError("the weights of a stack must not be negative, and sum to one")
-        super().check_loaded()
 
 
 class StoredStack(NamedTuple):
@@ -155,34 +75,6 @@ class StoredStack(NamedTuple):
         return total * (1.0 + relative_rounding(len(radii) ** 2 + 8.0))
 
 
-class StackIntervals(LSSVMIntervals):
-    """Intervals of a stack: by folds of the whole fit, by the sizes of left-out errors, or by calibration rows."""
-
-    methods: ClassVar[tuple[str, ...]] = ("auto", "nested", "adaptive", "split")
-
-    def is_searched(self) -> bool:
-        """Return that the gammas of the machines were chosen by a search."""
-        return True
-
-    def left_out_method(self) -> str:
-        """Return the method that repeats no fit."""
-        return "adaptive"
-
-    def has_unequal_weights(self) -> bool:
-        """Return whether the rows of the fit differ in their weights."""
-        return bool(self.estimator.estimators_[0]._intervals.has_unequal_weights())
-
-    def targets_and_weights(self) -> tuple[Array, Array]:
-        """Return the targets of the rows of the fit, one column per output, and the weights of the rows."""
-        return self.estimator.estimators_[0]._intervals.targets_and_weights()
-
-    def left_out_rows(self) -> tuple[Array, Array]:
-        """Return left-out errors and predictions of the stack with its weights held, one column per output."""
-        members, u = self.estimator._model.used()
-        errors = average(left_out_errors(members), u)
-        return errors, self.targets_and_weights()[0] - errors
-
-
 def average(values: Array, u: Array) -> Array:
     """Return the weighted mean over the last axis; u has one column per output, the axis of the values before it.
 
@@ -215,13 +107,12 @@ def _parts(errors: Array, weights: Array, pooled: bool) -> list[tuple[Array, Arr
 
 
 @dataclass(eq=False, repr=False)
-class StackChoice:
+class StackChoice(KernelEstimator):
     """The choice of machines and of their weights, of numbers or of classes: its parameters, and the fit.
 
     It comes before the task; :class:`StackedLSSVMRegressor` documents the parameters.
     """
 
-    _model_type: ClassVar[Any] = StackedModel
     #: The estimator that searches.
     _search_type: ClassVar[Any]
     _takes_matrix: ClassVar[bool] = False
@@ -233,15 +124,13 @@ class StackChoice:
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose every gamma, fit every machine, and weigh them; ``sample_weight`` weighs errors everywhere."""
-        model: Any = self
-        pooled = bool(model._labels)
-        model._begin_fit()
+        pooled = bool(self._labels)
+        self._begin_fit()
         families.check_kernels(self.kernels, False)
-        if self.kernels is None and model._model.own_kernel().pairwise:
+        if self.kernels is None and self._own_kernel().pairwise:
             raise DeclarationError("a stack computes kernels of the inputs; kernel='precomputed' has one matrix only")
-        X, y, weights = model._check_data(X, y, sample_weight, numeric=not pooled, multi_output=not pooled)
-        X, y, weights, rows, _ = model._weighted(X, y, weights)
-        coded = model._encode(y)
+        X, y, weights, rows, _ = self._read_rows(X, y, sample_weight)
+        coded = self._encode(y)
         Y = coded.codes(y)
         members, lost = self._fit_members(X, y, Y[:, 0] if Y.shape[1] == 1 else Y, weights)
         errors = left_out_errors(members)
@@ -251,10 +140,10 @@ class StackChoice:
             squares = [float(np.average(np.square(e @ u[:, k]), weights=v)) for k, (e, v) in enumerate(parts)]
         self.criterion_ = squares[0] if len(parts) == 1 else np.array(squares)
         self.estimators_, self.stack_weights_ = members, u[:, 0] if len(parts) == 1 else u
-        model._keep_classes(coded, Y)
+        self._keep_classes(coded, Y)
         best = members[int(np.argmax(u[:, 0]))]
-        model._keep_expansion(X, rows, best.kernel_, best.support_values_, best.bias_)
-        report = certify_stored(model._title, model._model.store(X, Y, weights, errors))
+        self._keep_expansion(X, rows, best.kernel_, best.support_values_, best.bias_)
+        report = certify_stored(self._title, self._store(X, Y, weights, errors))
         shares = [f"{' '.join(f'{one:.3g}' for one in line)} {m.kernel_!r}" for line, m in zip(u, members, strict=True)]
         facts: Facts = (
             ("stack", f"of {len(members)} machines: {'; '.join(shares)}"),
@@ -265,20 +154,92 @@ class StackChoice:
             ("conditional on", "preparation of the columns, kernels, gammas and weights, chosen with all rows"),
             *((("not determined", f"{', '.join(lost)}: not in the stack"),) if lost else ()),
         )
-        self.certificate_ = Certificate(model._title, report.rows, (*report.record, *facts))
+        self.certificate_ = Certificate(self._title, report.rows, (*report.record, *facts))
         warn_unless_holds(self.certificate_)
         return self
 
+    def _used(self) -> tuple[list[LSSVMRegressor], Array]:
+        """Return the machines of positive weight, and their weights, one column per output."""
+        members, outputs = self.estimators_, int(np.prod(self._outputs()))
+        u = np.array(np.broadcast_to(self.stack_weights_.T, (outputs, len(members))).T)
+        places = np.flatnonzero(u.any(axis=1))
+        return [members[place] for place in places], u[places]
+
+    def _evaluate(self, X: Any) -> Array:
+        """Return the weighted mean of what the members predict, at rows that were checked."""
+        members, u = self._used()
+        outputs = average(_predict_each(members, X), u)
+        return outputs if self._outputs() else outputs[:, 0]
+
+    def _express(self, x: "Sequence[Node]") -> "list[Node]":
+        """Return the weighted mean of the formulas of the members."""
+        members, u = self._used()
+        formulas = [member._express(x) for member in members]
+        terms = [
+            [float(weight) * f for weight, f in zip(u[:, k], each, strict=True)]
+            for k, each in enumerate(zip(*formulas, strict=True))
+        ]
+        return [reduce(operator.add, each) for each in terms]
+
+    def _recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
+        """Return the stack of every output on the data of the fit; the gap of its weights is computed anew."""
+        X, y, weights, *_ = self._read_rows(X, y, sample_weight, again=True)
+        Y = self._codes_again(y)
+        return self._store(X, Y, weights, left_out_errors(self.estimators_))
+
+    def _store(self, X: Any, Y: Array, weights: Array, errors: Array) -> StoredFit:
+        """Return the stack of every output on rows that were checked, and the gap of its weights."""
+        (members, u), machines = self._used(), list[list[StoredMachine]]()
+        for member in members:
+            stored: StoredFit = member._recall_fit(X, Y[:, 0] if Y.shape[1] == 1 else Y, weights)
+            machines.append(list(stored.machines))
+        values = _predict_each(members, X)
+        # equal members have no rounding; others have it in differences, products, sums and the last addition
+        spreads = np.einsum("ikm,mk->ik", np.abs(values - values[:, :, :1]), u)
+        sizes = np.where(spreads > 0.0, np.abs(average(values, u)), 0.0)
+        missing = relative_rounding(len(members) + 4.0) * spreads + relative_rounding(1.0) * sizes
+        stacks = [
+            StoredStack(
+                members=[of_member[k] for of_member in machines],
+                u=u[:, k],
+                missing=root_mean_square(missing[:, k], weights) * (1.0 + relative_rounding(weights.size)),
+                tolerance=Tolerance.of(np.ascontiguousarray(Y[:, k]), weights, self._tolerance()),
+            )
+            for k in range(Y.shape[1])
+        ]
+        parts = _parts(errors, weights, bool(self._labels))
+        columns = np.reshape(self.stack_weights_, (len(self.estimators_), len(parts))).T
+        gaps = [
+            bound_stack(*part, column, float(np.abs(Y).max())).row for part, column in zip(parts, columns, strict=True)
+        ]
+        return StoredFit(stacks, lambda: ((max(gaps, key=lambda row: row.relative),), ()))
+
+    def _check_loaded(self) -> None:
+        """Refuse parts of a stack that do not belong together."""
+        if not self.__sklearn_is_fitted__():
+            return
+        members, u = self.estimators_, self.stack_weights_
+        belong = all(
+            isinstance(member, LSSVMRegressor)
+            and member._outputs() == self._outputs()
+            and member.n_features_in_ == self.n_features_in_
+            for member in members
+        )
+        if not belong or u.shape not in ((len(members),), (len(members), *self._outputs())):
+            raise DataError(f"the machines of a stack and its weights of shape {u.shape} do not belong together")
+        if (u < 0.0).any() or not np.allclose(u.sum(axis=0), 1.0, rtol=0.0, atol=1e-9):
+            raise DataError("the weights of a stack must not be negative, and sum to one")
+        super()._check_loaded()
+
     def _fit_members(self, X: Any, y: Any, targets: Array, weights: Array) -> tuple[list[LSSVMRegressor], list[str]]:
         """Return a machine of every kernel, or of every family, at its gamma; and the names of those not determined."""
-        model: Any = self
-        given = {"coding": model.coding, "calibration": None} if model._labels else {}
-        search = self._search_type(model.kernel, kernels=self.kernels, cv=self.cv, tol=model.tol, **given)
+        given = {"coding": self.coding, "calibration": None} if self._labels else {}
+        search = self._search_type(self.kernel, kernels=self.kernels, cv=self.cv, tol=self.tol, **given)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # what does not hold is a row of this certificate
             search.fit(X, y, sample_weight=weights)
             members = [
-                LSSVMRegressor(kernel, gamma=gamma, tol=model.tol).fit(X, targets, sample_weight=weights)
+                LSSVMRegressor(kernel, gamma=gamma, tol=self.tol).fit(X, targets, sample_weight=weights)
                 for kernel, gamma in best_of_families(search.cv_results_, families.is_families(self.kernels))
             ]
         known = [member for member in members if member.certificate_.holds] or members
@@ -286,7 +247,7 @@ class StackChoice:
 
 
 @dataclass(eq=False, repr=False)
-class StackedLSSVMRegressor(StackChoice, MultiOutputMixin, Regressor):
+class StackedLSSVMRegressor(MultiOutputMixin, StackChoice, IntervalRegressor):
     """A weighted mean of LS-SVMs of several kernels, by exact leave-one-out ([Wolpert1992]_, [Breiman1996]_).
 
     Parameters
@@ -327,10 +288,30 @@ class StackedLSSVMRegressor(StackChoice, MultiOutputMixin, Regressor):
     """
 
     _search_type = LSSVMRegressorCV
-    _intervals_type = StackIntervals
+    _interval_methods: ClassVar[tuple[str, ...]] = ("auto", "nested", "adaptive", "split")
     _page, _title = "ls_svm_regression", "Stack of LS-SVM regressions"
 
-    predict_interval = predict_left_out_interval
+    def _is_searched(self) -> bool:
+        """Return that the gammas of the machines were chosen by a search."""
+        return True
+
+    def _left_out_method(self) -> str:
+        """Return the method that repeats no fit."""
+        return "adaptive"
+
+    def _has_unequal_weights(self) -> bool:
+        """Return whether the rows of the fit differ in their weights."""
+        return bool(self.estimators_[0]._has_unequal_weights())
+
+    def _targets_and_weights(self) -> tuple[Array, Array]:
+        """Return the targets of the rows of the fit, one column per output, and the weights of the rows."""
+        return self.estimators_[0]._targets_and_weights()
+
+    def _left_out_rows(self) -> tuple[Array, Array]:
+        """Return left-out errors and predictions of the stack with its weights held, one column per output."""
+        members, u = self._used()
+        errors = average(left_out_errors(members), u)
+        return errors, self._targets_and_weights()[0] - errors
 
 
 @dataclass(eq=False, repr=False)
@@ -375,7 +356,7 @@ class StackedLSSVMClassifier(StackChoice, Classifier):
 
     def _fold_machine(self, X: Any) -> Any:
         """Return the stack of the same kernels, without kernels of weight zero; weights and gammas are chosen anew."""
-        used, _ = self._model.used()
+        used, _ = self._used()
         return super()._fold_machine(X).set_params(kernels=list(dict.fromkeys(member.kernel_ for member in used)))
 
 

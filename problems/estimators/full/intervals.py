@@ -35,9 +35,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.full.shaped import has_closed_forms, refuse_closed_form
 from problems.estimators.shared.guarantees import UNEQUAL, Guarantee
-from problems.estimators.shared.regressor import Intervals
+from problems.estimators.shared.left_out import has_closed_forms
+from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import (
     Array,
     is_device_array,
@@ -60,13 +60,7 @@ from substrate.uncertainty.intervals import (
 )
 from substrate.uncertainty.spread import Spread
 
-__all__ = [
-    "LSSVMIntervals",
-    "confidence_band",
-    "guaranteed_level",
-    "influence_of_rows",
-    "predict_left_out_interval",
-]
+__all__ = ["IntervalRegressor", "confidence_band", "guaranteed_level", "influence_of_rows"]
 
 #: From so many rows on, or beyond so many numbers in them, the default repeats no search: ten of them take too long.
 MANY_ROWS, MANY_NUMBERS = 1000, 50_000
@@ -76,89 +70,130 @@ _N_FOLDS, _SMALLEST_FOLD, _FEWEST_ROWS = 10, 2, 10
 _LONG = 60.0
 
 
-class LSSVMIntervals(Intervals):
-    """Intervals from leaving every training row out, exact and without a refit, or by folds of the whole fit.
+class IntervalRegressor(Regressor):
+    """A regressor with intervals from leaving every training row out, or by folds of the whole fit.
 
     A model on a basis keeps its basis and not its rows: they are given again as ``rows``, and folds are not made.
     """
 
-    methods: ClassVar[tuple[str, ...]] = ("auto", "conformal", "jackknife+", "nested", "adaptive", "split")
+    _interval_methods: ClassVar[tuple[str, ...]] = ("auto", "conformal", "jackknife+", "nested", "adaptive", "split")
 
-    def left_out_method(self) -> str:
-        """Return full conformal intervals where rows have one weight and k(x, x) is known, otherwise jackknife+;
-        without closed forms, only calibration rows remain.
+    def predict_interval(
+        self,
+        X: Any,
+        coverage: float = 0.9,
+        method: str = "auto",
+        *,
+        rows: Any = None,
+    ) -> Array:
+        """Return lower and upper ends that are to hold a new target with probability ``coverage``.
+
+        :meth:`interval_guarantee` states what is guaranteed for this model, and what breaks it.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_features)
+            New rows.
+        coverage : float, default=0.9
+            Share of new targets to be covered, above 0 and below 1, for every output separately.
+        method : str, default="auto"
+            ``"auto"``: after a search on fewer than 1000 rows ``"nested"``, as where its machines have been made;
+            otherwise ``"conformal"``, or ``"jackknife+"`` for rows of unequal weight and precomputed kernels. From 1000
+            rows on, or 50,000 numbers in them, no coverage is guaranteed after a search. ``"conformal"``: the exact
+            full conformal set by studentised residuals, wider where rows are sparse. ``"jackknife+"``: the interval of
+            [Barber2021]_. Both hold kernel and gamma, and fit nothing again. ``"nested"`` (not on a reduced basis): CV+
+            of [Barber2021]_, with ten folds that repeat the whole fit, search included. They are made at the first
+            call, which takes about ten fits, and are kept in the model and its file. ``"adaptive"`` (not on a reduced
+            basis): left-out errors in units of a fitted spread, so that intervals are wide where errors are
+            (:mod:`substrate.uncertainty.spread`), by one more fit. ``"split"``: by the rows given to :meth:`calibrate`.
+        rows : tuple of arrays, array, or source of rows, default=None
+            The training rows and targets (X, y), and sample_weight as a third where the fit had one, for a model that
+            does not keep them; with a precomputed kernel the kernel matrix of the training rows.
+
+        Returns
+        -------
+        array of shape (n, 2) or (n, n_outputs, 2)
+            Infinite where there are too few rows for the coverage (8 or fewer for 0.9).
         """
-        if not has_closed_forms(self.estimator):
-            return "split"
-        return "jackknife+" if self.has_unequal_weights() or self.estimator.kernel_.pairwise else "conformal"
-
-    def has_unequal_weights(self) -> bool:
-        """Return whether the rows of the fit differ in their weights."""
-        return bool(self.estimator._model.has_unequal_weights())
-
-    def is_searched(self) -> bool:
-        """Return whether gamma, and perhaps the kernel, was chosen by a search."""
-        return self.repeated()._chooses is not None
-
-    def targets_and_weights(self) -> tuple[Array, Array]:
-        """Return the targets of the rows, which the system gives back, one column per output, and their weights."""
-        model = self.estimator
-        alpha, ridge, _ = model._model.to_columns()
-        targets = np.reshape(to_numpy(model._evaluate(model.support_vectors_)), alpha.shape) + ridge * alpha
-        return targets, model._model.row_weights()
-
-    def left_out_rows(self) -> tuple[Array, Array]:
-        """Return left-out errors and left-out predictions of the rows of the fit, one column per output."""
-        errors = np.stack([to_numpy(machines.residuals) for machines in self.machines(None)], axis=1)
-        return errors, self.targets_and_weights()[0] - errors
-
-    def ends(self, X: Any, coverage: float, method: str, rows: Any = None) -> Array:
-        """Return the ends of intervals by any method; machines without folds are made at the first call."""
-        method = self.check(coverage, method)
+        method = self._interval_method(coverage, method)
         if method == "nested":
-            return self.nested_ends(X, coverage)
+            return self._nested_ends(X, coverage)
         if method == "adaptive":
-            return self.adaptive_ends(X, coverage)
+            return self._adaptive_ends(X, coverage)
         if method == "split":
-            return self.split_ends(X, coverage)
-        points, diagonal = self._at(X, method)
-        interval, fitted = conformal_ends if method == "conformal" else jackknife_plus, self.estimator._evaluate(points)
+            return self._split_ends(X, coverage)
+        points, diagonal = self._points_and_diagonal(X, method)
+        interval, fitted = conformal_ends if method == "conformal" else jackknife_plus, self._evaluate(points)
         columns = fitted[:, None] if fitted.ndim == 1 else fitted
         ends = [
             interval(machines, columns[:, k], points, diagonal, coverage)
-            for k, machines in enumerate(self.machines(rows))
+            for k, machines in enumerate(self._left_out_machines(rows))
         ]
         return self._joined(ends)
 
-    def machines(self, rows: Any) -> tuple[LeftOutMachines, ...]:
+    def interval_guarantee(self, coverage: float = 0.9, method: str = "auto") -> Guarantee:
+        """Return what :meth:`predict_interval` guarantees for this model, and what breaks it, if anything does."""
+        guarantee = super().interval_guarantee(coverage, method)
+        if guarantee.method == "adaptive":
+            stable = "the machine and the spread of its errors change little when a row is left out"
+            return replace(guarantee, level=None, conditions=(stable, *guarantee.conditions[2:]), broken=())
+        if guarantee.method != "nested":
+            return guarantee
+        conditions = (guarantee.conditions[0], "the fit does not depend on their order", *guarantee.conditions[2:])
+        n = int(self.support_.size)
+        level = guaranteed_level(coverage, n - n % max(min(_N_FOLDS, n // _SMALLEST_FOLD), 1))
+        broken = (UNEQUAL,) if self._has_unequal_weights() else ()
+        return replace(guarantee, level=level, conditions=conditions, broken=broken)
+
+    def _default_method(self) -> str:
+        """Return nested intervals where they have been made, and after a search of few rows."""
+        if hasattr(self, "nested_machines_"):
+            return "nested"
+        n = int(self.support_.size)
+        is_few = n < MANY_ROWS and n * self.n_features_in_ <= MANY_NUMBERS
+        is_nested = self._is_searched() and is_few and self._refusal_of_folds() is None
+        return "nested" if is_nested else self._left_out_method()
+
+    def _left_out_method(self) -> str:
+        """Return full conformal intervals where rows have one weight and k(x, x) is known, otherwise jackknife+;
+        without closed forms, only calibration rows remain.
+        """
+        if not has_closed_forms(self):
+            return "split"
+        return "jackknife+" if self._has_unequal_weights() or self.kernel_.pairwise else "conformal"
+
+    def _has_unequal_weights(self) -> bool:
+        """Return whether the rows of the fit differ in their weights."""
+        return bool(self._model.has_unequal_weights())
+
+    def _is_searched(self) -> bool:
+        """Return whether gamma, and perhaps the kernel, was chosen by a search."""
+        return self._repeated()._chooses is not None
+
+    def _targets_and_weights(self) -> tuple[Array, Array]:
+        """Return the targets of the rows, which the system gives back, one column per output, and their weights."""
+        alpha, ridge, _ = self._model.to_columns()
+        targets = np.reshape(to_numpy(self._evaluate(self.support_vectors_)), alpha.shape) + ridge * alpha
+        return targets, self._model.row_weights()
+
+    def _left_out_rows(self) -> tuple[Array, Array]:
+        """Return left-out errors and left-out predictions of the rows of the fit, one column per output."""
+        errors = np.stack([to_numpy(machines.residuals) for machines in self._left_out_machines(None)], axis=1)
+        return errors, self._targets_and_weights()[0] - errors
+
+    def _left_out_machines(self, rows: Any) -> tuple[LeftOutMachines, ...]:
         """Return all machines without one row, for every output, where there are closed forms."""
-        check_is_fitted(self.estimator)
-        refuse_closed_form(self.estimator, "an interval by leaving rows out")
-        return self.estimator._model.left_out_machines(rows)
-
-    def changes(self, X: Any, rows: Any) -> Array:
-        """Return the influence of every training row on every new row: f less f without the training row."""
-        machines, points = self.machines(rows), self.estimator._new_points(X)
-        return self._joined([machine.lines(points) * machine.residuals[None, :] for machine in machines])
-
-    def predict_deviations(self, X: Any) -> tuple[Array, Array]:
-        """Return predictions and their Gaussian standard deviations, noise included."""
-        model = self.estimator
-        check_is_fitted(model)
-        refuse_closed_form(model, "return_std")
-        points, diagonal = self._at(X, "return_std")
-        fitted, p = model._evaluate(points), model._model.spread(points, diagonal)
-        noise, gammas = (np.atleast_1d(values) for values in (model.noise_variance_, 1.0 / model.unit_ridge_))
-        variances = [float(s) * (float(g) * p[:, k] + 1.0) for k, (s, g) in enumerate(zip(noise, gammas, strict=True))]
-        return fitted, self._joined([namespace_of(p).sqrt(variance) for variance in variances])
+        check_is_fitted(self)
+        self._model.refuse_closed_form("an interval by leaving rows out")
+        return self._model.left_out_machines(rows)
 
     def _joined(self, columns: list[Array]) -> Array:
         """Return the results of all outputs in the shape of predictions."""
-        return columns[0] if self.estimator._outputs() == () else namespace_of(columns[0]).stack(columns, axis=1)
+        return columns[0] if self._outputs() == () else namespace_of(columns[0]).stack(columns, axis=1)
 
-    def _at(self, X: Any, method: str) -> tuple[Any, Array]:
+    def _points_and_diagonal(self, X: Any, method: str) -> tuple[Any, Array]:
         """Return the new points, checked, and k(x, x), which jackknife+ does not need."""
-        points, kernel = self.estimator._new_points(X), self.estimator.kernel_
+        points, kernel = self._new_points(X), self.kernel_
         if not kernel.pairwise:
             return points, kernel.diag(points)
         if method != "jackknife+":
@@ -168,26 +203,15 @@ class LSSVMIntervals(Intervals):
             )
         return points, on_device_of(points, np.zeros(int(points.shape[0])))
 
-    def resolve(self, method: str) -> str:
-        """Return for "auto" nested intervals where they have been made, and after a search of few rows."""
-        if method != "auto":
-            return method
-        model = self.estimator
-        if hasattr(model, "nested_machines_"):
-            return "nested"
-        n = int(model.support_.size)
-        is_few = n < MANY_ROWS and n * model.n_features_in_ <= MANY_NUMBERS
-        return "nested" if self.is_searched() and is_few and self.refusal() is None else self.left_out_method()
-
-    def refusal(self) -> str | None:
+    def _refusal_of_folds(self) -> str | None:
         """Return why the whole fit cannot be repeated on parts of the rows; None where it can."""
-        model, n = self.repeated(), int(self.estimator.support_.size)
+        model, n = self._repeated(), int(self.support_.size)
         if not has_closed_forms(model):
             return "a machine with a shape, robust weights or c is not fitted again"
-        if getattr(self.estimator, "basis", None) is not None:
+        if getattr(self, "basis", None) is not None:
             return "a model on a basis keeps its basis and not its rows"
-        if self.estimator.kernel_.pairwise or is_device_array(self.estimator.support_vectors_):
-            kind = "a precomputed kernel" if self.estimator.kernel_.pairwise else "arrays on a device"
+        if self.kernel_.pairwise or is_device_array(self.support_vectors_):
+            kind = "a precomputed kernel" if self.kernel_.pairwise else "arrays on a device"
             return f"rows are divided in numpy, which {kind} does not allow"
         cv = getattr(model, "cv", "loo")
         if not isinstance(cv, (str, int)) or isinstance(cv, bool) or cv in ("blocks", "groups"):
@@ -195,23 +219,22 @@ class LSSVMIntervals(Intervals):
         needed = _FEWEST_ROWS if isinstance(cv, str) else max(_FEWEST_ROWS, 2 * cv)
         return f"at least {needed} rows are needed, and there are {n}" if n < needed else None
 
-    def repeated(self) -> Any:
+    def _repeated(self) -> Any:
         """Return the estimator that the folds fit: if a search chose kernel and gamma, that search."""
-        return getattr(self.estimator, "_chosen_by", self.estimator)
+        return getattr(self, "_chosen_by", self)
 
-    def make_nested(self) -> None:
+    def _make_nested(self) -> None:
         """Fit without each fold of the rows, and keep machines and errors; do nothing if they exist."""
-        model = self.estimator
-        if hasattr(model, "nested_machines_"):
+        if hasattr(self, "nested_machines_"):
             return
-        if (reason := self.refusal()) is not None:
+        if (reason := self._refusal_of_folds()) is not None:
             raise DeclarationError(
                 f"nested intervals repeat the whole fit on parts of the rows: {reason}; or keep rows, call "
                 "calibrate(X, y), then predict_interval(X, method='split')"
             )
-        targets, weights = self.targets_and_weights()
-        y = targets if model._outputs() else targets[:, 0]
-        X, n = model.support_vectors_, int(weights.size)
+        targets, weights = self._targets_and_weights()
+        y = targets if self._outputs() else targets[:, 0]
+        X, n = self.support_vectors_, int(weights.size)
         n_folds = min(_N_FOLDS, n // _SMALLEST_FOLD)
         order, folds = np.random.default_rng(0).permutation(n), np.full(n, -1)
         scored = order[: n - n % n_folds]
@@ -223,7 +246,7 @@ class LSSVMIntervals(Intervals):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the fit to all rows has given them
                 how = {} if is_equal else {"sample_weight": weights[train]}
-                machine = clone(self.repeated()).fit(X[train], y[train], **how)
+                machine = clone(self._repeated()).fit(X[train], y[train], **how)
             scores[test] = np.abs(y[test] - machine.predict(X[test]))
             machines.append(machine)
             if fold == 0 and (seconds := (n_folds - 1) * (time.perf_counter() - start)) > _LONG:
@@ -233,148 +256,73 @@ class LSSVMIntervals(Intervals):
                     LongFitWarning,
                     stacklevel=4,
                 )
-        model.nested_machines_, model.nested_folds_, model.nested_scores_ = machines, folds, scores
+        self.nested_machines_, self.nested_folds_, self.nested_scores_ = machines, folds, scores
 
-    def nested_ends(self, X: Any, coverage: Any) -> Array:
+    def _nested_ends(self, X: Any, coverage: Any) -> Array:
         """Return the ends of nested intervals."""
-        self.make_nested()
-        model = self.estimator
-        points = model._new_points(X)
-        (scored,) = np.nonzero(model.nested_folds_ >= 0)
-        folds, scores = model.nested_folds_[scored], model.nested_scores_[scored]
-        centers = np.stack([machine._evaluate(points) for machine in model.nested_machines_], axis=-1)
+        self._make_nested()
+        points = self._new_points(X)
+        (scored,) = np.nonzero(self.nested_folds_ >= 0)
+        folds, scores = self.nested_folds_[scored], self.nested_scores_[scored]
+        centers = np.stack([machine._evaluate(points) for machine in self.nested_machines_], axis=-1)
         if centers.ndim == 2:
             return cv_plus(centers, folds, scores, coverage)
         outputs = [cv_plus(centers[:, k], folds, scores[:, k], coverage) for k in range(centers.shape[1])]
         return np.stack(outputs, axis=1)
 
-    def adaptive_ends(self, X: Any, coverage: Any) -> Array:
+    def _adaptive_ends(self, X: Any, coverage: Any) -> Array:
         """Return the ends of intervals that are wide where left-out errors are."""
-        model = self.estimator
-        if not hasattr(model, "spreads_"):
-            has_basis = getattr(model, "basis", None) is not None
-            if has_basis or model.kernel_.pairwise or is_device_array(model.support_vectors_):
+        if not hasattr(self, "spreads_"):
+            has_basis = getattr(self, "basis", None) is not None
+            if has_basis or self.kernel_.pairwise or is_device_array(self.support_vectors_):
                 raise DeclarationError(
                     "adaptive intervals fit a second machine to the rows in numpy, which a basis, a precomputed kernel "
                     "or arrays on a device do not allow; use method='conformal' or 'jackknife+'"
                 )
-            errors, predictions = self.left_out_rows()
-            K = np.asarray(model.kernel_(model.support_vectors_))
-            model.spreads_ = [Spread.of(K, errors[:, k], predictions[:, k]) for k in range(errors.shape[1])]
-        points = model._new_points(X)
-        fitted, values = model._evaluate(points), np.asarray(model.kernel_(points, model.support_vectors_))
+            errors, predictions = self._left_out_rows()
+            K = np.asarray(self.kernel_(self.support_vectors_))
+            self.spreads_ = [Spread.of(K, errors[:, k], predictions[:, k]) for k in range(errors.shape[1])]
+        points = self._new_points(X)
+        fitted, values = self._evaluate(points), np.asarray(self.kernel_(points, self.support_vectors_))
         columns, ends = np.reshape(fitted, (values.shape[0], -1)), []
-        for k, spread in enumerate(model.spreads_):
+        for k, spread in enumerate(self.spreads_):
             reach = kth_smallest(spread.scores, rank(coverage, spread.scores.size)) * spread.at(values, columns[:, k])
             ends.append(np.stack([columns[:, k] - reach, columns[:, k] + reach], axis=-1))
         return ends[0] if fitted.ndim == 1 else np.stack(ends, axis=1)
 
-    def band(self, X: Any, coverage: float, simultaneous: bool, bias_corrected: bool, rows: Any) -> Array:
-        """Return the ends of a confidence band of the mean, for every output."""
-        model = self.estimator
-        level = float(exact_level(coverage))
-        check_is_fitted(model)
-        refuse_closed_form(model, "a confidence band")
-        if model.basis is not None:
-            raise DeclarationError("a confidence band is of a machine on all rows; leave basis=None")
-        points = model._new_points(X)
-        pairwise = bool(model.kernel_.pairwise)
-        if simultaneous and (pairwise or is_sparse(points)):
-            given = "a precomputed kernel" if pairwise else "a sparse matrix"
-            raise DeclarationError(
-                f"a simultaneous band needs points between the rows of X, which {given} does not give; use dense rows "
-                "and a kernel of substrate.kernels, or simultaneous=False"
-            )
-        alpha, ridge, _ = model._model.to_columns()
-        training = self.training_points(rows)
-        fitted = np.reshape(to_numpy(model._evaluate(points)), (int(points.shape[0]), -1))
-        ends, weights = [], model._model.row_weights()
-        for k, machine in enumerate(self.machines(rows)):
-
-            def lines(at: Any, machine: Any = machine) -> Array:
-                return np.asarray(to_numpy(machine.lines(at)))
-
-            errors = ridge[:, k] * alpha[:, k]
-            smoother = Smoother.of(lines(training), errors, weights, bool(bias_corrected))
-            at_points, (deviation, freedom) = lines(points), smoother.noise()
-            length = self._tube(smoother, lines, points) if simultaneous and deviation > 0.0 else 0.0
-            spread = deviation * np.linalg.norm(smoother.lines(at_points), axis=1)
-            reach = tube_quantile(level, freedom, length) * spread
-            center = fitted[:, k] + smoother.shift(at_points)
-            ends.append(np.stack([center - reach, center + reach], axis=-1))
-        return on_device_of(points, self._joined(ends))
-
-    def _tube(self, smoother: Any, lines: Any, points: Any) -> float:
-        """Return the length of the curve of unit vectors along the points: sorted, where there is one input."""
-        corners = np.asarray(to_numpy(points))
-        if corners.shape[1] == 1:
-            corners = np.sort(corners, axis=0)
-
-        def unit_lines(at: Array) -> Array:
-            vectors = smoother.lines(lines(on_device_of(points, at)))
-            lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-            return np.asarray(vectors / np.where(lengths > 0.0, lengths, 1.0))
-
-        return curve_length(unit_lines, corners)
-
-    def training_points(self, rows: Any) -> Any:
-        """Return the rows of the fit as new points; for a precomputed kernel, the rows of the matrix given."""
-        model = self.estimator
-        if not model.kernel_.pairwise:
-            return model.support_vectors_
-        model._model.training_gram(rows[0] if isinstance(rows, tuple) else rows)  # refuses a matrix of other rows
-        matrix = rows[0] if isinstance(rows, tuple) else rows
-        return take_rows(model._new_points(matrix), model.support_)
-
-    def chosen_on_rows(self) -> tuple[str, ...]:
+    def _chosen_on_rows(self) -> tuple[str, ...]:
         """Return what was chosen or computed from the training rows; a new row has the weight of the others."""
-        model = self.estimator
-        reasons = [] if model._chooses is None else [f"{model._chooses} was chosen on these rows"]
-        if getattr(model, "kernels", None) or getattr(model, "search", None):
+        reasons = [] if self._chooses is None else [f"{self._chooses} was chosen on these rows"]
+        if getattr(self, "kernels", None) or getattr(self, "search", None):
             reasons.append("the kernel was chosen on these rows")
-        elif model._model.own_kernel() != model.kernel_:
+        elif self._own_kernel() != self.kernel_:
             reasons.append("the width of the kernel is computed from these rows")
-        if getattr(model, "basis_indices_", None) is not None:
+        if getattr(self, "basis_indices_", None) is not None:
             reasons.append("the basis was chosen among these rows")
-        return (*reasons, UNEQUAL) if self.has_unequal_weights() else tuple(reasons)
+        return (*reasons, UNEQUAL) if self._has_unequal_weights() else tuple(reasons)
 
-    def guarantee(self, coverage: float, method: str) -> Guarantee:
-        """Return what intervals guarantee, and what breaks it; folds repeat all that was chosen."""
-        guarantee = super().guarantee(coverage, method)
-        if guarantee.method == "adaptive":
-            stable = "the machine and the spread of its errors change little when a row is left out"
-            return replace(guarantee, level=None, conditions=(stable, *guarantee.conditions[2:]), broken=())
-        if guarantee.method != "nested":
-            return guarantee
-        conditions = (guarantee.conditions[0], "the fit does not depend on their order", *guarantee.conditions[2:])
-        n = int(self.estimator.support_.size)
-        level = guaranteed_level(coverage, n - n % max(min(_N_FOLDS, n // _SMALLEST_FOLD), 1))
-        broken = (UNEQUAL,) if self.has_unequal_weights() else ()
-        return replace(guarantee, level=level, conditions=conditions, broken=broken)
-
-    def check_loaded(self) -> None:
+    def _check_loaded(self) -> None:
         """Refuse variances of the noise, and machines without folds, that do not belong to a model."""
-        super().check_loaded()
-        model = self.estimator
-        if not model.__sklearn_is_fitted__():
+        super()._check_loaded()
+        if not self.__sklearn_is_fitted__():
             return
-        outputs, spreads = model._outputs(), getattr(model, "spreads_", None)
-        if hasattr(model, "noise_variance_") or hasattr(model, "unit_ridge_"):
-            noise, ridge = (np.asarray(getattr(model, name, None)) for name in ("noise_variance_", "unit_ridge_"))
+        outputs, spreads = self._outputs(), getattr(self, "spreads_", None)
+        if hasattr(self, "noise_variance_") or hasattr(self, "unit_ridge_"):
+            noise, ridge = (np.asarray(getattr(self, name, None)) for name in ("noise_variance_", "unit_ridge_"))
             shapes = {noise.shape, ridge.shape, outputs}
             if len(shapes) > 1 or noise.dtype.kind != "f" or not ((noise >= 0.0).all() and (ridge > 0.0).all()):
                 raise DataError("the variance of the noise and 1/gamma must be one positive number per output each")
         n_outputs = int(np.prod(outputs or (1,)))
         if spreads is not None and (
-            len(spreads) != n_outputs or not all(spread.is_valid(model.support_.size) for spread in spreads)
+            len(spreads) != n_outputs or not all(spread.is_valid(self.support_.size) for spread in spreads)
         ):
             raise DataError("adaptive intervals need one spread per output, of the rows of the machine, and positive")
-        if not hasattr(model, "nested_machines_"):
+        if not hasattr(self, "nested_machines_"):
             return
-        machines: list[Any] = model.nested_machines_
-        folds, scores = (np.asarray(getattr(model, name, None)) for name in ("nested_folds_", "nested_scores_"))
+        machines: list[Any] = self.nested_machines_
+        folds, scores = (np.asarray(getattr(self, name, None)) for name in ("nested_folds_", "nested_scores_"))
         belong = (
-            folds.shape == model.support_.shape
+            folds.shape == self.support_.shape
             and set(folds[folds >= 0].tolist()) == set(range(len(machines)))
             and scores.shape == (folds.size, *outputs)
             and bool((scores >= 0.0).all())
@@ -396,47 +344,6 @@ def guaranteed_level(coverage: Any, n: int) -> float:
     return max(math.nextafter(level - math.nextafter(math.sqrt(2.0 / n), 1.0e300), -1.0), 0.0)
 
 
-def predict_left_out_interval(
-    self: Any,
-    X: Any,
-    coverage: float = 0.9,
-    method: str = "auto",
-    *,
-    rows: Any = None,
-) -> Array:
-    """Return lower and upper ends that are to hold a new target with probability ``coverage``.
-
-    :meth:`interval_guarantee` states what is guaranteed for this model, and what breaks it.
-
-    Parameters
-    ----------
-    X : array of shape (n, n_features)
-        New rows.
-    coverage : float, default=0.9
-        Share of new targets to be covered, above 0 and below 1, for every output separately.
-    method : str, default="auto"
-        ``"auto"``: after a search on fewer than 1000 rows ``"nested"``, as where its machines have been made; otherwise
-        ``"conformal"``, or ``"jackknife+"`` for rows of unequal weight and precomputed kernels. From 1000 rows on, or
-        50,000 numbers in them, no coverage is guaranteed after a search.
-        ``"conformal"``: the exact full conformal set by studentised residuals, wider where rows are sparse.
-        ``"jackknife+"``: the interval of [Barber2021]_. Both hold kernel and gamma, and fit nothing again.
-        ``"nested"`` (not on a reduced basis): CV+ of [Barber2021]_, with ten folds that repeat the whole fit, search
-        included. They are made at the first call, which takes about ten fits, and are kept in the model and its file.
-        ``"adaptive"`` (not on a reduced basis): left-out errors in units of a fitted spread, so that intervals are
-        wide where errors are (:mod:`substrate.uncertainty.spread`), by one more fit. ``"split"``: by the rows given to
-        :meth:`calibrate`.
-    rows : tuple of arrays, array, or source of rows, default=None
-        The training rows and targets (X, y), and sample_weight as a third where the fit had one, for a model that
-        does not keep them; with a precomputed kernel the kernel matrix of the training rows.
-
-    Returns
-    -------
-    array of shape (n, 2) or (n, n_outputs, 2)
-        Infinite where there are too few rows for the coverage (8 or fewer for 0.9).
-    """
-    return self._intervals.ends(X, coverage, method, rows)
-
-
 def influence_of_rows(self: Any, X: Any, *, rows: Any = None) -> Array:
     r"""Compute how much every row of the fit changes every prediction: :math:`f(x) - f^{(-i)}(x)`, without a refit.
 
@@ -456,7 +363,8 @@ def influence_of_rows(self: Any, X: Any, *, rows: Any = None) -> Array:
     array of shape (n, n_support) or (n, n_outputs, n_support)
         One column for every row of ``support_``, in its order.
     """
-    return self._intervals.changes(X, rows)
+    machines, points = self._left_out_machines(rows), self._new_points(X)
+    return self._joined([machine.lines(points) * machine.residuals[None, :] for machine in machines])
 
 
 def confidence_band(
@@ -507,4 +415,56 @@ def confidence_band(
     >>> bool((np.diff(everywhere) > np.diff(band)).all())
     True
     """
-    return self._intervals.band(X, coverage, simultaneous, bias_corrected, rows)
+    level = float(exact_level(coverage))
+    check_is_fitted(self)
+    self._model.refuse_closed_form("a confidence band")
+    if self.basis is not None:
+        raise DeclarationError("a confidence band is of a machine on all rows; leave basis=None")
+    points, pairwise = self._new_points(X), bool(self.kernel_.pairwise)
+    if simultaneous and (pairwise or is_sparse(points)):
+        given = "a precomputed kernel" if pairwise else "a sparse matrix"
+        raise DeclarationError(
+            f"a simultaneous band needs points between the rows of X, which {given} does not give; use dense rows "
+            "and a kernel of substrate.kernels, or simultaneous=False"
+        )
+    alpha, ridge, _ = self._model.to_columns()
+    training = _training_points(self, rows)
+    fitted = np.reshape(to_numpy(self._evaluate(points)), (int(points.shape[0]), -1))
+    ends, weights = [], self._model.row_weights()
+    for k, machine in enumerate(self._left_out_machines(rows)):
+
+        def lines(at: Any, machine: Any = machine) -> Array:
+            return np.asarray(to_numpy(machine.lines(at)))
+
+        errors = ridge[:, k] * alpha[:, k]
+        smoother = Smoother.of(lines(training), errors, weights, bool(bias_corrected))
+        at_points, (deviation, freedom) = lines(points), smoother.noise()
+        length = _tube(smoother, lines, points) if simultaneous and deviation > 0.0 else 0.0
+        spread = deviation * np.linalg.norm(smoother.lines(at_points), axis=1)
+        reach = tube_quantile(level, freedom, length) * spread
+        center = fitted[:, k] + smoother.shift(at_points)
+        ends.append(np.stack([center - reach, center + reach], axis=-1))
+    return on_device_of(points, self._joined(ends))
+
+
+def _tube(smoother: Any, lines: Any, points: Any) -> float:
+    """Return the length of the curve of unit vectors along the points: sorted, where there is one input."""
+    corners = np.asarray(to_numpy(points))
+    if corners.shape[1] == 1:
+        corners = np.sort(corners, axis=0)
+
+    def unit_lines(at: Array) -> Array:
+        vectors = smoother.lines(lines(on_device_of(points, at)))
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return np.asarray(vectors / np.where(lengths > 0.0, lengths, 1.0))
+
+    return curve_length(unit_lines, corners)
+
+
+def _training_points(model: Any, rows: Any) -> Any:
+    """Return the rows of the fit as new points; for a precomputed kernel, the rows of the matrix given."""
+    if not model.kernel_.pairwise:
+        return model.support_vectors_
+    matrix = rows[0] if isinstance(rows, tuple) else rows
+    model._model.training_gram(matrix)  # refuses a matrix of other rows
+    return take_rows(model._new_points(matrix), model.support_)

@@ -6,71 +6,183 @@ subject to :math:`y_i = f(x_i) + e_i` or :math:`y_i f(x_i) = 1 - e_i`; see :mod:
 :mod:`problems.ls_svm_classification`, and :mod:`substrate.least_squares.saddle_system` for the fast path.
 """
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import numpy as np
 from sklearn.base import MultiOutputMixin
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.full.intervals import (
-    LSSVMIntervals,
-    confidence_band,
-    influence_of_rows,
-    predict_left_out_interval,
-)
+from problems.estimators.full.intervals import IntervalRegressor, confidence_band, influence_of_rows
 from problems.estimators.full.required_gamma import gamma_for
 from problems.estimators.full.saddle_fit import Way, gammas_of
-from problems.estimators.full.saddle_machine import EFFECTIVE_PARAMETERS, LSSVMModel
-from problems.estimators.shared.base import Fitted, Uses
+from problems.estimators.full.saddle_machine import LSSVMModel
+from problems.estimators.full.shaped import ShapedModel, evaluate_further, express_further
+from problems.estimators.shared.base import Uses
 from problems.estimators.shared.calibration_scores import CalibrationScores, equal_rows
+from problems.estimators.shared.checked_again import StoredFit
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import numbers_of_codes, scores_of
-from problems.estimators.shared.components import (
-    MAXIMAL_VARIATION,
-    component_functions,
-    get_support,
-    has_components,
-)
-from problems.estimators.shared.left_out import leave_one_out, left_out_importance
-from problems.estimators.shared.model import Model
-from problems.estimators.shared.regressor import Regressor
-from substrate.arrays import positive, to_numpy, whole_number
-from substrate.errors import SolverError
+from problems.estimators.shared.components import MAXIMAL_VARIATION, component_functions, get_support, has_components
+from problems.estimators.shared.left_out import LeavesOut, LeftOutOutputs
+from problems.estimators.shared.linear_part import PartlyLinear
+from substrate.arrays import Array, namespace_of, positive, to_numpy, whole_number
+from substrate.errors import DeclarationError, SolverError
 from substrate.kernels import RBF, Componentwise, as_kernel
 
-__all__ = ["LSSVMClassifier", "LSSVMRegressor"]
+if TYPE_CHECKING:
+    from problems.estimators.shared.importance import LeftOutImportance
+    from substrate.kernels.nodes import Node
 
-
-def machine_of(estimator: Any) -> type[Model]:
-    """Return the kind of the model: on all rows, or on a basis."""
-    if estimator.basis is None:
-        return LSSVMModel
-    from problems.estimators.reduced.ls_svm import BasisModel  # not needed by fits to all rows
-
-    return BasisModel
-
-
-def _fit(self: Fitted, X: Any, y: Any = None, sample_weight: Any = None) -> Fitted:
-    """Fit to rows X and targets y, or labels of any kind; a row of weight 2 counts as two rows, one of weight 0 not at
-    all.
-
-    With a basis, rows may be blocks ``(X, y)`` that can be iterated again, or Dask collections; the choice of the basis
-    ignores the weights, except that rows of weight zero are absent, and on a given basis a row of weight 2 counts as
-    two rows. The rule ``"pruned"``, which is based on fits, weighs their errors.
-
-    :place [Suykens2002]_ Algorithm 1: the weighted LS-SVM
-    """
-    estimator: Any = self
-    estimator._begin_fit()
-    estimator._model.refuse_combinations()
-    whole_number(estimator.max_iter, "max_iter", 1)
-    estimator._model.fit(X, y, sample_weight)
-    return self
+__all__ = ["LSSVM", "LSSVMClassifier", "LSSVMRegressor"]
 
 
 @dataclass(eq=False, repr=False)
-class LSSVMRegressor(MultiOutputMixin, Regressor):
+class LSSVM(PartlyLinear, LeavesOut):
+    """A base of LS-SVMs, of numbers or of classes: their parameters, and the fit.
+
+    :class:`LSSVMRegressor` documents them. A machine on all rows, one with a shape, or one on a basis does the work.
+    """
+
+    _on_devices = True
+    gamma: Any = 1.0
+    _: KW_ONLY
+    solver: str = "auto"
+    max_iter: int = 1000
+    solver_: Way = field(init=False)
+    basis: Any = None
+    linear_columns: Any = ()
+
+    maximal_variation_ = MAXIMAL_VARIATION
+    component_functions = available_if(has_components)(component_functions)
+    get_support = available_if(has_components)(get_support)
+
+    @property
+    def _model(self) -> Any:
+        """Return the machine: on all rows, or on a basis."""
+        if self.basis is None:
+            return LSSVMModel(self)
+        from problems.estimators.reduced.ls_svm import BasisModel  # not needed by fits to all rows
+
+        return BasisModel(self)
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to rows X and targets y, or labels of any kind; a row of weight 2 counts as two rows, one of weight 0 not
+        at all.
+
+        With a basis, rows may be blocks ``(X, y)`` that can be iterated again, or Dask collections; the choice of the
+        basis ignores the weights, except that rows of weight zero are absent, and on a given basis a row of weight 2
+        counts as two rows. The rule ``"pruned"``, which is based on fits, weighs their errors.
+
+        :place [Suykens2002]_ Algorithm 1: the weighted LS-SVM
+        """
+        self._begin_fit()
+        self._model.refuse_combinations()
+        whole_number(self.max_iter, "max_iter", 1)
+        self._model.fit(X, y, sample_weight)
+        return self
+
+    @property
+    def effective_parameters_(self) -> Any:
+        r"""The effective number of parameters, :math:`\operatorname{tr} H` of the fitted values :math:`H y`, bias
+        included.
+
+        With :math:`\lambda_k` the eigenvalues of the centred kernel matrix and weights of one it is
+        :math:`1 + \sum_k \gamma \lambda_k / (1 + \gamma \lambda_k)`, from 1 to the number of distinct rows; one number,
+        or one for each output or machine, computed on request. With a precomputed kernel it is
+        ``leave_one_out(K).degrees_of_freedom``.
+
+        :place [Suykens2002b]_ chapter 4: the effective number of parameters
+        """
+        check_is_fitted(self)
+        if self.kernel_.pairwise:
+            raise AttributeError(
+                "effective_parameters_ needs the kernel matrix of the training rows, which the model does not keep; "
+                "use leave_one_out(K).degrees_of_freedom"
+            )
+        self._model.refuse_shape("effective_parameters_")
+        return self._model.effective_parameters()
+
+    def left_out_importance(
+        self,
+        X: Any = None,
+        y: Any = None,
+        n_repeats: int = 5,
+        random_state: Any = 0,
+        *,
+        groups: Any = None,
+        sample_weight: Any = None,
+    ) -> "LeftOutImportance":
+        """Return the importance of every input: the loss of left-out predictions when its values are permuted, without
+        a refit.
+
+        Each row is predicted by the machine fitted without it, once unchanged and once with the input of another row.
+        Of N rows every input and repetition costs two kernel matrices, after one inverse for all of them.
+
+        Parameters
+        ----------
+        X, y : array, default=None
+            As for ``leave_one_out``: the training rows, where the model has a basis; not needed otherwise.
+        n_repeats : int, default=5
+            Permutations of each input.
+        random_state : int, Generator, RandomState or None, default=0
+            Where permutations come from.
+        groups : list of lists of int, default=None
+            The columns of every input, such as the 0-1 columns of one category, which are permuted together; None takes
+            every column for an input.
+        sample_weight : array of shape (n_samples,), default=None
+            Weights of the rows of the fit in the mean over rows; None weighs all rows of the model equally.
+
+        Returns
+        -------
+        LeftOutImportance
+            ``importances_mean``, ``importances_std`` and ``importances``, in the units of the mean square error or of
+            the accuracy. Kernel, gamma and scaling are not chosen again without a row or an input.
+        """
+        from problems.estimators.shared.importance import Losses, importance_of  # for few
+
+        check_is_fitted(self)
+        self._model.refuse_shape("left_out_importance")
+        if self.kernel_.pairwise:
+            raise DeclarationError(
+                "left_out_importance permutes the values of an input, and a precomputed kernel matrix has no inputs; "
+                "fit with a kernel of substrate.kernels on X itself"
+            )
+        left_out = self._model.leave_rows_out(X, y, sample_weight, is_checked=False)
+        machines = self._model.left_out_machines((X, y, sample_weight))
+        losses = Losses.of_model(self, left_out.targets, self._model.importance_weights(left_out, sample_weight))
+        how = n_repeats, random_state, groups, self._rests_on()
+        return importance_of(machines, self._evaluate, left_out.X, left_out.outputs, losses, *how)
+
+    @property
+    def _conditional(self) -> str:
+        return str(self._model.conditional)
+
+    def _leave_rows_out(self, X: Any, y: Any, sample_weight: Any) -> LeftOutOutputs:
+        self._model.refuse_shape("leave_one_out")
+        return self._model.leave_rows_out(X, y, sample_weight)
+
+    def _recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
+        return self._model.recall_fit(X, y, sample_weight)
+
+    def _keep_units(self, gammas: Sequence[float], noise: Array | None, one_output: bool) -> None:
+        """Keep what a new row of weight one needs besides the expansion, whatever the parameters are set to later."""
+        ridge = 1.0 / np.array(gammas)
+        self.unit_ridge_ = float(ridge[0]) if one_output else ridge
+        if noise is not None:
+            self.noise_variance_ = float(noise[0]) if one_output else noise
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        if self.__sklearn_is_fitted__():
+            self._model.check_loaded()
+
+
+@dataclass(eq=False, repr=False)
+class LSSVMRegressor(MultiOutputMixin, LSSVM, IntervalRegressor):
     r"""Least-squares support vector regression with an unpenalised bias ([Suykens2002]_ eq. (1)-(9)).
 
     Parameters
@@ -196,7 +308,6 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
     True
     """
 
-    _model_type, _intervals_type = LSSVMModel, LSSVMIntervals
     _typical: ClassVar[Uses] = (
         {"gamma": 10.0},
         {"solver": "cg"},
@@ -209,33 +320,16 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
         {"kernel": Componentwise(RBF(1.5)), "monotone": {0: 1}},
     )
     _page, _title = "ls_svm_regression", "LS-SVM regression"
-    _on_devices = True
-    gamma: Any = 1.0
     _: KW_ONLY
-    solver: str = "auto"
-    max_iter: int = 1000
-    solver_: Way = field(init=False)
-    basis: Any = None
-    linear_columns: Any = ()
     robust: Any = None
     c: Any = None
     monotone: Any = None
     convex: Any = None
     bounds: Any = None
 
-    effective_parameters_ = EFFECTIVE_PARAMETERS
-    maximal_variation_ = MAXIMAL_VARIATION
-    leave_one_out = leave_one_out
-    left_out_importance = left_out_importance
-    component_functions = available_if(has_components)(component_functions)
-    get_support = available_if(has_components)(get_support)
     gamma_for = gamma_for
     confidence_band = confidence_band
     influence_of_rows = influence_of_rows
-    predict_interval = predict_left_out_interval
-
-    fit = _fit
-    _machine = machine_of
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predict f(x) = sum_i alpha_i k(x_i, x) + b, in constant memory; with ``return_std`` also a Gaussian error
@@ -243,7 +337,31 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
 
         :equation [Suykens2002]_ (9): the predictor
         """
-        return self._intervals.predict_deviations(X) if return_std else self._expansion(X)
+        if not return_std:
+            return self._expansion(X)
+        check_is_fitted(self)
+        self._model.refuse_closed_form("return_std")
+        points, diagonal = self._points_and_diagonal(X, "return_std")
+        p, xp = self._model.spread(points, diagonal), namespace_of(diagonal)
+        noise, gammas = (np.atleast_1d(values) for values in (self.noise_variance_, 1.0 / self.unit_ridge_))
+        variances = [float(s) * (float(g) * p[:, k] + 1.0) for k, (s, g) in enumerate(zip(noise, gammas, strict=True))]
+        return self._evaluate(points), self._joined([xp.sqrt(variance) for variance in variances])
+
+    @property
+    def _model(self) -> Any:
+        """Return the machine: with a shape, on all rows, or on a basis."""
+        has_shape = not (self.monotone is self.convex is self.bounds is None) or hasattr(self, "shape_points_")
+        return ShapedModel(self) if has_shape and self.basis is None else super()._model
+
+    def _evaluate(self, X: Any) -> Array:
+        """Return the predictions of rows that were checked, with the further terms of a shape."""
+        values = super()._evaluate(X)
+        return evaluate_further(self, X, values) if hasattr(self, "shape_points_") else values
+
+    def _express(self, x: "Sequence[Node]") -> "list[Node]":
+        """Return the expansion, with the further terms of a shape."""
+        outputs = super()._express(x)
+        return express_further(self, x, outputs) if hasattr(self, "shape_points_") else outputs
 
     def _gammas(self, n_outputs: int) -> tuple[float, ...]:
         return gammas_of(self.gamma, n_outputs)
@@ -255,7 +373,7 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
 
 
 @dataclass(eq=False, repr=False)
-class LSSVMClassifier(Classifier):
+class LSSVMClassifier(LSSVM, Classifier):
     """The least-squares support vector classifier ([Pelckmans2005]_ eq. (4)-(5)), two classes or more.
 
     Parameters
@@ -272,10 +390,10 @@ class LSSVMClassifier(Classifier):
         As for :class:`LSSVMRegressor`.
     basis
         As for :class:`LSSVMRegressor`; on a basis all machines are regressions on the codes, of one statistic.
-    class_weight : dict or "balanced", default=None
-        Weights of the classes, multiplied into the weights of the rows.
     linear_columns
         As for :class:`LSSVMRegressor`.
+    class_weight : dict or "balanced", default=None
+        Weights of the classes, multiplied into the weights of the rows.
 
     Attributes
     ----------
@@ -304,7 +422,7 @@ class LSSVMClassifier(Classifier):
     probabilities refer to the weighted rows.
     """
 
-    _model_type, _left_out = LSSVMModel, "left-out rows"
+    _left_out = "left-out rows"
     _typical: ClassVar[Uses] = (
         {"gamma": 10.0},
         {"solver": "cg"},
@@ -313,25 +431,8 @@ class LSSVMClassifier(Classifier):
         {"basis": "feature_vectors", "linear_columns": (0,)},
     )
     _page, _title = "ls_svm_classification", "LS-SVM classification (as regression on the labels)"
-    _on_devices = True
-    gamma: float = 1.0
     _: KW_ONLY
-    solver: str = "auto"
-    max_iter: int = 1000
-    solver_: Way = field(init=False)
-    basis: Any = None
     class_weight: Any = None
-    linear_columns: Any = ()
-
-    effective_parameters_ = EFFECTIVE_PARAMETERS
-    maximal_variation_ = MAXIMAL_VARIATION
-    leave_one_out = leave_one_out
-    left_out_importance = left_out_importance
-    component_functions = available_if(has_components)(component_functions)
-    get_support = available_if(has_components)(get_support)
-
-    fit = _fit
-    _machine = machine_of
 
     def _gammas(self, n_machines: int) -> tuple[float, ...]:
         return (positive(self.gamma, "gamma"),) * n_machines

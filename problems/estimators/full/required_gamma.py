@@ -6,15 +6,17 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from problems.estimators.full.shaped import has_closed_forms
-from substrate.arrays import to_numpy
+from problems.estimators.shared.left_out import has_closed_forms
+from substrate.arrays import Array, to_numpy
 from substrate.certificates import Certificate, Tolerance, accuracy_of_outputs, warn_unless_holds
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
+from substrate.kernels import Kernel
+from substrate.least_squares.border import Border
 from substrate.numbers import at_most
 from substrate.values import Record
 
-__all__ = ["RequiredGamma", "gamma_for"]
+__all__ = ["RequiredGamma", "find_gammas", "gamma_for"]
 
 _FORMULA = "(lambda_2 / lambda_1 - 1) ||e||, over the bracket of the root"
 
@@ -76,24 +78,36 @@ def gamma_for(
     >>> round(float(((y - model.fit(X, y).predict(X)) ** 2).mean() ** 0.5), 6)
     22.0
     """
-    # every estimator has this method, and few call it
-    from substrate.least_squares.spectrum import centred_spectrum
-    from substrate.search.secular_equation import SecularEquation, quantity_given
+    from substrate.search.secular_equation import quantity_given  # every estimator has this method, and few call it
 
-    quantity, value = quantity_given(noise, norm)
+    asked = quantity_given(noise, norm)
     if not has_closed_forms(self) or self.basis is not None:
         raise DeclarationError(
             "gamma_for is of the plain machine; leave basis, robust, c, monotone, convex and bounds out"
         )
     machine = clone(self)
     tolerance = machine._tolerance()
-    X, y, weights = machine._check_data(X, y, sample_weight, numeric=True, multi_output=True)
+    X, y, weights = machine._check_data(X, y, sample_weight)
     X, y, weights, *_ = machine._weighted(X, to_numpy(y), to_numpy(weights))
-    kernel = machine._resolved_kernel(X)
+    kernel, Y = machine._resolved_kernel(X), y[:, None] if y.ndim == 1 else y
+    required = find_gammas(kernel, X, Y, weights, machine._border(X, weights), tolerance, *asked)
+    warn_unless_holds(required.certificate, "rounding hides on which side of the root the machines near it are")
+    if y.ndim > 1:
+        return required
+    ends, reachable = (tuple(float(end) for end in each[0]) for each in (required.gamma_range, required.reachable))
+    return RequiredGamma(float(required.gamma[0]), ends, reachable, required.certificate)
+
+
+def find_gammas(
+    kernel: Kernel, X: Any, Y: Array, weights: Array, border: Border, tol: float, quantity: Any, value: float
+) -> RequiredGamma:
+    """Return the gamma of every output at which its machine has a noise or a norm, with brackets."""
+    from substrate.least_squares.spectrum import centred_spectrum
+    from substrate.search.secular_equation import SecularEquation
+
     gram = Gram.of(kernel, X)
     p = 0.0 if kernel.pairwise else kernel.rounding(X)
-    spectrum = centred_spectrum(gram, p, weights, border=machine._model.border(X, weights))
-    Y = y[:, None] if y.ndim == 1 else y
+    spectrum = centred_spectrum(gram, p, weights, border=border)
     targets = spectrum.targets(Y)
     gammas, brackets, reachable, accuracies = [], [], [], []
     for k in range(Y.shape[1]):
@@ -104,10 +118,7 @@ def gamma_for(
         brackets.append((1.0 / high, 1.0 / low if low > 0.0 else np.inf))
         reachable.append(equation.reachable(quantity))
         distance = at_most((high / low - 1.0) * equation.between("noise", high)[1]) if low > 0.0 else np.inf
-        accuracies.append(Tolerance.of(Y[:, k], to_numpy(weights), tolerance).row(distance, _FORMULA))
+        accuracies.append(Tolerance.of(Y[:, k], to_numpy(weights), tol).row(distance, _FORMULA))
     facts = (("gamma for", f"{quantity} = {value:.6g}"), *gram.record())
     certificate = Certificate(f"Gamma by the {quantity} of the machine", (accuracy_of_outputs(accuracies),), facts)
-    warn_unless_holds(certificate, "rounding hides on which side of the root the machines near it are")
-    if y.ndim == 1:
-        return RequiredGamma(gammas[0], brackets[0], reachable[0], certificate)
     return RequiredGamma(np.array(gammas), np.array(brackets), np.array(reachable), certificate)

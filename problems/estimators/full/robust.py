@@ -10,7 +10,7 @@ Algorithm 1 of [Suykens2002]_; see :mod:`problems.weighted_ls_svm` for the probl
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, cast
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -33,7 +33,15 @@ from substrate.least_squares.robust_weights import (
 from substrate.least_squares.saddle_system import ridge_of
 from substrate.values import Record, Value
 
-__all__ = ["Reweighting", "Robust", "check_history", "fit_reweighted", "read_robust", "reweigh_rows"]
+__all__ = [
+    "Reweighting",
+    "Robust",
+    "check_history",
+    "fit_reweighted",
+    "read_robust",
+    "refuse_robust",
+    "reweigh_rows",
+]
 
 #: Largest change of a coefficient, relative to the largest of them, at which repeated fits have settled.
 _SETTLED = 1e-4
@@ -89,23 +97,17 @@ def read_robust(given: Any) -> Robust:
     return given
 
 
-class WeightedFit(NamedTuple):
-    """A fit with some weights: the fit itself, its accuracy, coefficients and bias, and the errors of the rows."""
+def refuse_robust(model: Any, what: str) -> None:
+    """Refuse a closed form of the plain machine for a fit with robust weights or constants."""
+    if hasattr(model, "weights_") or hasattr(model, "constants_"):
+        raise DeclarationError(
+            f"{what} is a closed form of the machine without robust weights and without c. For intervals keep rows and "
+            "call calibrate(X, y), then predict_interval(X, method='split')"
+        )
 
-    fit: Any
-    row: Row
-    coefficients: Array
-    bias: float
-    errors: Array
 
-
-class Reweighted(NamedTuple):
-    """The last of the weighted fits, and what it adds to rows and facts of a certificate and to fitted attributes."""
-
-    fit: Any
-    rows: tuple[Row, ...]
-    facts: tuple[tuple[str, str], ...]
-    further: dict[str, Any]
+#: A fit with its coefficients, its bias, and the errors of the rows.
+WeightedFit = tuple[Any, Array, float, Array]
 
 
 def fit_reweighted(
@@ -131,30 +133,32 @@ def fit_reweighted(
         total = weights * v
         fit = fit_saddle(kernel, X, Y, gammas, total, tol, gram=gram, border=border_of(X, total))
         alpha = np.array(to_numpy(fit.support_values[:, 0]))
-        return WeightedFit(fit, fit.rows[0], alpha, float(fit.bias[0]), ridge_of(gammas[0], total) * alpha)
+        return fit, alpha, float(fit.bias[0]), ridge_of(gammas[0], total) * alpha
 
-    last = reweigh_rows(robust, refit, weights)
-    fit: SaddleFit = last.fit
-    return fit._replace(rows=(*fit.rows, *last.rows), facts=(*fit.facts, *last.facts), further=last.further)
+    fit, added = reweigh_rows(robust, refit, weights)
+    return cast(SaddleFit, fit._replace(**added))
 
 
-def reweigh_rows(robust: Robust, refit: Callable[[Array], WeightedFit], weights: Array) -> Reweighted:
-    """Fit with robust weights times the ``weights`` of the rows, each time from the errors of the fit before."""
+def reweigh_rows(robust: Robust, refit: Callable[[Array], WeightedFit], weights: Array) -> tuple[Any, dict[str, Any]]:
+    """Fit with robust weights times the ``weights`` of the rows, each time from the errors of the fit before.
+
+    Return the last fit, and its ``rows``, ``facts`` and ``further`` attributes with those of the weights.
+    """
     v, history, before, source = np.ones(weights.size), list[Reweighting](), list[Row](), np.zeros(0)
     while True:
-        fitted = refit(v)
+        fit, coefficients, bias, errors = refit(v)
         change = np.inf
         if history:
-            largest = float(np.abs(fitted.coefficients).max(initial=0.0))
-            difference = float(np.abs(fitted.coefficients - history[-1].support_values).max(initial=0.0))
+            largest = float(np.abs(coefficients).max(initial=0.0))
+            difference = float(np.abs(coefficients - history[-1].support_values).max(initial=0.0))
             change = difference / largest if largest > 0.0 else 0.0
-        scale = robust_scale(fitted.errors, robust.scale, weights)
-        step = Reweighting(weights=v, support_values=fitted.coefficients, bias=fitted.bias, scale=scale, change=change)
+        scale = robust_scale(errors, robust.scale, weights)
+        step = Reweighting(weights=v, support_values=coefficients, bias=bias, scale=scale, change=change)
         history.append(step)
         if len(history) > robust.max_reweightings or change <= _SETTLED:
             break
-        before.append(fitted.row)
-        source = fitted.errors
+        before.append(fit.rows[0])
+        source = errors
         v = robust_weights(source, scale, robust.weighting, weights=weights)
     if robust.max_reweightings > 1 and change > _SETTLED:
         warnings.warn(
@@ -166,9 +170,9 @@ def reweigh_rows(robust: Robust, refit: Callable[[Array], WeightedFit], weights:
     scale = history[max(len(history) - 2, 0)].scale
     further: dict[str, Any] = {"weights_": v.copy(), "scale_": scale, "history_": tuple(history)}
     if robust.weighting == "density":
-        errors = source if source.size else fitted.errors
-        further["thresholds_"] = np.array(density_thresholds(errors, scale, weights))
-    return Reweighted(fitted.fit, _accuracy_before(before), _facts(robust, history, scale), further)
+        further["thresholds_"] = np.array(density_thresholds(source if source.size else errors, scale, weights))
+    rows, facts = (*fit.rows, *_accuracy_before(before)), (*fit.facts, *_facts(robust, history, scale))
+    return fit, {"rows": rows, "facts": facts, "further": further}
 
 
 def check_history(model: Any, n: int) -> None:

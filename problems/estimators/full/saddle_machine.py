@@ -1,25 +1,18 @@
 """The model of LS-SVMs on all rows, which one saddle system solves: its fit, every row left out, and new points."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.full.robust import check_history, fit_reweighted, read_robust
+from problems.estimators.full.robust import check_history, fit_reweighted, read_robust, refuse_robust
 from problems.estimators.full.saddle_fit import SOLVERS, SaddleFit, fit_saddle, ridges_of
-from problems.estimators.full.shaped import (
-    check_shape,
-    evaluate_further,
-    express_further,
-    fit_with_shape,
-    has_shape,
-    recall_shaped,
-    refuse_closed_form,
-)
+from problems.estimators.shared.base import WeightedRows
 from problems.estimators.shared.checked_again import Added, StoredFit, recall_saddle
 from problems.estimators.shared.checks import check_home
-from problems.estimators.shared.left_out import LeavesOut, LeftOutOutputs, gcv_of
+from problems.estimators.shared.coded import Coding
+from problems.estimators.shared.left_out import LeftOutOutputs, gcv_of
 from substrate.arrays import (
     Array,
     is_device_array,
@@ -45,50 +38,29 @@ from substrate.least_squares.saddle_system import noise_of_targets, solve_saddle
 from substrate.numbers import relative_rounding
 from substrate.uncertainty.intervals import LeftOutMachines, kernel_influence
 
-if TYPE_CHECKING:
-    from substrate.kernels.nodes import Node
-
-__all__ = ["EFFECTIVE_PARAMETERS", "ChosenKernel", "LSSVMModel"]
-
-
-def _effective_parameters(self: Any) -> Any:
-    r"""Return the effective number of parameters, :math:`\operatorname{tr} H` of the fitted values :math:`H y`, bias
-    included.
-
-    With :math:`\lambda_k` the eigenvalues of the centred kernel matrix and weights of one it is
-    :math:`1 + \sum_k \gamma \lambda_k / (1 + \gamma \lambda_k)`, from 1 to the number of distinct rows; one number, or
-    one for each output or machine, computed on request. With a precomputed kernel it is
-    ``leave_one_out(K).degrees_of_freedom``.
-    """
-    check_is_fitted(self)
-    if self.kernel_.pairwise:
-        raise AttributeError(
-            "effective_parameters_ needs the kernel matrix of the training rows, which the model does not keep; use "
-            "leave_one_out(K).degrees_of_freedom"
-        )
-    self._model.refuse_shape("effective_parameters_")
-    return self._model.effective_parameters()
-
-
-#: ``effective_parameters_`` of estimators whose fitted values are linear in their targets.
-EFFECTIVE_PARAMETERS: Any = property(_effective_parameters)
+__all__ = ["ChosenKernel", "LSSVMModel"]
 
 
 class ChosenKernel(NamedTuple):
-    """The kernel and gammas of a fit, what their choice adds to its certificate, and what sets its attributes."""
+    """The kernel and gammas of a fit, and what their choice adds to its certificate."""
 
     kernel: Kernel
     gammas: tuple[float, ...]
     added: Added = ((), ())
-    keep: Callable[[], None] = lambda: None
 
 
-class LSSVMModel(LeavesOut):
+@dataclass(frozen=True, eq=False, repr=False)
+class LSSVMModel:
     """The LS-SVM on all rows, which it keeps, of numbers or of the codes of classes: one saddle system.
 
-    Its system is solved in closed form, by conjugate gradients, or as the declared problem. Robust weights, constants
-    c and the further terms of a shape are in what it stores: ``weights_``, ``constants_``, ``shape_points_``.
+    Its system is solved in closed form or by conjugate gradients. Robust weights and constants c are in what it stores:
+    ``weights_``, ``constants_``. All that is fitted belongs to the ``estimator``.
     """
+
+    estimator: Any
+
+    #: The choices that are not repeated without a row.
+    conditional: ClassVar[str] = "kernel, gamma, weights and preparation of the columns"
 
     def refuse_combinations(self) -> None:
         """Refuse parameters that exclude each other, before any work."""
@@ -100,16 +72,11 @@ class LSSVMModel(LeavesOut):
             )
         if model._labels:
             return
-        robust, shape = model.robust is not None, has_shape(model)
-        constants = getattr(model, "c", None) is not None
+        robust, constants = model.robust is not None, model.c is not None
         if robust:
             read_robust(model.robust)
-        if robust and shape:
-            raise DeclarationError("robust weights are of a machine without a shape; leave robust out, or the shape")
-        if constants and (robust or shape):
+        if constants and robust:
             raise DeclarationError("c is given to the plain machine: leave robust, monotone, convex and bounds out")
-        if shape and np.size(model.linear_columns):
-            raise DeclarationError("shapes are of the kernel machine alone; leave linear_columns out, or the shape")
         if constants and model.gamma != 1.0:
             raise DeclarationError(f"with c the errors are alpha + c, which is gamma=1; received gamma={model.gamma!r}")
         if (robust or constants) and model.solver not in ("auto", "cholesky"):
@@ -118,81 +85,85 @@ class LSSVMModel(LeavesOut):
                 f"with {asked} the machine is solved in closed form, received solver={model.solver!r}; use 'auto'"
             )
 
-    def fit(self, X: Any, y: Any, sample_weight: Any, choose: Callable[..., ChosenKernel] | None = None) -> None:
-        """Fit to numbers, one column per output, or to the codes of labels.
+    def fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Fit to numbers, one column per output, or to the codes of labels."""
+        model, (_, rows, coded, Y) = self.estimator, self.read(X, y, sample_weight)
+        self.fit_rows(rows, coded, Y, ChosenKernel(model._resolved_kernel(rows.X), model._gammas(Y.shape[1])))
 
-        ``choose`` chooses kernel and gammas, where they are no parameters, from the rows as given, X, Y, the weights of
-        the rows and their numbers.
+    def read(self, X: Any, y: Any, sample_weight: Any) -> tuple[tuple[Any, Any], WeightedRows, Coding, Array]:
+        """Return the rows that were given, those of positive weight, and their targets; vectors are on the host until
+        they are kept.
         """
-        model, labels = self.estimator, bool(self.estimator._labels)
-        X, y, weights = model._check_data(X, y, sample_weight, numeric=not labels, multi_output=not labels)
-        data, constants = (X, y), self.read_constants(int(X.shape[0]))
-        # vectors are on the host until they are kept
-        X, y, weights, rows, _ = model._weighted(X, to_numpy(y), to_numpy(weights))
-        coded = model._encode(y)
-        Y = coded.codes(y)
-        if choose is None:
-            chosen = ChosenKernel(model._resolved_kernel(X), model._gammas(Y.shape[1]))
-        else:
-            chosen = choose(data, X, Y, weights, rows)
-        kernel, gammas, added, keep_search = chosen
-        if has_shape(model):
-            fit_with_shape(model, X, Y, rows, weights, gammas, kernel, added)
-            keep_search()
-            return
-        if constants is not None:
-            constants = constants[rows]
-        fit = self.solve(kernel, X, Y, gammas, weights, constants, model.solver if choose is None else "cholesky")
-        one_output = Y.shape[1] == 1 if labels else y.ndim == 1
-        keep_search()
-        noise = None if labels else noise_of_targets(Y, fit.support_values, gammas, fit.border)
-        self.keep_units(gammas, noise, one_output)
+        model = self.estimator
+        X, y, weights = model._check_data(X, y, sample_weight)
+        rows = model._weighted(X, to_numpy(y), to_numpy(weights))
+        coded = model._encode(rows.y)
+        return (X, y), rows, coded, coded.codes(rows.y)
+
+    def fit_rows(self, rows: WeightedRows, coded: Coding, Y: Array, chosen: ChosenKernel) -> None:
+        """Fit to rows of positive weight and their targets, and set the fitted attributes where the rows are, all at
+        the end, the one that marks the model as fitted last.
+
+        The coefficients of a linear part have standard errors where the noise is known.
+        """
+        model, X, weights = self.estimator, rows.X, rows.weights
+        fit, gammas, one_output = self.solve(chosen, rows, Y), chosen.gammas, Y.shape[1] == 1
+        noise = None if model._labels else noise_of_targets(Y, fit.support_values, gammas, fit.border)
+        model._keep_units(gammas, noise, one_output)
         model._keep_classes(coded, on_device_of(X, Y))
-        signed = fit._replace(
-            support_values=coded.sign(Y, fit.support_values),
-            rows=(*fit.rows, *added[0]),
-            facts=(*fit.facts, *added[1]),
-        )
-        self.keep(X, rows, kernel, signed, gammas, weights, one_output)
+        bias, support_values = fit.bias, coded.sign(Y, fit.support_values)
+        if np.size(model.linear_columns):
+            if noise is not None:
+                scale = np.sqrt(np.atleast_1d(model.noise_variance_) / np.atleast_1d(model.unit_ridge_))
+                model._keep_errors(fit.deviations, scale, one_output)
+            bias = model._keep_linear(fit.slopes, fit.border.center, bias, one_output, X)
+        for name, value in fit.further.items():
+            setattr(model, name, value)
+        model.solver_ = fit.way
+        model.ridge_ = on_device_of(X, ridges_of(gammas, weights * fit.further.get("weights_", 1.0)))
+        added_rows, added_facts = chosen.added
+        model.certificate_ = Certificate(model._title, (*fit.rows, *added_rows), (*fit.facts, *added_facts))
+        model.n_iter_ = fit.iterations
+        warn_unless_holds(model.certificate_, fit.reason)
+        alpha = on_device_of(X, own_copy(support_values[:, 0] if one_output else support_values))
+        biases = float(bias[0]) if one_output else on_device_of(X, bias)
+        model._keep_expansion(X, rows.numbers, chosen.kernel, alpha, biases)
 
     def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
         """Return the machines on the data of the fit, checked as the fit checks them, with its robust weights and its
         constants; a machine with a shape carries its own bracket.
         """
-        model, labels = self.estimator, bool(self.estimator._labels)
-        checked = model._check_again(X, y, sample_weight, numeric=not labels, multi_output=not labels)
-        X, y, weights, *_ = model._weighted(*checked)
+        model = self.estimator
+        X, y, weights, *_ = model._read_rows(X, y, sample_weight, again=True)
         Y = model._codes_again(y)
         for name in ("weights_", "constants_"):
             if hasattr(model, name) and getattr(model, name).size != Y.shape[0]:
                 raise DataError(f"the model has {name} of {getattr(model, name).size} rows, these are {Y.shape[0]}")
         if hasattr(model, "weights_"):
             weights = weights * on_device_of(weights, model.weights_)
-        gammas, constants = model._gammas(Y.shape[1]), getattr(model, "constants_", None)
-        if hasattr(model, "shape_points_"):
-            return recall_shaped(model, X, Y, weights, gammas[0])
+        return self.recall_rows(X, Y, weights, model._gammas(Y.shape[1]))
+
+    def recall_rows(self, X: Any, Y: Array, weights: Array, gammas: tuple[float, ...]) -> StoredFit:
+        """Return the machines on the rows of the fit."""
+        model, constants = self.estimator, getattr(self.estimator, "constants_", None)
         # iterations solve the equations to the tolerance
         equations = None if model.solver_ == "cholesky" else max(model._tolerance(), roundoff(model.support_.size))
         targets, observed = (Y, None) if constants is None else (Y - constants[:, None], Y)
-        return recall_saddle(model, X, targets, weights, gammas, observed=observed, equations=equations)
+        how: dict[str, Any] = {"observed": observed, "equations": equations, "slopes": model._linear_slopes()}
+        how |= {"border": model._border(X, weights), "bias": model._central_bias()}
+        return recall_saddle(model, X, targets, weights, gammas, **how)
 
-    def evaluate(self, X: Any) -> Array:
-        """Return the predictions of rows that were checked, with the further terms of a shape."""
-        values = super().evaluate(X)
-        return evaluate_further(self.estimator, X, values) if hasattr(self.estimator, "shape_points_") else values
+    def refuse_shape(self, what: str) -> None:
+        """Refuse closed forms of one linear system for a machine that is not its solution."""
 
-    def express(self, x: "Sequence[Node]") -> "list[Node]":
-        """Return the expansion, with the further terms of a shape."""
-        outputs = super().express(x)
-        return express_further(self.estimator, x, outputs) if hasattr(self.estimator, "shape_points_") else outputs
+    def refuse_closed_form(self, what: str) -> None:
+        """Refuse closed forms of the plain machine for one with robust weights or constants."""
+        self.refuse_shape(what)
+        refuse_robust(self.estimator, what)
 
-    def refuse_shape(self, name: str) -> None:
-        """Refuse closed forms of one linear system for a machine with a shape, which is not its solution."""
-        refuse_closed_form(self.estimator, name, "shape_points_")
-
-    def read_constants(self, n: int) -> Array | None:
+    def read_constants(self, rows: WeightedRows) -> Array | None:
         """Return the constant c of every row, or None."""
-        given = getattr(self.estimator, "c", None)
+        given, n = getattr(self.estimator, "c", None), rows.n_given
         if given is None:
             return None
         if isinstance(given, (bool, np.bool_)):
@@ -200,71 +171,33 @@ class LSSVMModel(LeavesOut):
         constants = real_array(given, "c", ndim=(0, 1))
         if constants.ndim == 1 and constants.size != n:
             raise DataError(f"c must be one number or one for each row: expected {n}, received {constants.size}")
-        return np.array(np.broadcast_to(constants, n))
+        return np.array(np.broadcast_to(constants, n))[rows.numbers]
 
-    def solve(
-        self,
-        kernel: Any,
-        X: Any,
-        Y: Array,
-        gammas: tuple[float, ...],
-        weights: Array,
-        constants: Array | None = None,
-        solver: str = "cholesky",
-    ) -> SaddleFit:
+    def solve(self, chosen: ChosenKernel, rows: WeightedRows, Y: Array) -> SaddleFit:
         """Fit every column of targets less constants, or of codes, with one factorisation."""
-        model, tol = self.estimator, self.estimator._tolerance()
+        model, constants, weights = self.estimator, self.read_constants(rows), rows.weights
+        tol = model._tolerance()
         if getattr(model, "robust", None) is not None:
-            return fit_reweighted(read_robust(model.robust), kernel, X, Y, gammas, weights, tol, self.border)
-        how: dict[str, Any] = {"solver": solver, "border": self.border(X, weights)}
-        if solver != "cholesky":
+            data = (chosen.kernel, rows.X, Y, chosen.gammas, weights)
+            return fit_reweighted(read_robust(model.robust), *data, tol, model._border)
+        how: dict[str, Any] = {"solver": model.solver, "border": model._border(rows.X, weights)}
+        if model.solver != "cholesky":
             how["max_iter"] = model.max_iter
+        targets, observed = (Y, None) if constants is None else (Y - constants[:, None], Y)
+        fit = fit_saddle(chosen.kernel, rows.X, targets, chosen.gammas, weights, tol, observed=observed, **how)
         if constants is None:
-            return fit_saddle(kernel, X, Y, gammas, weights, tol, **how)
-        fit = fit_saddle(kernel, X, Y - constants[:, None], gammas, weights, tol, observed=Y, **how)
+            return fit
         facts = (*fit.facts, ("constants", "closed form on y - c, in double precision"))
         return fit._replace(facts=facts, further={"constants_": constants})
 
-    def keep(
-        self,
-        X: Any,
-        rows: Any,
-        kernel: Any,
-        fit: SaddleFit,
-        gammas: tuple[float, ...],
-        weights: Array,
-        one_output: bool,
-    ) -> None:
-        """Set the fitted attributes where X is, all at the end, the one that marks the model as fitted last.
-
-        The coefficients of a linear part have standard errors where the noise is known.
-        """
-        model, bias = self.estimator, fit.bias
-        if np.size(model.linear_columns):
-            if hasattr(model, "noise_variance_"):
-                scale = np.sqrt(np.atleast_1d(model.noise_variance_) / np.atleast_1d(model.unit_ridge_))
-                self.keep_errors(fit.deviations, scale, one_output)
-            bias = self.keep_linear(fit.slopes, fit.border.center, bias, one_output, X)
-        for name, value in fit.further.items():
-            setattr(model, name, value)
-        model.solver_ = fit.way
-        model.ridge_ = on_device_of(X, ridges_of(gammas, weights * fit.further.get("weights_", 1.0)))
-        model.certificate_ = Certificate(model._title, fit.rows, fit.facts)
-        model.n_iter_ = fit.iterations
-        warn_unless_holds(model.certificate_, fit.reason)
-        alpha = on_device_of(X, own_copy(fit.support_values[:, 0] if one_output else fit.support_values))
-        model._keep_expansion(X, rows, kernel, alpha, float(bias[0]) if one_output else on_device_of(X, bias))
-
     def check_loaded(self) -> None:
-        """Refuse a diagonal of the system, robust weights, constants and a shape that cannot result from a fit."""
-        super().check_loaded()
+        """Refuse a diagonal of the system, robust weights and constants that cannot result from a fit."""
         model = self.estimator
         ridge, alpha = model.ridge_, model.support_values_
         if ridge.dtype.kind != "f" or ridge.shape not in (alpha.shape[:1], alpha.shape):
             raise DataError(f"a ridge of shape {ridge.shape} does not belong to support values of {alpha.shape}")
         if not (np.isfinite(ridge).all() and (ridge > 0.0).all()):
             raise DataError("the ridge must hold positive numbers")
-        check_shape(model)
         n = alpha.shape[:1]
         if hasattr(model, "constants_") and model.constants_.shape != n:
             raise DataError("the constants and the support values do not belong together")
@@ -279,9 +212,9 @@ class LSSVMModel(LeavesOut):
         gram = self.training_gram(X)
         alpha, ridge, codes = self.to_columns()
         products = to_numpy(gram.product(on_device_of(gram.diagonal, alpha)))
-        added = np.atleast_1d(to_numpy(self.bias()))
-        if self.linear_slopes() is not None:
-            added = np.reshape(to_numpy(self.unpenalised(model.support_vectors_)), alpha.shape)
+        added = np.atleast_1d(to_numpy(model._central_bias()))
+        if model._linear_slopes() is not None:
+            added = np.reshape(to_numpy(model._unpenalised(model.support_vectors_)), alpha.shape)
         fitted = products + added
         errors = ridge * alpha
         solved = fitted + errors  # what the stored support values solve, which iterations leave near the codes
@@ -339,8 +272,8 @@ class LSSVMModel(LeavesOut):
         """Yield columns, diagonal and border for each group of machines that share a system, and so an inverse."""
         alpha, ridge, _ = self.to_columns()
         border, shared = ONES, dict[bytes, list[int]]()
-        if self.linear_slopes() is not None:
-            border = self.border(self.estimator.support_vectors_, np.ones(alpha.shape[0]))
+        if self.estimator._linear_slopes() is not None:
+            border = self.estimator._border(self.estimator.support_vectors_, np.ones(alpha.shape[0]))
         for k in range(alpha.shape[1]):
             shared.setdefault(ridge[:, k].tobytes(), []).append(k)
         for columns in shared.values():
@@ -348,10 +281,7 @@ class LSSVMModel(LeavesOut):
             yield np.array(columns), d, border.take(np.arange(d.size), 1.0 / d)
 
     def effective_parameters(self) -> Any:
-        """Return the trace of the hat matrix, one number or one per machine.
-
-        :place [Suykens2002b]_ chapter 4: the effective number of parameters
-        """
+        """Return the trace of the hat matrix, one number or one per machine."""
         self.check_room()
         freedom = np.empty(self.to_columns()[0].shape[1])
         gram = self.training_gram(None)
@@ -402,7 +332,7 @@ class LSSVMModel(LeavesOut):
         else:
             values = np.empty((X.shape[0], model.support_.size))
             kernel.fill(new_points, points, values)
-        linear = self.linear(X)
+        linear = model._linear_values(X)
         return values if linear is None else namespace_of(values).concat([values, linear], axis=1)
 
     def check_room(self) -> None:

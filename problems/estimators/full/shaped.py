@@ -16,56 +16,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from problems.estimators.full.saddle_fit import center_and_unit, ridges_of
-from problems.estimators.shared.checked_again import Added, StoredFit
+from problems.estimators.full.saddle_machine import ChosenKernel, LSSVMModel
+from problems.estimators.shared.base import WeightedRows
+from problems.estimators.shared.checked_again import StoredFit
 from problems.estimators.shared.checks import column_number
+from problems.estimators.shared.coded import Coding
 from substrate.arrays import Array, is_device_array, is_sparse, to_numpy
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels import Kernel
 
 if TYPE_CHECKING:
     from substrate.kernels.nodes import Node
 
 __all__ = [
-    "check_shape",
+    "ShapedModel",
     "evaluate_further",
     "express_further",
-    "fit_with_shape",
-    "has_closed_forms",
-    "has_shape",
-    "read_shapes",
-    "recall_shaped",
-    "refuse_closed_form",
 ]
 
 #: Facts of the composed machine that the certificate of the estimator repeats.
 _FACTS = ("solver", "points of the shapes", "no machine that holds everywhere")
-
-
-def has_shape(model: Any) -> bool:
-    """Return whether the model has a shape."""
-    return any(getattr(model, name, None) is not None for name in ("monotone", "convex", "bounds"))
-
-
-def has_closed_forms(model: Any) -> bool:
-    """Return whether fitted values are linear in the targets, with weights that do not depend on them."""
-    return not (has_shape(model) or getattr(model, "robust", None) is not None or getattr(model, "c", None) is not None)
-
-
-def refuse_closed_form(model: Any, what: str, *marks: str) -> None:
-    """Refuse a closed form of the plain machine, for a fit that has one of the attributes ``marks``."""
-    marks = marks or ("shape_points_", "weights_", "constants_")
-    if any(hasattr(model, mark) for mark in marks) and not hasattr(model, "shape_points_"):
-        raise DeclarationError(
-            f"{what} is a closed form of the machine without robust weights and without c. For intervals keep rows and "
-            "call calibrate(X, y), then predict_interval(X, method='split')"
-        )
-    if hasattr(model, "shape_points_"):
-        raise DeclarationError(
-            f"{what} is a closed form of the machine without a shape, and this one has one. For intervals keep rows "
-            "and call calibrate(X, y), then predict_interval(X, method='split'); for left-out errors use "
-            "cross_val_predict; for gamma use LSSVMRegressorCV(..., cv=5)"
-        )
 
 
 def read_shapes(model: Any, n_features: int) -> Any:
@@ -115,52 +85,85 @@ def _ends(bounds: Any) -> tuple[float | None, float | None]:
     return lower, upper
 
 
-def fit_with_shape(
-    model: Any,
-    X: Any,
-    Y: Array,
-    rows: Any,
-    weights: Array,
-    gammas: tuple[float, ...],
-    kernel: Kernel,
-    search: Added = ((), ()),
-) -> None:
-    """Fit the machine with its shape, and keep its expansion and its certificate.
+class ShapedModel(LSSVMModel):
+    """The LS-SVM on all rows with a shape: further terms of the expansion, ``shape_points_``, hold it everywhere."""
 
-    ``search`` are the rows and facts of the choice of gamma, where it was chosen.
-    """
-    from substrate.composition.shaped_least_squares import fit_shaped
+    def refuse_combinations(self) -> None:
+        """Refuse parameters that exclude each other, before any work."""
+        model = self.estimator
+        if model.robust is not None:
+            raise DeclarationError("robust weights are of a machine without a shape; leave robust out, or the shape")
+        if model.c is not None:
+            raise DeclarationError("c is given to the plain machine: leave robust, monotone, convex and bounds out")
+        if np.size(model.linear_columns):
+            raise DeclarationError("shapes are of the kernel machine alone; leave linear_columns out, or the shape")
+        super().refuse_combinations()
 
-    if Y.shape[1] > 1:
-        raise DataError(f"a shape is of one output, received {Y.shape[1]}; fit one model for each")
-    if is_device_array(X):
-        raise DataError("a machine with a shape works on numpy arrays; take X and y to numpy first")
-    if kernel.pairwise:
-        raise DeclarationError("a precomputed matrix says nothing between its points; pass X and the kernel itself")
-    X = X.toarray() if is_sparse(X) else np.asarray(X)
-    y, gamma, v = np.ascontiguousarray(Y[:, 0]), gammas[0], np.asarray(weights)
-    shapes = read_shapes(model, X.shape[1])
-    box = np.column_stack([X.min(axis=0), X.max(axis=0)])
-    center, unit = center_and_unit(y)
-    lower, upper = (None if end is None else (end - center) / unit for end in shapes.bounds)
-    scaled = replace(shapes, bounds=(lower, upper))
-    result, further = fit_shaped(kernel, X, (y - center) / unit, gamma, v, scaled, box)
-    a, b = unit * result.expansions[0].coefficients, unit * float(result.expansions[0].b) + center
-    further = replace(further, coefficients=unit * further.coefficients, multipliers=unit * further.multipliers)
-    model.shape_points_, model.shape_orders_ = further.points, further.orders
-    model.shape_coefficients_, model.shape_multipliers_ = further.coefficients, further.multipliers
-    model.shape_box_ = box
-    model.kernel_, model.support_vectors_, model.support_ = kernel, X.copy(), rows
-    model.bias_, model.support_values_ = b, a
-    stored = _stored(model, X, y, gamma, v, shapes)
-    facts = tuple(fact for fact in result.certificate.record if fact[0] in _FACTS)
-    facts += (("box of the shapes", " x ".join(f"[{low:g}, {high:g}]" for low, high in box)),)
-    certificate = Certificate(model._title, (*stored.certify()[0], *search[0]), (*facts, *search[1]))
-    del model.support_values_  # set last, when nothing can fail any more
-    model.solver_, model.ridge_, model.n_iter_ = "cvxpy", ridges_of(gammas, weights), 1
-    model.certificate_ = certificate
-    warn_unless_holds(certificate, dict(facts).get("no machine that holds everywhere", ""))
-    model._keep_expansion(X, rows, kernel, a, b)
+    def fit_rows(self, rows: WeightedRows, coded: Coding, Y: Array, chosen: ChosenKernel) -> None:
+        """Fit the machine with its shape, and keep its expansion and its certificate."""
+        from substrate.composition.shaped_least_squares import fit_shaped
+
+        model, X, kernel, gammas = self.estimator, rows.X, chosen.kernel, chosen.gammas
+        if Y.shape[1] > 1:
+            raise DataError(f"a shape is of one output, received {Y.shape[1]}; fit one model for each")
+        if is_device_array(X):
+            raise DataError("a machine with a shape works on numpy arrays; take X and y to numpy first")
+        if kernel.pairwise:
+            raise DeclarationError("a precomputed matrix says nothing between its points; pass X and the kernel itself")
+        X = X.toarray() if is_sparse(X) else np.asarray(X)
+        y, gamma, v = np.ascontiguousarray(Y[:, 0]), gammas[0], np.asarray(rows.weights)
+        shapes = read_shapes(model, X.shape[1])
+        box = np.column_stack([X.min(axis=0), X.max(axis=0)])
+        center, unit = center_and_unit(y)
+        lower, upper = (None if end is None else (end - center) / unit for end in shapes.bounds)
+        scaled = replace(shapes, bounds=(lower, upper))
+        result, further = fit_shaped(kernel, X, (y - center) / unit, gamma, v, scaled, box)
+        a, b = unit * result.expansions[0].coefficients, unit * float(result.expansions[0].b) + center
+        further = replace(further, coefficients=unit * further.coefficients, multipliers=unit * further.multipliers)
+        model.shape_points_, model.shape_orders_ = further.points, further.orders
+        model.shape_coefficients_, model.shape_multipliers_ = further.coefficients, further.multipliers
+        model.shape_box_ = box
+        model.kernel_, model.support_vectors_, model.support_ = kernel, X.copy(), rows.numbers
+        model.bias_, model.support_values_ = b, a
+        stored = _stored(model, X, y, gamma, v, shapes)
+        facts = tuple(fact for fact in result.certificate.record if fact[0] in _FACTS)
+        facts += (("box of the shapes", " x ".join(f"[{low:g}, {high:g}]" for low, high in box)),)
+        certificate = Certificate(model._title, (*stored.certify()[0], *chosen.added[0]), (*facts, *chosen.added[1]))
+        del model.support_values_  # set last, when nothing can fail any more
+        model.solver_, model.ridge_, model.n_iter_ = "cvxpy", ridges_of(gammas, v), 1
+        model.certificate_ = certificate
+        warn_unless_holds(certificate, dict(facts).get("no machine that holds everywhere", ""))
+        model._keep_expansion(X, rows.numbers, kernel, a, b)
+
+    def recall_rows(self, X: Any, Y: Array, weights: Array, gammas: tuple[float, ...]) -> StoredFit:
+        """Return the stored machine on the rows of its fit, which carries its own bracket."""
+        points = X.toarray() if is_sparse(X) else np.asarray(X)
+        shapes = read_shapes(self.estimator, points.shape[1])
+        y, v = np.ascontiguousarray(Y[:, 0]), np.asarray(weights)
+        return StoredFit([_stored(self.estimator, points, y, gammas[0], v, shapes)])
+
+    def refuse_shape(self, what: str) -> None:
+        """Refuse closed forms of one linear system, of which this machine is not the solution."""
+        raise DeclarationError(
+            f"{what} is a closed form of the machine without a shape, and this one has one. For intervals keep rows "
+            "and call calibrate(X, y), then predict_interval(X, method='split'); for left-out errors use "
+            "cross_val_predict; for gamma use LSSVMRegressorCV(..., cv=5)"
+        )
+
+    def check_loaded(self) -> None:
+        """Refuse further terms of a shape that cannot result from a fit."""
+        super().check_loaded()
+        model = self.estimator
+        if not hasattr(model, "shape_points_"):
+            raise DataError("a machine with a shape has its further terms, and this file leaves them out")
+        m, d = model.shape_points_.shape
+        shapes = {name: getattr(model, name).shape for name in ("shape_coefficients_", "shape_multipliers_")}
+        if model.shape_orders_.shape != (m, d) or set(shapes.values()) != {(m,)} or model.shape_box_.shape != (d, 2):
+            raise DataError(
+                f"the terms of the shape have shapes {shapes}, which do not belong to {m} points of {d} columns"
+            )
+        if (model.shape_orders_ < 0).any() or (model.shape_orders_.sum(axis=1) > 2).any():
+            raise DataError("the terms of the shape have orders from 0 to 2")
 
 
 def _further(model: Any) -> Any:
@@ -212,25 +215,3 @@ def express_further(model: Any, x: "Sequence[Node]", outputs: "list[Node]") -> "
         terms = expand_kernel(model.kernel_, further.points[at], further.coefficients[at, None], x, orders)
         outputs = add_outputs(outputs, terms)
     return outputs
-
-
-def recall_shaped(model: Any, X: Any, Y: Array, weights: Array, gamma: float) -> StoredFit:
-    """Return the stored machine on the data of its fit, given again."""
-    points = X.toarray() if is_sparse(X) else np.asarray(X)
-    shapes = read_shapes(model, points.shape[1])
-    stored = _stored(model, points, np.ascontiguousarray(Y[:, 0]), gamma, np.asarray(weights), shapes)
-    return StoredFit([stored])
-
-
-def check_shape(model: Any) -> None:
-    """Refuse further terms of a shape that cannot result from a fit."""
-    if not hasattr(model, "shape_points_"):
-        return
-    m, d = model.shape_points_.shape
-    shapes = {name: getattr(model, name).shape for name in ("shape_coefficients_", "shape_multipliers_")}
-    if model.shape_orders_.shape != (m, d) or set(shapes.values()) != {(m,)} or model.shape_box_.shape != (d, 2):
-        raise DataError(
-            f"the terms of the shape have shapes {shapes}, which do not belong to {m} points of {d} columns"
-        )
-    if (model.shape_orders_ < 0).any() or (model.shape_orders_.sum(axis=1) > 2).any():
-        raise DataError("the terms of the shape have orders from 0 to 2")

@@ -167,31 +167,30 @@ class L1Substrate(KernelEstimator):
 
         With ``basis`` X may be blocks ``(X, y)`` or a Dask collection.
         """
-        model: Any = self
-        model._begin_fit()
+        self._begin_fit()
         zeta, ridge = self._weights()
         given = self._read_rows(X, y, sample_weight)
-        coded, kernel = model._encode(given.y), self._resolved_kernel(given.X)
+        coded, kernel = self._encode(given.y), self._resolved_kernel(given.X)
         Y = coded.codes(given.y)
-        basis = None if model.basis is None else choose_basis(model, "kmeans++", kernel, given, Y)
+        basis = None if self.basis is None else choose_basis(self, "kmeans++", kernel, given, Y)
         points = given.X if basis is None else basis.points
         columns = L1Columns.of(kernel, given.X, None if basis is None else basis.rows if points is None else points)
-        own = (given.weights, zeta, ridge, model._tolerance())
+        own = (given.weights, zeta, ridge, self._tolerance())
         machines = [L1Machine(columns, y, *own).solve() for y in np.ascontiguousarray(Y.T)]
         checked = [machine.certify() for machine in machines]
         coefficients = np.column_stack([machine.a for machine in machines])
         (used,) = np.nonzero(coefficients.any(axis=1))
         kept, bias, names = coefficients[used], np.array([machine.b for machine in machines]), used
-        model._keep_classes(coded, np.ascontiguousarray(Y[used]) if basis is None else None)
+        self._keep_classes(coded, np.ascontiguousarray(Y[used]) if basis is None else None)
         if basis is None:
             kept, names = coded.sign(Y[used], kept), given.numbers[used]
         else:
-            model.basis_indices_ = None if basis.rows is None else given.numbers[basis.rows]
-            names = used if basis.rows is None else model.basis_indices_[used]
+            self.basis_indices_: Any = None if basis.rows is None else given.numbers[basis.rows]
+            names = used if basis.rows is None else given.numbers[basis.rows][used]
             if points is not None:
-                model.candidates_ = points
-        model.zeta_max_ = max(machine.zeta_max() for machine in machines)
-        model.n_support_, model.n_rows_ = int(used.size), int(Y.shape[0])
+                self.candidates_ = points
+        self.zeta_max_ = max(machine.zeta_max() for machine in machines)
+        self.n_support_, self.n_rows_ = int(used.size), int(Y.shape[0])
         facts = (
             *columns.facts,
             ("zeta", f"{zeta:g}"),
@@ -200,12 +199,12 @@ class L1Substrate(KernelEstimator):
             *(() if basis is None else (("basis", basis.description),)),
             *given.facts(),
         )
-        model.certificate_ = Certificate(model._title, worst_rows([rows for rows, _ in checked]), facts)
-        warn_unless_holds(model.certificate_)
+        self.certificate_ = Certificate(self._title, worst_rows([rows for rows, _ in checked]), facts)
+        warn_unless_holds(self.certificate_)
         one = Y.shape[1] == 1
         values = np.ascontiguousarray(kept[:, 0] if one else kept)
-        model._keep_expansion(points, used, kernel, values, float(bias[0]) if one else bias)
-        model.support_ = names
+        self._keep_expansion(points, used, kernel, values, float(bias[0]) if one else bias)
+        self.support_ = names
         return self
 
     def _weights(self) -> tuple[float, float]:
@@ -214,9 +213,8 @@ class L1Substrate(KernelEstimator):
 
     def _recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
         """Return all machines on the data of the fit."""
-        model: Any = self
         given = self._read_rows(X, y, sample_weight, again=True)
-        Y, weights = model._codes_again(given.y), self._weights()
+        Y, weights = self._codes_again(given.y), self._weights()
         facts = (("kernel", repr(self.kernel_)), ("zeta", f"{weights[0]:g}"), *given.facts())
         return StoredFit(self._recall_machines(given, Y, *weights), lambda: ((), facts))
 
@@ -241,11 +239,6 @@ class L1Substrate(KernelEstimator):
         own = (given.weights, zeta, ridge, self._tolerance())
         for k, y in enumerate(np.ascontiguousarray(Y.T)):
             yield L1Machine(columns, y, *own, coefficients[:, k], float(biases[k]), fitted[:, k], columns.facts)
-
-    @property
-    def basis_(self) -> Any:
-        """The basis vectors among which the 1-norm chooses; absent without a basis, or for a precomputed kernel."""
-        return self.candidates_
 
 
 @dataclass(eq=False, repr=False)
@@ -280,7 +273,7 @@ class L1SubstrateRegressor(L1Substrate, Regressor):
         The number of rows of positive weight.
     zeta_max_ : float
         The smallest zeta at which all support values are zero, whatever the ridge.
-    basis_, candidates_ : array of shape (n_basis, n_features)
+    candidates_ : array of shape (n_basis, n_features)
         All basis vectors (with ``basis`` only; absent for a precomputed kernel).
     basis_indices_ : array of shape (n_basis,) or None
         Their rows, None for points.
@@ -325,7 +318,7 @@ class L1SubstrateClassifier(L1Substrate, Classifier):
         The rows, or basis vectors, that some machine uses.
     zeta_max_ : float
         The smallest zeta that leaves no support value in any machine.
-    basis_, candidates_, basis_indices_, n_rows_, bias_, kernel_, certificate_
+    candidates_, basis_indices_, n_rows_, bias_, kernel_, certificate_
         As for :class:`L1SubstrateRegressor`.
     """
 
@@ -336,4 +329,4 @@ class L1SubstrateClassifier(L1Substrate, Classifier):
         machine = super()._fold_machine(X)
         if self.basis is None or self.kernel_.pairwise:
             return machine
-        return machine.set_params(kernel=self.kernel_, basis=self.basis_)
+        return machine.set_params(kernel=self.kernel_, basis=self.candidates_)

@@ -14,12 +14,12 @@ from sklearn.feature_selection import SelectorMixin
 
 from problems.estimators.full.ls_svm import LSSVMRegressor
 from problems.estimators.penalised.group_weights import GroupWeights
-from problems.estimators.penalised.variation_fit import AdditiveModel, FittedVariation, Variation
+from problems.estimators.penalised.variation_fit import FittedVariation, Variation
 from problems.estimators.reduced.fit import choose_basis
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checked_again import StoredFit, recall_saddle
 from problems.estimators.shared.classifier import Classifier
-from problems.estimators.shared.components import component_functions, components_of, get_support
+from problems.estimators.shared.components import component_functions, components_of, get_support, mark_components
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, non_negative, positive
 from substrate.certificates import NO_BOUND, Accuracy, Certificate, warn_unless_holds, worst_rows
@@ -27,75 +27,52 @@ from substrate.errors import DataError, DeclarationError
 from substrate.fits.coordinates import CUTOFF
 from substrate.gram import Gram
 from substrate.ingredients import Weights
-from substrate.kernels import Componentwise
+from substrate.kernels import Componentwise, Kernel, Restricted
 
 if TYPE_CHECKING:
     from substrate.kernels.nodes import Node
 
-__all__ = ["MaximalVariationClassifier", "MaximalVariationRegressor"]
+__all__ = ["AdditiveEstimator", "MaximalVariationClassifier", "MaximalVariationRegressor"]
 
 
-class MaximalVariationModel(AdditiveModel):
-    """The machines of maximal variation, or the LS-SVM on the components that they select.
+def _names_columns(kernel: Kernel) -> bool:
+    """Return whether some part of a kernel uses chosen columns."""
+    return isinstance(kernel, (Restricted, Componentwise)) or any(map(_names_columns, kernel.inside))
 
-    Where every component has its own expansion, the last axis of the coefficients is the axis of the components.
-    """
 
-    @property
-    def decoupled(self) -> bool:
-        """Return whether every component has its own expansion; a refitted machine has one for all."""
-        return bool(self.estimator.expansion == "decoupled") and not self.estimator.refit
+class AdditiveEstimator(SelectorMixin, KernelEstimator):
+    """An estimator of a sum of components, with one expansion for all of them unless it says otherwise."""
 
-    def outputs(self) -> tuple[int, ...]:
-        """Return the shape of one row's prediction."""
-        return self.coefficients_of(0).shape[1:]
+    _additive, _takes_matrix = True, False  # a matrix has no inputs to be taken one at a time, and fit refuses it
+    component_functions, get_support, _get_support_mask = component_functions, get_support, get_support
 
-    def coefficients_of(self, component: int) -> Array:
-        """Return the coefficients of a component."""
-        coefficients = super().coefficients_of(component)
-        return coefficients[..., component] if self.decoupled else coefficients
+    def _component_columns(self) -> tuple[tuple[int, ...], ...]:
+        """Return the inputs of each component, of which a refit keeps some."""
+        return tuple(part.columns for part in self._own_kernel().components(self.n_features_in_))
 
-    def component_values(self, X: Any) -> Array:
-        """Evaluate every component; those that were not refitted are zero."""
-        model = self.estimator
-        if not model.refit:
-            return super().component_values(X)
-        values = np.zeros((X.shape[0], model.component_support_.size, *self.outputs()))
-        if model.component_support_.any():
-            values[:, model.component_support_] = super().component_values(X)
-        return values
-
-    def evaluate(self, X: Any) -> Array:
-        """Return the predictions of rows that were checked."""
-        if not self.decoupled:
-            return super().evaluate(X)
-        return np.asarray(self.component_values(X).sum(axis=1) + self.estimator.bias_)
-
-    def express(self, x: "Sequence[Node]") -> "list[Node]":
-        """Return the sum of the expansions of all components."""
-        if not self.decoupled:
-            return super().express(x)
-        from substrate.kernels.nodes import add_outputs, expand_kernel
-
-        model, n = self.estimator, self.estimator.support_.size
-        outputs: list[Any] = list(np.broadcast_to(model.bias_, (int(np.prod(self.outputs() or (1,))),)))
-        for number, component in enumerate(model.kernel_.components(len(x))):
-            coefficients = np.reshape(self.coefficients_of(number), (n, -1))
-            outputs = add_outputs(expand_kernel(component, model.support_vectors_, coefficients, x), outputs)
-        return outputs
+    def _own_kernel(self, given: Any = None) -> Componentwise:
+        """Return the sum of one kernel per component."""
+        kernel = super()._own_kernel(given)
+        if isinstance(kernel, Componentwise):
+            return kernel
+        if isinstance(kernel, Restricted):
+            return Componentwise([kernel])
+        if _names_columns(kernel):
+            raise DeclarationError(
+                f"{kernel!r} names columns and cannot be the kernel of every input; name the components instead, for "
+                "instance Componentwise({0: RBF(1.0), (1, 2): RBF(2.0)})"
+            )
+        return Componentwise(kernel)
 
 
 @dataclass(eq=False, repr=False)
-class MaximalVariationEstimator(SelectorMixin, KernelEstimator):
+class MaximalVariationEstimator(AdditiveEstimator):
     """A base of structure detection, of numbers or of classes: its parameters, and the fit.
 
     :class:`MaximalVariationRegressor` documents them.
     """
 
     _typical = ({"expansion": "decoupled", "ridge": 0.1}, {"refit": True}, {"basis": 10, "ridge": 0.1})
-    _additive, _takes_matrix = True, False  # a matrix has no inputs to be taken one at a time, and fit refuses it
-    component_functions, get_support, _get_support_mask = component_functions, get_support, get_support
-    _model_type = MaximalVariationModel
     _page = "maximal_variation"
     rho: Any = 1.0
     _: KW_ONLY
@@ -114,17 +91,16 @@ class MaximalVariationEstimator(SelectorMixin, KernelEstimator):
         Every row of positive weight, however small, is bounded alike. With ``basis`` X may be blocks ``(X, y)`` or a
         Dask collection.
         """
-        model: Any = self
-        model._begin_fit()
+        self._begin_fit()
         choices, given = self._choices(), self._read_rows(X, y, sample_weight)
         X = given.X
-        coded = model._encode(given.y)
-        Y, kernel = coded.codes(given.y), cast(Any, model._resolved_kernel(X))
-        basis = None if model.basis is None else choose_basis(model, "feature_vectors", kernel, given, Y)
+        coded = self._encode(given.y)
+        Y, kernel = coded.codes(given.y), cast(Any, self._resolved_kernel(X))
+        basis = None if self.basis is None else choose_basis(self, "feature_vectors", kernel, given, Y)
         points = None if basis is None else basis.points
         Gram.of(kernel, X if points is None else points)  # refuses what does not fit memory, warns of widths
         how: Any = {"weights": given.weights, "points": points}
-        fits = replace(choices, rho=self._own_rho()).fit_all(kernel, X, Y, model._tolerance(), **how)
+        fits = replace(choices, rho=self._own_rho()).fit_all(kernel, X, Y, self._tolerance(), **how)
         a, checked = np.stack([fit.a for fit in fits], axis=1), [fit.certify() for fit in fits]
         one, bias = Y.shape[1] == 1, np.array([fit.b for fit in fits])
         rows = worst_rows([rows for rows, _ in checked])
@@ -132,35 +108,77 @@ class MaximalVariationEstimator(SelectorMixin, KernelEstimator):
         facts = (("kernel", repr(kernel)), *GroupWeights.of(self.rho, self.groups).facts(), *stated, *given.facts())
         facts += () if basis is None else (("basis", basis.description),)
         variation = np.array([fit.maximal_variation for fit in fits])
-        model.maximal_variation_ = variation[0] if one else variation
+        self.maximal_variation_ = variation[0] if one else variation
         vectors = X if points is None else points
-        if model.refit:
-            chosen = self._model.mark_components(model.relevance)
-            model.component_support_, gamma = chosen, float(model.gamma)
+        if self.refit:
+            chosen = mark_components(self, self.relevance)
+            self.component_support_, gamma = chosen, float(self.gamma)
             parts = [part for part, keep in zip(kernel.components(X.shape[1]), chosen, strict=True) if keep]
             # a kernel of zeros leaves the bias
             kernel = Componentwise(parts) if parts else 0.0 * kernel.components(X.shape[1])[0]
             with warnings.catch_warnings(action="ignore"):  # its rows are on the certificate
-                machine = LSSVMRegressor(kernel, gamma, tol=model._tolerance()).fit(X, Y, given.weights)
+                machine = LSSVMRegressor(kernel, gamma, tol=self._tolerance()).fit(X, Y, given.weights)
             a, bias = np.reshape(machine.support_values_, Y.shape), np.atleast_1d(machine.bias_)
             selection = (row.plain(f"selection: {row.name}") if isinstance(row, Accuracy) else row for row in rows)
             rows, record = (*machine.certificate_.rows, *selection), machine.certificate_.record
             told = f"LS-SVM on {chosen.sum()} of {chosen.size} components, gamma {gamma:g}"
             facts += (("refit", told), *(fact for fact in record if fact[0] in (NO_BOUND, "rounding")))
-        model.certificate_ = Certificate(model._title, rows, facts)
-        warn_unless_holds(model.certificate_)
-        model.n_rows_, codes = int(Y.shape[0]), np.ascontiguousarray(Y if basis is None else Y[:0])
-        model._keep_classes(coded, codes)
+        self.certificate_ = Certificate(self._title, rows, facts)
+        warn_unless_holds(self.certificate_)
+        self.n_rows_, codes = int(Y.shape[0]), np.ascontiguousarray(Y if basis is None else Y[:0])
+        self._keep_classes(coded, codes)
         signs = codes.reshape(codes.shape + (1,) * (a.ndim - codes.ndim))
         a = a if basis is not None else coded.sign(signs, a)  # from regression's sign to the sign of y f = 1 - e
         numbers = given.numbers
         if basis is not None:
             numbers = np.arange(basis.size) if basis.rows is None else given.numbers[basis.rows]
-            model.basis_indices_ = None if basis.rows is None else numbers
+            self.basis_indices_ = None if basis.rows is None else numbers
         kept = np.ascontiguousarray(a[:, 0] if one else a)
-        model._keep_expansion(vectors, np.arange(a.shape[0]), kernel, kept, float(bias[0]) if one else bias)
-        model.support_ = numbers
+        self._keep_expansion(vectors, np.arange(a.shape[0]), kernel, kept, float(bias[0]) if one else bias)
+        self.support_ = numbers
         return self
+
+    @property
+    def _decoupled(self) -> bool:
+        """Return whether every component has its own expansion; a refitted machine has one for all."""
+        return bool(self.expansion == "decoupled") and not self.refit
+
+    def _outputs(self) -> tuple[int, ...]:
+        """Return the shape of one row's prediction."""
+        return self._coefficients_of(0).shape[1:]
+
+    def _coefficients_of(self, component: int) -> Array:
+        """Return the coefficients of a component."""
+        coefficients = super()._coefficients_of(component)
+        return coefficients[..., component] if self._decoupled else coefficients
+
+    def _component_values(self, X: Any) -> Array:
+        """Evaluate every component; those that were not refitted are zero."""
+        if not self.refit:
+            return super()._component_values(X)
+        values = np.zeros((X.shape[0], self.component_support_.size, *self._outputs()))
+        if self.component_support_.any():
+            values[:, self.component_support_] = super()._component_values(X)
+        return values
+
+    def _evaluate(self, X: Any) -> Array:
+        """Return the predictions of rows that were checked."""
+        if not self._decoupled:
+            return super()._evaluate(X)
+        return np.asarray(self._component_values(X).sum(axis=1) + self.bias_)
+
+    def _express(self, x: "Sequence[Node]") -> "list[Node]":
+        """Return the sum of the expansions of all components."""
+        if not self._decoupled:
+            return super()._express(x)
+        from substrate.kernels.nodes import add_outputs, expand_kernel
+
+        n = self.support_.size
+        outputs: list[Any] = list(np.broadcast_to(self.bias_, (int(np.prod(self._outputs() or (1,))),)))
+        for number, component in enumerate(cast(Any, self.kernel_).components(len(x))):
+            coefficients = np.reshape(self._coefficients_of(number), (n, -1))
+            outputs = add_outputs(expand_kernel(component, self.support_vectors_, coefficients, x), outputs)
+        return outputs
 
     def _choices(self) -> Variation:
         """Return the choices, checked before any work."""
@@ -177,19 +195,18 @@ class MaximalVariationEstimator(SelectorMixin, KernelEstimator):
     def _own_rho(self) -> Weights:
         """Return the weights that were given, for the columns of the fit."""
         columns = (self.n_features_in_, getattr(self, "feature_names_in_", None))
-        return GroupWeights.of(self.rho, self.groups).of_components(self._model.component_columns(), *columns)
+        return GroupWeights.of(self.rho, self.groups).of_components(self._component_columns(), *columns)
 
     def _recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
         """Return all machines on the data of the fit."""
-        model: Any = self
         given = self._read_rows(X, y, sample_weight, again=True)
-        Y = model._codes_again(given.y)
+        Y = self._codes_again(given.y)
         X, weights = given.X, given.weights
-        if model.refit:
-            if len(components_of(model.kernel_, X.shape[1])) != model.component_support_.sum():
+        if self.refit:
+            if len(components_of(self.kernel_, X.shape[1])) != self.component_support_.sum():
                 raise DataError("component_support_ and the components of kernel_ do not belong together")
-            return recall_saddle(model, X, Y, weights, (float(model.gamma),) * Y.shape[1])
-        facts = (("kernel", repr(model.kernel_)), *GroupWeights.of(self.rho, self.groups).facts(), *given.facts())
+            return recall_saddle(self, X, Y, weights, (float(self.gamma),) * Y.shape[1])
+        facts = (("kernel", repr(self.kernel_)), *GroupWeights.of(self.rho, self.groups).facts(), *given.facts())
         return StoredFit(self._recall_machines(X, Y, weights), lambda: ((), facts))
 
     def _recall_machines(self, X: Any, Y: Array, weights: Array) -> Iterator[FittedVariation]:
@@ -197,20 +214,13 @@ class MaximalVariationEstimator(SelectorMixin, KernelEstimator):
         stored, on_basis = self._coefficients(), self.basis is not None
         if not on_basis and stored.shape[0] != X.shape[0]:
             raise DataError(f"the model has {stored.shape[0]} support values, these are {X.shape[0]} rows")
-        a = stored[:, None] if stored.ndim == (2 if self._model.decoupled else 1) else stored
+        a = stored[:, None] if stored.ndim == (2 if self._decoupled else 1) else stored
         fitted, biases = np.reshape(self._evaluate(X), Y.shape), np.atleast_1d(self.bias_)
         how: Any = {"weights": weights} | ({"points": self.support_vectors_} if on_basis else {})
         kernel = cast(Any, self.kernel_)
         fits = replace(self._choices(), rho=self._own_rho()).fit_all(kernel, X, Y, self._tolerance(), **how)
         for k, fit in enumerate(fits):
             yield replace(fit, a=np.ascontiguousarray(a[:, k]), b=float(biases[k]), fitted=fitted[:, k])
-
-    @property
-    def basis_(self) -> Any:
-        """The basis vectors; absent without a basis."""
-        if self.basis is None:
-            raise AttributeError("a fit without basis has all rows as its points, see support_vectors_")
-        return self.support_vectors_
 
 
 @dataclass(eq=False, repr=False)
@@ -260,8 +270,8 @@ class MaximalVariationRegressor(MaximalVariationEstimator, Regressor):
         alpha, one row for each vector of the basis where there is one.
     n_rows_ : int
         The number of rows of positive weight.
-    basis_, basis_indices_ : arrays
-        The basis vectors, and their rows, None for points (with ``basis`` only).
+    basis_indices_ : array of shape (n_basis,) or None
+        The rows of the basis vectors, None for points (with ``basis`` only).
     bias_, support_, support_vectors_, kernel_, certificate_
         As for :class:`~problems.LSSVMRegressor`.
 
@@ -311,7 +321,7 @@ class MaximalVariationClassifier(MaximalVariationEstimator, Classifier):
         t, one row per machine; an input is supported if some machine needs it.
     classes_, code_book_, support_codes_
         As for :class:`~problems.LSSVMClassifier`; on a basis there are no codes of the support.
-    component_support_, support_values_, basis_, basis_indices_, n_rows_
+    component_support_, support_values_, basis_indices_, n_rows_
         As for :class:`MaximalVariationRegressor`, with an axis for the machines where there are several.
     bias_, support_, support_vectors_, kernel_, certificate_
         As for :class:`MaximalVariationRegressor`, with an axis for the machines where there are several.

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from problems.estimators.shared.checked_again import Added
-from problems.estimators.shared.model import Model
 from substrate.arrays import Array, check_memory, is_sparse, non_negative, positive
 from substrate.certificates import (
     WITH_CUTOFF,
@@ -22,12 +21,12 @@ from substrate.fits.coordinates import ComponentCoordinates, decoupled_coordinat
 from substrate.fits.variation import solution_rows, solve_maximal_variation
 from substrate.gram import Gram
 from substrate.ingredients import Weights, weights_of
-from substrate.kernels import Componentwise, Kernel, Restricted
+from substrate.kernels import Componentwise
 from substrate.numbers import relative_rounding
 from substrate.penalties import VariationMachine
 from substrate.proof import Proof, prove_variation, tolerance_in_balls
 
-__all__ = ["AdditiveModel", "FittedVariation", "Variation", "kernel_matrices"]
+__all__ = ["FittedVariation", "Variation", "kernel_matrices"]
 
 #: Relative residual of the optimality conditions at which a fit counts as solved.
 _TOLERANCE = 1e-6
@@ -53,33 +52,6 @@ def kernel_matrices(kernel: Componentwise, X: Any) -> list[Array]:
         if not component.trusted:
             Gram.from_matrix(matrix).check_definite()
     return matrices
-
-
-def _names_columns(kernel: Kernel) -> bool:
-    """Return whether some part of a kernel uses chosen columns."""
-    return isinstance(kernel, (Restricted, Componentwise)) or any(map(_names_columns, kernel.inside))
-
-
-class AdditiveModel(Model):
-    """A sum of components, with one expansion for all of them."""
-
-    def component_columns(self) -> tuple[tuple[int, ...], ...]:
-        """Return the inputs of each component, of which a refit keeps some."""
-        return tuple(part.columns for part in self.own_kernel().components(self.estimator.n_features_in_))
-
-    def own_kernel(self, given: Any = None) -> Componentwise:
-        """Return the sum of one kernel per component."""
-        kernel = super().own_kernel(given)
-        if isinstance(kernel, Componentwise):
-            return kernel
-        if isinstance(kernel, Restricted):
-            return Componentwise([kernel])
-        if _names_columns(kernel):
-            raise DeclarationError(
-                f"{kernel!r} names columns and cannot be the kernel of every input; name the components instead, for "
-                "instance Componentwise({0: RBF(1.0), (1, 2): RBF(2.0)})"
-            )
-        return Componentwise(kernel)
 
 
 @dataclass(frozen=True, slots=True)

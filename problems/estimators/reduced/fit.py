@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from problems.estimators.shared.base import WeightedRows
-from problems.estimators.shared.coded import Classes
+from problems.estimators.shared.coded import NUMBERS, Coding
 from substrate.arrays import (
     HOST,
     Array,
@@ -51,6 +51,7 @@ __all__ = [
     "PreparedRows",
     "ReducedFit",
     "Weighed",
+    "basis_choice",
     "choose_basis",
     "fit_at",
     "prepare",
@@ -76,12 +77,6 @@ class Weighed:
         ``mean_one``.
         """
         host: Array = to_numpy(weights)
-        with np.errstate(over="ignore"):
-            if not np.isfinite([1.0 / host.min(), host.sum()]).all():
-                raise DataError(
-                    f"sample_weight leaves the range of floating point, received {host.min():g} to {host.max():g}; "
-                    "rescale the weights"
-                )
         unit = float(host.mean()) if mean_one else 1.0
         is_equal = bool((host == unit).all())
         return cls(None if is_equal else weights / unit, None if len(kept) == n_given else kept, n_given, unit)
@@ -135,27 +130,22 @@ def weight_facts(rows: KernelRows) -> tuple[tuple[str, str], ...]:
 
 @dataclass(frozen=True, slots=True)
 class FitData:
-    """The rows and targets, one column per output; a summary of the targets, if known; the classes.
+    """The rows and targets, one column per output; a summary of the targets, if known; their coding.
 
     ``weighed`` states which of the rows given there are, and the unit of their weights, which come with the source.
     """
 
     source: Source
     targets: TargetSummary | None = None
-    classes: Classes | None = None
+    coded: Coding = NUMBERS
     weighed: Weighed = ALIKE
 
     @classmethod
-    def of_numbers(cls, X: Any, y: Array, weighed: Weighed = ALIKE) -> "FitData":
-        """Return rows in memory and their targets."""
-        return cls(ArraySource(X, y[:, None], weights=weighed.weights), weighed=weighed)
-
-    @classmethod
-    def of_labels(cls, X: Any, labels: Any, coding: str, weighed: Weighed = ALIKE) -> "FitData":
-        """Return rows in memory and their labels."""
-        classes = Classes.of(labels, coding)
-        source = ArraySource(X, own_copy(classes.codes(labels)), weights=weighed.weights)
-        return cls(source, _summary(classes, _counts(labels)), classes, weighed=weighed)
+    def of_rows(cls, rows: WeightedRows, coded: Coding, mean_one: bool = False) -> "FitData":
+        """Return rows in memory and their targets, or the codes of their labels."""
+        weighed = Weighed.of(rows.weights, rows.numbers, rows.n_given, mean_one=mean_one)
+        source = ArraySource(rows.X, own_copy(coded.codes(rows.y)), weights=weighed.weights)
+        return cls(source, None if coded.names is None else _summary(coded, _counts(rows.y)), coded, weighed)
 
     @classmethod
     def of_stream(
@@ -165,16 +155,16 @@ class FitData:
         if rows.n_rows < 2:
             raise DataError(f"{rows.name} holds {rows.n_rows} row; at least two are needed")
         code: Code = numbers
-        classes = None
+        coded = NUMBERS
         if isinstance(targets, Labels):
-            classes = Classes.of(targets.classes, "one_vs_rest" if coding is None else coding)
-            code, targets = LabelCodes(classes.names, classes.book), _summary(classes, targets.counts)
-        return cls(weighed.source(rows, code), targets, classes, weighed)
+            coded = Coding.of_labels(targets.classes, "one_vs_rest" if coding is None else coding)
+            code, targets = LabelCodes(coded.names, coded.book), _summary(coded, targets.counts)
+        return cls(weighed.source(rows, code), targets, coded, weighed)
 
     @property
     def outputs(self) -> int:
         """Return the number of machines."""
-        return 1 if self.classes is None else int(self.classes.book.shape[1])
+        return 1 if self.coded.names is None else int(self.coded.book.shape[1])
 
     def width_rows(self) -> Any:
         """Return rows that determine the width of a kernel, and say whether the scales of the columns agree: the same
@@ -192,7 +182,7 @@ def _counts(labels: Any) -> Any:
     return counts[np.argsort(names)]  # the standard guarantees no order
 
 
-def _summary(classes: Classes, counts: Any) -> TargetSummary:
+def _summary(classes: Coding, counts: Any) -> TargetSummary:
     """Return the summary of the codes, by counting."""
     total, book = int(counts.sum()), classes.book
     return TargetSummary(total, np.asarray((counts / total) @ book), book.min(axis=0), book.max(axis=0))
@@ -364,10 +354,15 @@ def fit_at(
         )
 
 
+def basis_choice(basis: Any, rule: str = "feature_vectors") -> Basis:
+    """Return how a basis is chosen; by ``rule`` where none is named."""
+    choice = Basis.of(basis)
+    return choice if choice.rule is not None else choice.with_params(rule=rule)
+
+
 def choose_basis(estimator: Any, rule: str, kernel: Kernel, given: WeightedRows, Y: Array) -> ChosenBasis:
     """Return the basis of an estimator among its rows; ``rule`` where it names none."""
-    choice = Basis.of(estimator.basis)
-    choice = choice if choice.rule is not None else choice.with_params(rule=rule)
     X = Gram.of(kernel, given.X).matrix if kernel.pairwise else given.X
     weighed = Weighed.of(given.weights, given.numbers, given.n_given, mean_one=False)
-    return chosen_basis(weighed.renumber(choice), kernel, ArraySource(X, Y, weights=weighed.weights), 1.0)
+    choice = weighed.renumber(basis_choice(estimator.basis, rule))
+    return chosen_basis(choice, kernel, ArraySource(X, Y, weights=weighed.weights), 1.0)

@@ -19,12 +19,11 @@ Leave-one-out takes one more pass, and keeps one number per row and output.
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from problems.estimators.full.robust import WeightedFit, check_history, read_robust, reweigh_rows
-from problems.estimators.full.shaped import has_shape
+from problems.estimators.full.robust import WeightedFit, check_history, read_robust, refuse_robust, reweigh_rows
 from problems.estimators.reduced.fit import (
     ALIKE,
     CONDITIONAL,
@@ -32,16 +31,17 @@ from problems.estimators.reduced.fit import (
     PreparedRows,
     ReducedFit,
     Weighed,
+    basis_choice,
     fit_at,
     prepare,
     weight_facts,
 )
+from problems.estimators.shared.base import refuse_extreme
 from problems.estimators.shared.checked_again import Added, StoredFit
 from problems.estimators.shared.checks import check_home
-from problems.estimators.shared.left_out import LeavesOut, LeftOutOutputs, gcv_of
+from problems.estimators.shared.left_out import LeftOutOutputs, gcv_of, has_shape
 from substrate.arrays import (
     Array,
-    is_device_array,
     is_sparse,
     namespace_of,
     on_device_of,
@@ -50,7 +50,6 @@ from substrate.arrays import (
     positive,
     room_on_device,
     to_numpy,
-    where_it_lives,
 )
 from substrate.balls import Balls
 from substrate.certificates import Certificate, Row, accuracy_of_outputs, on_basis, warn_unless_holds
@@ -131,7 +130,7 @@ class StoredReduced:
             kept = kept_vectors(basis[:, points], machine.columns()[0])
         else:
             points = basis = to_numpy(model.support_vectors_)
-            fitted = machine.evaluate(block.X)
+            fitted = model._evaluate(block.X)
             kept = kept_vectors(np.asarray(kernel(points)), machine.columns()[0])
         about = on_basis(kept.size, len(points))
         points, basis, linear = points[kept], basis[kept], machine.values().linear if not kernel.pairwise else None
@@ -149,13 +148,16 @@ class StoredReduced:
         return accuracy_of_outputs([replace(proof, about=f"{proof.about}{about}") for proof in proofs])
 
 
-class BasisModel(LeavesOut):
+@dataclass(frozen=True, eq=False, repr=False)
+class BasisModel:
     """The LS-SVM on a reduced basis: few vectors in the expansion, all rows in the objective.
 
-    Targets are columns of numbers. Rows need not be in memory.
+    Targets are columns of numbers. Rows need not be in memory. All that is fitted belongs to the ``estimator``.
     """
 
-    conditional = CONDITIONAL
+    estimator: Any
+
+    conditional: ClassVar[str] = CONDITIONAL
 
     def refuse_combinations(self) -> None:
         """Refuse parameters that a machine on a basis does not support, before any work."""
@@ -170,8 +172,7 @@ class BasisModel(LeavesOut):
 
     def choice(self) -> Basis:
         """Return how the basis is chosen, every default filled in."""
-        basis = Basis.of(self.estimator.basis)
-        return basis if basis.rule is not None else basis.with_params(rule="feature_vectors")
+        return basis_choice(self.estimator.basis)
 
     def fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Choose the basis, then fit to all rows, wherever they are; targets are numbers, or labels of any kind.
@@ -181,9 +182,9 @@ class BasisModel(LeavesOut):
         model = self.estimator
         gamma = positive(model.gamma, "gamma")
         data = self.read(X, y, sample_weight)
-        kernel, numbers, linear = self.data_kernel(data), tuple(self.linear_numbers()), None
+        kernel, numbers, linear = self.data_kernel(data), tuple(model._linear_numbers()), None
         if numbers:
-            linear = survey_linear_columns(data.source, kernel, numbers, self.linear_names())
+            linear = survey_linear_columns(data.source, kernel, numbers, model._linear_names())
         prepared = prepare(kernel, data, self.choice(), 1.0 / gamma, linear=linear)
         self.keep(self.fit_prepared(prepared, gamma), data)
 
@@ -199,11 +200,10 @@ class BasisModel(LeavesOut):
             fit = fit_at(replace(prepared, rows=rows.reweigh(v)), gamma, tolerance)
             beta, bias = to_numpy(fit.coefficients), to_numpy(fit.bias)
             errors = np.concatenate(list(rows.each(errors_of_block, beta, bias)))
-            return WeightedFit(fit, fit.rows[0], beta[:, 0], float(bias[0]), errors[:, 0])
+            return fit, beta[:, 0], float(bias[0]), errors[:, 0]
 
-        last = reweigh_rows(read_robust(model.robust), refit, given)
-        fit: ReducedFit = last.fit
-        return replace(fit, rows=(*fit.rows, *last.rows), facts=(*fit.facts, *last.facts), further=last.further)
+        fit, added = reweigh_rows(read_robust(model.robust), refit, given)
+        return cast(ReducedFit, replace(fit, **added))
 
     def read(self, X: Any, y: Any, sample_weight: Any = None) -> FitData:
         """Return the rows, targets and weights of a fit, checked, of rows in memory or read in passes.
@@ -214,9 +214,8 @@ class BasisModel(LeavesOut):
         coding, rows = getattr(model, "coding", None), self.open_source(X, y)
         is_searched = model._chooses is not None  # a search has weights of mean one, and gamma times that mean
         if rows is None:
-            X, y, *weights = model._weighted(*model._check_data(X, y, sample_weight, numeric=not model._labels))
-            weighed = Weighed.of(*weights, mean_one=is_searched)
-            return FitData.of_numbers(X, y, weighed) if coding is None else FitData.of_labels(X, y, coding, weighed)
+            given = model._weighted(*model._check_data(X, y, sample_weight))
+            return FitData.of_rows(given, model._encode(given.y), is_searched)
         model.n_features_in_ = rows.n_features
         if rows.feature_names is not None:
             model.feature_names_in_ = np.array(rows.feature_names, dtype=object)
@@ -238,6 +237,7 @@ class BasisModel(LeavesOut):
             return ALIKE
         weights = weights_of_source(sample_weight, rows)
         (kept,) = np.nonzero(weights)
+        refuse_extreme(weights[kept])
         return Weighed.of(weights[kept], kept, rows.n_rows, mean_one=mean_one)
 
     def open_source(self, X: Any, y: Any) -> Source | None:
@@ -252,14 +252,14 @@ class BasisModel(LeavesOut):
 
     def data_kernel(self, data: FitData, kernel: Kernel | None = None) -> Kernel:
         """Return the kernel, by default the machine's, with its width; warn where columns have different scales."""
-        kernel = kernel or self.own_kernel()
+        kernel = kernel or self.estimator._own_kernel()
         is_matrix, why = kernel.pairwise, "a precomputed kernel matrix must be in memory"
         return self.estimator._resolved_kernel(data.source.whole(why).X if is_matrix else data.width_rows(), kernel)
 
     def data_kernels(self, kernels: Any, data: FitData) -> list[Kernel]:
         """Return a list of candidates with their widths, each once."""
         rows = data.width_rows()
-        return list(dict.fromkeys(self.own_kernel(kernel).resolved(rows) for kernel in kernels))
+        return list(dict.fromkeys(self.estimator._own_kernel(kernel).resolved(rows) for kernel in kernels))
 
     def keep(self, fit: ReducedFit, data: FitData, rows: tuple[Row, ...] = ()) -> None:
         """Set the fitted attributes, the one that marks the model as fitted last."""
@@ -269,7 +269,7 @@ class BasisModel(LeavesOut):
             fit = self.keep_linear_part(fit, linear, m, one)
         # of a row of weight one, not of the mean weight
         noise = None if model._labels else fit.noise * fit.prepared.weighed.unit
-        self.keep_units([self.fitted_gamma()] * data.outputs, noise, one)
+        model._keep_units([self.fitted_gamma()] * data.outputs, noise, one)
         model.mass_, model.weighted_ = float(fit.factor.mass), fit.prepared.rows.weights is not None
         for name, value in fit.further.items():
             setattr(model, name, value)
@@ -278,7 +278,7 @@ class BasisModel(LeavesOut):
         model.leverage_factor_, model.leverage_offset_ = fit.factor.matrix, fit.factor.offset
         model.certificate_ = Certificate(model._title, (*fit.rows, *rows), fit.facts)
         warn_unless_holds(model.certificate_)
-        model._keep_classes(data.classes)
+        model._keep_classes(data.coded)
         prepared, basis = fit.prepared, fit.prepared.basis
         model.basis_indices_ = prepared.weighed.given_numbers(basis.rows)
         model.n_rows_, model.kernel_ = prepared.rows.n_rows, prepared.kernel
@@ -293,14 +293,15 @@ class BasisModel(LeavesOut):
         """Keep the coefficients of the linear part, with their standard errors in regression; return the fit without
         them, its leverages by the columns in their own units.
         """
-        if not self.estimator._labels and not fit.further:
+        model = self.estimator
+        if not model._labels and not fit.further:
             deviations = None
             if linear is not None and fit.deviations is not None:
                 deviations = linear.unscale(fit.deviations[:, None])
-            self.keep_errors(deviations, np.sqrt(fit.noise), one)
+            model._keep_errors(deviations, np.sqrt(fit.noise), one)
         slopes = None if linear is None else to_numpy(linear.unscale(fit.coefficients[m:, :]))
         center = np.zeros(0) if linear is None else linear.center
-        bias = self.keep_linear(slopes, center, fit.bias, one, fit.coefficients)
+        bias = model._keep_linear(slopes, center, fit.bias, one, fit.coefficients)
         if linear is None:
             return fit
         matrix = fit.factor.matrix
@@ -308,41 +309,21 @@ class BasisModel(LeavesOut):
         factor = replace(fit.factor, matrix=namespace_of(matrix).concat([matrix[:, :m], last], axis=1))
         return replace(fit, bias=on_device_of(fit.bias, bias), coefficients=fit.coefficients[:m, :], factor=factor)
 
-    def move(self, model: Any) -> None:
-        """Convert the given points of a basis to numpy."""
-        if isinstance(model.basis, Basis):
-            model.basis = model.basis.with_params(rule=to_numpy(model.basis.rule))
-
     def values(self) -> KernelValues:
         """Return what the machine is linear in: kernel values with the basis, and the columns of a linear part."""
         model, linear = self.estimator, None
         if hasattr(model, "linear_center_"):
-            linear = LinearColumns.plain(self.linear_numbers(), model.linear_center_)
+            linear = LinearColumns.plain(model._linear_numbers(), model.linear_center_)
         return KernelValues(model.kernel_, model.support_vectors_, linear)
 
     def columns(self) -> tuple[Array, Array]:
         """Return coefficients, with the linear part last, and biases at its center, one column per output."""
-        alpha = self.estimator.support_values_
+        model, alpha = self.estimator, self.estimator.support_values_
         alpha = alpha[:, None] if alpha.ndim == 1 else alpha
-        slopes, bias = self.linear_slopes(), on_device_of(alpha, np.atleast_1d(to_numpy(self.bias())))
+        slopes, bias = model._linear_slopes(), on_device_of(alpha, np.atleast_1d(to_numpy(model._central_bias())))
         if slopes is None:
             return alpha, bias
         return namespace_of(alpha).concat([alpha, on_device_of(alpha, slopes)], axis=0), bias
-
-    def evaluate_stream(self, X: Any) -> Array:
-        """Return the predictions of rows that are read in passes."""
-        self.refuse_passes()
-        return super().evaluate_stream(X)
-
-    def refuse_passes(self) -> None:
-        """Refuse rows in passes for a model on a device, which reads no files, with advice."""
-        model = self.estimator
-        if is_device_array(model.support_values_):
-            raise DataError(
-                f"this {type(model).__name__} is fitted to arrays of "
-                f"{where_it_lives(model.support_values_)}, and rows "
-                "that are read in passes are numpy's; model.to_numpy() takes the model to numpy"
-            )
 
     def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
         """Read the data of the fit once more, and return all machines on them."""
@@ -361,10 +342,8 @@ class BasisModel(LeavesOut):
                 "y is missing: rows in an array come with their targets, certify(X, y); only blocks of rows and Dask "
                 "data frames bring their own"
             )
-        X, y, *weights = model._weighted(*model._check_again(X, y, sample_weight, numeric=book is None))
+        X, y, *weights = model._weighted(*model._check_again(X, y, sample_weight))
         weighed = Weighed.of(*weights, mean_one=False)
-        if book is None:
-            return FitData.of_numbers(X, y, weighed)
         source = ArraySource(X, own_copy(model._codes_again(y)), weights=weighed.weights)
         return FitData(source, weighed=weighed)
 
@@ -372,7 +351,7 @@ class BasisModel(LeavesOut):
         """Return the rows of the fit on the basis, with the robust weights; refuse others."""
         model, source = self.estimator, data.source
         if source.block_in_memory is None:
-            self.refuse_passes()
+            model._refuse_passes()
         else:
             check_home(model, model.support_values_, source.block_in_memory.X)
         if source.n_rows != model.n_rows_:
@@ -395,7 +374,8 @@ class BasisModel(LeavesOut):
         linear, kernel = rows.values.linear, self.estimator.kernel_
         if linear is None:
             return rows
-        surveyed = survey_linear_columns(rows.source, kernel, linear.numbers, self.linear_names(), linear.center)
+        names = self.estimator._linear_names()
+        surveyed = survey_linear_columns(rows.source, kernel, linear.numbers, names, linear.center)
         return replace(rows, values=replace(rows.values, linear=surveyed))
 
     def basis_matrix(self, rows: KernelRows) -> Array:
@@ -451,6 +431,34 @@ class BasisModel(LeavesOut):
             gcv=gcv_of(errors, leverages, v),
             rows=tuple(checks),
         )
+
+    def leave_groups_out(self, left_out: LeftOutOutputs, groups: Any) -> Array:
+        r"""Return the residuals of rows left out together with equal rows, whose numbers are ``groups``.
+
+        With the errors :math:`e` of the fit, :math:`1 - h_i = e_i / r_i` is the spare leverage of a row; equal rows
+        have equal errors, and without all of them the residual is :math:`e / (1 - \sum_i h_i)`. A row of weight two is
+        so the same as two equal rows. One column per machine.
+        """
+        sizes, errors, residuals = np.bincount(groups), left_out.errors, left_out.residuals
+        residuals_of_groups = residuals.copy()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            leverages = np.where(residuals == 0.0, 0.0, 1.0 - errors / residuals)
+            for column in range(residuals.shape[1]):
+                spare = 1.0 - np.bincount(groups, leverages[:, column])[groups]
+                several = (sizes[groups] > 1) & (errors[:, column] != 0.0) & (spare > 0.0)
+                residuals_of_groups[several, column] = errors[several, column] / spare[several]
+        return residuals_of_groups
+
+    def importance_weights(self, left_out: LeftOutOutputs, sample_weight: Any) -> Array | None:
+        """Return the weights of the rows in a mean, as in the fit."""
+        return left_out.weights
+
+    def refuse_shape(self, what: str) -> None:
+        """Do nothing: a machine on a basis has no shape."""
+
+    def refuse_closed_form(self, what: str) -> None:
+        """Refuse closed forms of the plain machine for one with robust weights."""
+        refuse_robust(self.estimator, what)
 
     def left_out_machines(self, rows: Any) -> tuple[LeftOutMachines, ...]:
         """Return all machines without one of the training rows, for every output, in one pass.
@@ -542,7 +550,6 @@ class BasisModel(LeavesOut):
 
     def check_loaded(self) -> None:
         """Refuse leverages and robust weights that cannot result from a fit."""
-        super().check_loaded()
         model, n = self.estimator, self.estimator.n_rows_
         if isinstance(n, bool) or not isinstance(n, int) or n < 2:
             raise DataError(f"n_rows_ must be a number of rows, received {n!r}")

@@ -3,9 +3,10 @@
 import copy
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -16,12 +17,14 @@ from sklearn.utils.validation import _check_sample_weight, check_array, check_is
 from problems.estimators.shared.checked_again import StoredFit, certify_stored
 from problems.estimators.shared.checks import (
     check_home,
+    check_state,
     checked_on_device,
     explain_missing,
     refuse_streams,
     warn_if_unscaled,
 )
-from problems.estimators.shared.model import Model
+from problems.estimators.shared.coded import NUMBERS, Coding
+from problems.estimators.shared.components import components_of
 from substrate.arrays import (
     Array,
     check_finite,
@@ -32,24 +35,26 @@ from substrate.arrays import (
     positive,
     real_array,
     refuse_disguised,
+    row_blocks,
     take_points,
     take_rows,
     to_numpy,
+    where_it_lives,
 )
 from substrate.certificates import ACCURATE, Certificate, accuracy_of_outputs
 from substrate.errors import DataError
 from substrate.kernels import Categorical, Kernel, Scaled, as_kernel
 from substrate.kernels.of_distance import spreads_of
 from substrate.reduced import Basis
+from substrate.streaming.passes import each_block
 from substrate.streaming.rows import source_of, streams
 
 if TYPE_CHECKING:
+    from substrate.kernels.nodes import Node
     from substrate.proof import Proof
 
-__all__ = ["Absent", "Fitted", "KernelEstimator", "Uses", "WeightedRows"]
+__all__ = ["Absent", "KernelEstimator", "Uses", "WeightedRows", "refuse_extreme"]
 
-#: An estimator whose ``fit`` is a function that several classes share.
-Fitted = TypeVar("Fitted")
 #: Choices of parameters, each by name.
 Uses = tuple[Mapping[str, Any], ...]
 
@@ -114,8 +119,6 @@ class KernelEstimator(BaseEstimator):
         "kernel_y": as_kernel,
         "basis": Basis.of,
     }
-    #: The kind of its model, unless its parameters choose another.
-    _model_type: ClassVar[type[Model]] = Model
     #: Parameters other than its defaults with which it is typically used: the shared checks also fit it with each.
     _typical: ClassVar[Uses] = ()
     #: The page of :mod:`problems` that states the machine.
@@ -168,19 +171,10 @@ class KernelEstimator(BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "support_values_")
 
-    def _machine(self) -> type[Model]:
-        """Return the kind of the model, by the parameters."""
-        return self._model_type
-
     @property
     def _rows_have_targets(self) -> bool:
         """Return whether rows may be read in passes and bring their own targets: blocks ``(X, y)``."""
         return getattr(self, "basis", None) is not None
-
-    @property
-    def _model(self) -> Any:
-        """Return the model of this estimator."""
-        return self._machine()(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write this estimator to a file that :func:`problems.load` reads back; no pickle, nothing executed.
@@ -196,8 +190,9 @@ class KernelEstimator(BaseEstimator):
         """Return a copy of this model with its arrays in numpy, wherever it was fitted."""
         copy_on_host = copy.copy(self)
         for name, value in vars(self).items():
+            if name == "basis" and isinstance(value, Basis):
+                value = value.with_params(rule=to_numpy(value.rule))
             setattr(copy_on_host, name, to_numpy(value))
-        self._model.move(copy_on_host)
         return copy_on_host
 
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
@@ -223,9 +218,9 @@ class KernelEstimator(BaseEstimator):
         stored = self._recall_fit(X, y, sample_weight)
         return accuracy_of_outputs([machine.prove() for machine in stored.machines])
 
+    @abstractmethod
     def _recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
         """Return what the model stores, on the data of the fit."""
-        return self._model.recall_fit(X, y, sample_weight)
 
     def _machine_with(self, kind: type[Any], **chosen: Any) -> Any:
         """Return an estimator with the parameters that it shares with this one, and the chosen ones."""
@@ -281,7 +276,7 @@ class KernelEstimator(BaseEstimator):
             return
         if not isinstance(self.certificate_, Certificate):
             raise DataError(f"certificate_ must be a certificate, received a {type(self.certificate_).__name__}")
-        self._model.check_loaded()
+        check_state(self)
 
     def _keep_expansion(self, X: Any, rows: Any, kernel: Kernel, support_values: Array, bias: Any) -> None:
         """Set the attributes of every expansion; the model is fitted from then on, so nothing may fail afterwards."""
@@ -314,30 +309,23 @@ class KernelEstimator(BaseEstimator):
         if self._rows_have_targets and streams(X, y):
             X, y = _read_blocks(X, y)
         check = self._check_again if again else self._check_data
-        X, y, weights = check(X, y, sample_weight, numeric=not self._labels)
+        X, y, weights = check(X, y, sample_weight)
         rows = self._weighted(X, y, weights)
         if again and getattr(self, "n_rows_", rows.numbers.size) != rows.numbers.size:
             suffix = "" if rows.numbers.size == X.shape[0] else " of positive weight"
             raise DataError(f"the model was fitted to {self.n_rows_} rows, these are {rows.numbers.size}{suffix}")
         return rows
 
-    def _check_again(self, X: Any, y: Any, sample_weight: Any, **rules: Any) -> tuple[Any, Any, Array]:
+    def _check_again(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Array]:
         """Return the data of the fit, given again, checked without changing this model."""
-        X, y, weights = type(self)(self.kernel)._check_data(X, y, sample_weight, **rules)
+        X, y, weights = copy.copy(self)._check_data(X, y, sample_weight)
         if not self.kernel_.pairwise and X.shape[1] != self.n_features_in_:
             raise DataError(f"X has {X.shape[1]} features, this model was fitted to {self.n_features_in_}")
         return X, y, weights
 
-    def _check_data(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        *,
-        numeric: bool,
-        multi_output: bool = False,
-    ) -> tuple[Any, Any, Array]:
+    def _check_data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Array]:
         """Return rows, targets (numbers, or labels of any kind) and weights, after scikit-learn's checks and more."""
+        numeric, multi_output = not self._labels, self.__sklearn_tags__().target_tags.multi_output
         if is_device_array(X):
             self._refuse_device()
             return checked_on_device(self, X, y, sample_weight, numeric=numeric, multi_output=multi_output)
@@ -375,11 +363,10 @@ class KernelEstimator(BaseEstimator):
                 raise DataError("y contains NaN, infinity or None; drop or impute those rows")
         return X, y, weights
 
-    def _validation(
-        self, X_val: Any, y_val: Any, *, numeric: bool = True, outputs: tuple[int, ...] = ()
-    ) -> tuple[Any, Any]:
+    def _validation(self, X_val: Any, y_val: Any, outputs: tuple[int, ...] = ()) -> tuple[Any, Any]:
         """Return validation rows and their targets or labels, checked like training rows, with their own names in
         messages."""
+        numeric = not self._labels
         refuse_disguised(X_val, "X_val")
         refuse_disguised(y_val, "y_val", text=not numeric)
         targets = real_array(y_val, "y_val", ndim=1 + len(outputs)) if numeric else np.asarray(y_val)
@@ -414,12 +401,7 @@ class KernelEstimator(BaseEstimator):
                 "give more rows a positive sample_weight"
             )
         used = to_numpy(weights)[rows]
-        with np.errstate(over="ignore", divide="ignore"):
-            if not np.isfinite([1.0 / used.min(), used.sum()]).all():
-                raise DataError(
-                    f"sample_weight leaves the range of floating point, received {used.min():g} to {used.max():g}; "
-                    "rescale the weights"
-                )
+        refuse_extreme(used)
         if rows.size == weights.shape[0]:
             return WeightedRows(X, y, weights, rows, rows.size)
         kept = take_points(X, rows, self.__sklearn_tags__().input_tags.pairwise)
@@ -437,7 +419,7 @@ class KernelEstimator(BaseEstimator):
         """Return the kernel, by default the machine's, with its widths as numbers; warn of columns whose scales are
         far apart.
         """
-        kernel = kernel or self._model.own_kernel()
+        kernel = kernel or self._own_kernel()
         if kernel.pairwise and X.shape[0] != X.shape[1]:
             raise DataError(f"a precomputed kernel matrix must be square, received shape {X.shape}")
         if not is_sparse(X):
@@ -445,24 +427,94 @@ class KernelEstimator(BaseEstimator):
                 warn_if_unscaled(self, X, columns, kernel)
         return kernel.resolved(X)
 
+    def _own_kernel(self, given: Any = None) -> Kernel:
+        """Return the kernel of the machine, made from the parameter or a candidate of a search."""
+        return as_kernel(self.kernel if given is None else given)
+
+    def _encode(self, y: Any) -> Coding:
+        """Return the coding of the targets: of numbers, unless they are labels."""
+        return NUMBERS
+
+    def _codes_again(self, y: Any) -> Any:
+        """Return the targets of the fit, given again, one column per output."""
+        return NUMBERS.codes(y)
+
+    def _keep_classes(self, classes: Coding, codes: Any = None) -> None:
+        """Set the attributes for decoding, where there are classes."""
+
     def _coefficients(self) -> Array:
         """Return the factors of the kernel values: alpha, with the sign of the model."""
         return self.support_values_
 
     def _outputs(self) -> tuple[int, ...]:
         """Return the shape of one row's prediction."""
-        return self._model.outputs()
+        return self._coefficients().shape[1:]
+
+    def _unpenalised(self, X: Any) -> Any:
+        """Return what is added to the kernel expansion at the rows of X: one number per output, or one line per row."""
+        return self.bias_
 
     def _evaluate(self, X: Any) -> Array:
         """Return the predictions of rows that were checked."""
-        return self._model.evaluate(X)
+        points = None if self.kernel_.pairwise else self.support_vectors_
+        return self.kernel_.expansion_values(points, self._coefficients(), self._unpenalised(X), X, self.support_)
 
     def _expansion(self, X: Any) -> Array:
         """Return sum_i alpha_i k(x_i, x) + b for every row x, block by block in constant memory."""
         check_is_fitted(self)
         if self._rows_have_targets and streams(X):
-            return self._model.evaluate_stream(X)
+            return self._evaluate_stream(X)
         return self._evaluate(self._new_points(X))
+
+    def _evaluate_stream(self, X: Any) -> Array:
+        """Return the predictions of rows that are read in passes, checked against the columns of the fit."""
+        self._refuse_passes()
+        rows = source_of(X)
+        if self.kernel_.pairwise:
+            raise DataError("rows of a precomputed kernel matrix are predicted in memory; give them as an array")
+        if rows.n_features != self.n_features_in_:
+            raise DataError(f"{rows.name} has {rows.n_features} columns, the model has {self.n_features_in_}")
+        return np.concatenate(list(each_block(rows, lambda block: self._evaluate(block.X))))
+
+    def _refuse_passes(self) -> None:
+        """Refuse rows in passes for a model on a device, which reads no files, with advice."""
+        if is_device_array(self.support_values_):
+            raise DataError(
+                f"this {type(self).__name__} is fitted to arrays of {where_it_lives(self.support_values_)}, and rows "
+                "that are read in passes are numpy's; model.to_numpy() takes the model to numpy"
+            )
+
+    def _express(self, x: "Sequence[Node]") -> "list[Node]":
+        """Return the outputs as formulas of the coordinates of a row, in the units of the machine: what
+        :meth:`_evaluate` computes.
+        """
+        from substrate.kernels.nodes import add_outputs
+
+        return add_outputs(self._express_kernel(x), np.atleast_1d(self.bias_))
+
+    def _express_kernel(self, x: "Sequence[Node]") -> "list[Node]":
+        """Return the formulas of the kernel expansion alone."""
+        from substrate.kernels.nodes import expand_kernel
+
+        coefficients = np.reshape(self._coefficients(), (self.support_.size, int(np.prod(self._outputs()))))
+        return expand_kernel(self.kernel_, self.support_vectors_, coefficients, x)
+
+    def _component_columns(self) -> tuple[tuple[int, ...], ...]:
+        """Return the inputs of each component of a sum over the inputs."""
+        return tuple(part.columns for part in components_of(self.kernel_, self.n_features_in_))
+
+    def _coefficients_of(self, component: int) -> Array:
+        """Return the coefficients of a component: all components share one expansion."""
+        return self._coefficients()
+
+    def _component_values(self, X: Any) -> Array:
+        """Return the components of a sum over the inputs."""
+        parts, vectors = components_of(self.kernel_, int(X.shape[1])), self.support_vectors_
+        values = np.zeros((X.shape[0], len(parts), *self._outputs()))
+        for rows in row_blocks(X.shape[0], vectors.shape[0]):
+            for number, part in enumerate(parts):
+                values[rows, number] = part(X[rows], vectors) @ self._coefficients_of(number)
+        return values
 
     def _new_points(self, X: Any) -> Any:
         """Return rows to predict, checked, in the form that the machine takes, on the model's device."""
@@ -487,8 +539,18 @@ class KernelEstimator(BaseEstimator):
     def _fitted_values(self, X: Any) -> Array:
         """Return what predict returns for the rows of the fit, checked by the caller and without weights of zero."""
         if self.kernel_.pairwise:
-            return self.kernel_.expansion_values(None, self._coefficients(), self._model.unpenalised(X), X)
+            return self.kernel_.expansion_values(None, self._coefficients(), self._unpenalised(X), X)
         return self._evaluate(X)
+
+
+def refuse_extreme(weights: Array) -> None:
+    """Refuse positive weights whose inverses or whose sum overflow."""
+    with np.errstate(over="ignore", divide="ignore"):
+        if not np.isfinite([1.0 / weights.min(), weights.sum()]).all():
+            raise DataError(
+                f"sample_weight leaves the range of floating point, received {weights.min():g} to {weights.max():g}; "
+                "rescale the weights"
+            )
 
 
 def _read_blocks(X: Any, y: Any) -> tuple[Any, Any]:

@@ -82,6 +82,9 @@ def recall_saddle(
     weights: Array,
     gammas: tuple[float, ...],
     *,
+    border: Border = ONES,
+    slopes: Array | None = None,
+    bias: Any = None,
     observed: Array | None = None,
     equations: float | None = None,
 ) -> StoredFit:
@@ -97,6 +100,9 @@ def recall_saddle(
         Targets, one column per output; of codes, where zero excludes a row from a machine.
     weights, gammas
         Weights of the rows, and one gamma for each output.
+    border, slopes, bias
+        The columns that are not penalised, their coefficients, one column per output, and the bias at their center;
+        without linear columns the bias of the model.
     observed
         The targets of the user, one column per output, where Y is made of them: the spread is theirs.
     equations
@@ -110,8 +116,8 @@ def recall_saddle(
     check_home(model, alpha, X)
 
     def machines() -> Iterator[StoredSaddle]:
-        targets, v, bias = to_numpy(Y), to_numpy(weights), np.atleast_1d(to_numpy(model._model.bias()))
-        border, slopes = model._model.border(X, v), model._model.linear_slopes()
+        targets, v = to_numpy(Y), to_numpy(weights)
+        biases = np.atleast_1d(to_numpy(model.bias_ if bias is None else bias))
         fitted = np.reshape(to_numpy(model._fitted_values(X)), targets.shape)
         points = to_numpy(X)
         for column, gamma in zip(range(targets.shape[1]), gammas, strict=True):
@@ -123,7 +129,7 @@ def recall_saddle(
                 gamma=gamma,
                 weights=v,
                 a=own_copy(alpha[:, column]),
-                b=float(bias[column]),
+                b=float(biases[column]),
                 fitted=fitted[:, column],
                 tolerance=model._tolerance(),
                 border=border,

@@ -27,7 +27,7 @@ from problems.estimators.shared.calibration_scores import (
     probabilities,
     probability_maps,
 )
-from problems.estimators.shared.coded import Classes, class_factors, scores_of, winners
+from problems.estimators.shared.coded import Coding, class_factors, scores_of, winners
 from problems.estimators.shared.guarantees import Guarantee, guarantee_of
 from substrate.arrays import Array, is_device_array, on_device_of, own_copy, same_home, take_rows, to_numpy
 from substrate.codings import code_book
@@ -222,7 +222,7 @@ class Classifier(ClassifierMixin, KernelEstimator):
         """Return decision values of training rows in machines without them: by default in folds."""
         X, labels, weights = rows
         if rows is not self._kept.rows:
-            X, labels, _ = self._check_again(X, labels, weights, numeric=False)
+            X, labels, _ = self._check_again(X, labels, weights)
         pairwise = self.__sklearn_tags__().input_tags.pairwise
         numbers = self._class_numbers(np.asarray(labels))
         return fold_scores(self._fold_machine(X), X, labels, numbers, weights, pairwise)
@@ -247,8 +247,8 @@ class Classifier(ClassifierMixin, KernelEstimator):
             check_choice(self.calibration, CALIBRATIONS, "calibration")
         self._kept_calibration = _Calibration()
 
-    def _check_data(self, X: Any, y: Any, sample_weight: Any, **rules: Any) -> tuple[Any, Any, Array]:
-        checked = super()._check_data(X, y, sample_weight, **rules)
+    def _check_data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Array]:
+        checked = super()._check_data(X, y, sample_weight)
         if self._keeps_rows() and not self.__sklearn_is_fitted__():
             self._kept.rows = (checked[0], checked[1], None if sample_weight is None else checked[2])
         return checked
@@ -261,9 +261,9 @@ class Classifier(ClassifierMixin, KernelEstimator):
             weights = on_device_of(weights, given * class_factors(class_weight, to_numpy(y), given))
         return super()._weighted(X, y, weights)
 
-    def _encode(self, labels: Any) -> Classes:
+    def _encode(self, labels: Any) -> Coding:
         """Return the coding of the labels: the codes of their classes."""
-        return Classes.of(labels, self.coding)
+        return Coding.of_labels(labels, self.coding)
 
     def _codes_again(self, labels: Any) -> Any:
         """Return the codes of the labels of the fit, given again; refuse labels that the model does not know, and
@@ -276,9 +276,9 @@ class Classifier(ClassifierMixin, KernelEstimator):
             )
         if not np.isin(present, classes).all():
             raise DataError(f"the model knows classes {classes}, these data have {present}")
-        return Classes(classes, self.code_book_).codes(labels)
+        return Coding(classes, self.code_book_).codes(labels)
 
-    def _keep_classes(self, classes: Classes, codes: Any = None) -> None:
+    def _keep_classes(self, classes: Coding, codes: Any = None) -> None:
         """Set the attributes for decoding; ``codes`` are the codes of the support, one column per machine."""
         self.classes_, self.code_book_ = classes.names, classes.book
         if not self._regressed:

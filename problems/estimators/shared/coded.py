@@ -11,29 +11,13 @@ from substrate.codings import code_book, correlation_scores
 from substrate.errors import DataError, DeclarationError
 
 __all__ = [
-    "Classes",
-    "Numbers",
+    "NUMBERS",
+    "Coding",
     "class_factors",
-    "classes_of",
     "numbers_of_codes",
     "scores_of",
     "winners",
 ]
-
-
-def classes_of(labels: Any) -> Any:
-    """Return the classes of checked labels, at least two, on the host."""
-    if is_device_array(labels):
-        classes = to_numpy(namespace_of(labels).unique_values(labels))
-        classes.sort()  # the standard guarantees no order
-    else:
-        check_classification_targets(labels)
-        classes = np.unique(labels)
-    if classes.size < 2:
-        raise DataError(
-            f"a classifier needs at least two classes among rows of positive weight, received one class: {classes}"
-        )
-    return classes
 
 
 def class_factors(class_weight: Any, labels: Any, weights: Array) -> Array:
@@ -55,51 +39,47 @@ def class_factors(class_weight: Any, labels: Any, weights: Array) -> Array:
     return factors
 
 
-class Classes(NamedTuple):
-    """The classes of a classification, and their codes, one row per class."""
+class Coding(NamedTuple):
+    """The targets of machines: codes of classes, one row per class, or the numbers of a regression, without names."""
 
-    names: Any
-    book: Array
+    names: Any = None
+    book: Any = None
 
     @classmethod
-    def of(cls, labels: Any, coding: str) -> "Classes":
-        """Return the classes of all labels, wherever they are."""
-        names = classes_of(labels)
+    def of_labels(cls, labels: Any, coding: str) -> "Coding":
+        """Return the coding of the classes of checked labels, at least two, wherever they are."""
+        if is_device_array(labels):
+            names = to_numpy(namespace_of(labels).unique_values(labels))
+            names.sort()  # the standard guarantees no order
+        else:
+            check_classification_targets(labels)
+            names = np.unique(labels)
+        if names.size < 2:
+            raise DataError(
+                f"a classifier needs at least two classes among rows of positive weight, received one class: {names}"
+            )
         return cls(names, code_book(coding, names.size))
 
-    def numbers(self, labels: Any) -> Any:
-        """Return the number of each label's class, where the labels are."""
-        return namespace_of(labels).searchsorted(on_device_of(labels, self.names), labels)
-
-    def codes(self, labels: Any) -> Any:
-        """Return the targets of the machines, one column per machine, where the labels are."""
-        return take_rows(on_device_of(labels, self.book), self.numbers(labels))
-
-    def known_codes(self, labels: Any) -> Any:
-        """Return the codes of the labels of validation rows, all of which the training rows have."""
-        if (strange := np.setdiff1d(labels, self.names)).size:
-            raise DataError(f"y_val has classes {strange[:5]} that y lacks")
-        return self.codes(labels)
-
-    def sign(self, Y: Array, support_values: Array) -> Array:
-        """Return the multipliers of y f = 1 - e, from the multipliers of y = f + e."""
-        return Y * support_values
-
-
-class Numbers(NamedTuple):
-    """The targets of a regression, one column per output."""
-
     def codes(self, y: Any) -> Any:
-        """Return the targets, one column per output."""
-        return y[:, None] if y.ndim == 1 else y
+        """Return the targets of the machines, one column per machine, where y is."""
+        if self.names is None:
+            return y[:, None] if y.ndim == 1 else y
+        numbers = namespace_of(y).searchsorted(on_device_of(y, self.names), y)
+        return take_rows(on_device_of(y, self.book), numbers)
 
     def known_codes(self, y: Any) -> Any:
-        """Return the targets of validation rows."""
+        """Return the targets of validation rows, whose labels the training rows have."""
+        if self.names is not None and (strange := np.setdiff1d(y, self.names)).size:
+            raise DataError(f"y_val has classes {strange[:5]} that y lacks")
         return self.codes(y)
 
     def sign(self, Y: Array, support_values: Array) -> Array:
-        """Return the multipliers of y = f + e, unchanged."""
-        return support_values
+        """Return the multipliers of y f = 1 - e of classes, from the multipliers of y = f + e."""
+        return support_values if self.names is None else Y * support_values
+
+
+#: The coding of numbers, which are unchanged.
+NUMBERS = Coding()
 
 
 def numbers_of_codes(Y: Array, book: Array) -> Any:

@@ -6,9 +6,11 @@ A machine is additive by its kernel: ``kernel=Componentwise(RBF(1.0))``, also to
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from substrate.arrays import Array
+from substrate.arrays import Array, non_negative
+from substrate.errors import DeclarationError
 from substrate.kernels import Componentwise, Kernel, Restricted
 
 #: Share of the largest maximal variation up to which an input counts as irrelevant, unless another is given.
@@ -21,6 +23,7 @@ __all__ = [
     "components_of",
     "get_support",
     "has_components",
+    "mark_components",
 ]
 
 
@@ -48,7 +51,16 @@ def has_components(model: Any) -> bool:
 
 def component_functions(self: Any, X: Any) -> Array:
     """Return f^l at the rows of X, without bias: of shape (n, n_components), or (n, n_components, n_machines)."""
-    return self._model.component_values(self._new_points(X))
+    return self._component_values(self._new_points(X))
+
+
+def mark_components(model: Any, relevance: Any) -> NDArray[np.bool_]:
+    """Return a mask of the components that vary enough."""
+    if isinstance(relevance, (bool, np.bool_)):
+        raise DeclarationError("relevance must be a number; pass indices by name: get_support(indices=True)")
+    share = non_negative(relevance, "relevance", "as a share of the largest maximal variation")
+    variation = np.atleast_2d(model.maximal_variation_).max(axis=0)
+    return np.asarray(variation > share * variation.max())
 
 
 def get_support(self: Any, relevance: float | None = None, indices: bool = False) -> Any:
@@ -58,7 +70,11 @@ def get_support(self: Any, relevance: float | None = None, indices: bool = False
     variation: unless given, the parameter of that name where there is one, otherwise 0.05. Zero leaves out exact zeros
     only, which positive definite kernels with one expansion for all components never have.
     """
-    mask = self._model.mark_inputs(getattr(self, "relevance", RELEVANCE) if relevance is None else relevance)
+    check_is_fitted(self)
+    chosen = mark_components(self, getattr(self, "relevance", RELEVANCE) if relevance is None else relevance)
+    mask = np.zeros(self.n_features_in_, dtype=bool)
+    for columns, is_relevant in zip(self._component_columns(), chosen, strict=True):
+        mask[list(columns)] |= is_relevant
     return np.flatnonzero(mask) if indices else mask
 
 
@@ -67,7 +83,7 @@ def _maximal_variation(self: Any) -> Array:
     check_is_fitted(self)
     has_components(self)
     model = self.to_numpy()
-    return np.ascontiguousarray(np.abs(model._model.component_values(model.support_vectors_)).max(axis=0).T)
+    return np.ascontiguousarray(np.abs(model._component_values(model.support_vectors_)).max(axis=0).T)
 
 
 #: The attribute ``maximal_variation_`` of machines whose kernel may be a sum over the inputs.

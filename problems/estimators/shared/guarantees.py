@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from substrate.errors import DeclarationError
 from substrate.uncertainty.intervals import exact_level
 
-__all__ = ["UNEQUAL", "Guarantee", "check_method", "guarantee_of"]
+__all__ = ["UNEQUAL", "Guarantee", "guarantee_of"]
 
 _EXCHANGEABLE = "the training rows and the new row are exchangeable"
 #: The reason why a guarantee fails where rows have weights.
@@ -51,13 +50,6 @@ class Guarantee:
                 f"{wanted}); choose on other rows, then calibrate(X, y) on rows that were not used and method='split'"
             )
         return f"covers at least {self.level:g} of new rows in finite samples, if {wanted}"
-
-
-def check_method(method: Any, methods: tuple[str, ...]) -> str:
-    """Return the name of a method; an unknown name raises an error with all names."""
-    if not isinstance(method, str) or method not in methods:
-        raise DeclarationError(f"method must be one of {', '.join(methods)}, received {method!r}")
-    return method
 
 
 def guarantee_of(method: str, coverage: Any, outputs: int, broken: tuple[str, ...]) -> Guarantee:

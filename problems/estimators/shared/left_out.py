@@ -7,25 +7,20 @@ leverage, is refitted as a check.
 """
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.coded import numbers_of_codes, scores_of, winners
-from problems.estimators.shared.model import Model
 from substrate.arrays import Array, on_device_of, take_rows, to_numpy
 from substrate.certificates import NO_BOUND, Certificate, Row
-from substrate.errors import DeclarationError
 from substrate.least_squares.leave_one_out import generalized_cross_validation
 from substrate.least_squares.saddle_system import target_unit
 
-if TYPE_CHECKING:
-    from problems.estimators.shared.importance import LeftOutImportance
-
-__all__ = ["LeavesOut", "LeftOut", "LeftOutOutputs", "decode", "gcv_of", "leave_one_out", "left_out_importance"]
+__all__ = ["LeavesOut", "LeftOut", "LeftOutOutputs", "gcv_of", "has_closed_forms", "has_shape"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,61 +124,49 @@ def gcv_of(errors: Array, leverages: Array, weights: Array | None) -> Array:
         return np.asarray(generalized_cross_validation(errors / unit, freedom, v)) * unit * unit
 
 
-def decode(model: Any, outputs: Array, codes: Array) -> tuple[Any, float]:
-    """Return the numbers of the classes that outputs decode to, in numpy, and the share of rows of another class."""
-    decoded = winners(scores_of(outputs[:, 0] if outputs.shape[1] == 1 else outputs, model.coding, model.code_book_))
-    return decoded, float(np.mean(decoded != numbers_of_codes(codes, model.code_book_)))
+def has_shape(model: Any) -> bool:
+    """Return whether the parameters of an estimator give f a shape that holds everywhere."""
+    return any(getattr(model, name, None) is not None for name in ("monotone", "convex", "bounds"))
 
 
-class LeavesOut(Model):
-    """A machine of which every row can be left out, without a refit where it solves one linear system."""
+def has_closed_forms(model: Any) -> bool:
+    """Return whether fitted values are linear in the targets, with weights that do not depend on them."""
+    return not has_shape(model) and all(getattr(model, name, None) is None for name in ("robust", "c"))
 
-    #: The choices that are not refitted.
-    conditional: ClassVar[str] = "kernel, gamma, weights and preparation of the columns"
 
-    @abstractmethod
-    def leave_rows_out(
-        self, X: Any, y: Any = None, sample_weight: Any = None, is_checked: bool = True
-    ) -> LeftOutOutputs:
-        """Leave every row of the fit out. Rows are given again where the model does not keep them; a refit checks the
-        result if ``is_checked``.
+class LeavesOut(KernelEstimator):
+    """An estimator of which every row can be left out, without a refit where it solves one linear system."""
+
+    def leave_one_out(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> LeftOut:
+        """Return outputs, residuals and criteria of every row with that row left out, exactly and without refitting.
+
+        Only the fitted state is needed, in the order of ``support_``, neither rows nor targets; ``X``, where given, has
+        to be the ``X`` of the fit. With a precomputed kernel it is needed, the matrix of all training rows. A row is
+        left out with its whole weight. Kernel, gamma and scaling are unchanged although the left-out row contributed to
+        their choice, which the certificate states.
+
+        A model with a basis keeps no rows: they are given again, with their targets, and their weights if the fit had
+        any. The basis is unchanged, too. Rows are also given again for losses other than the squared one. Then a row is
+        left out in closed form if no other row changes the piece of its loss, and by a fit otherwise; the certificate
+        counts both kinds, and the degrees of freedom are NaN.
         """
-
-    def leave_groups_out(self, left_out: LeftOutOutputs, groups: Any) -> Array:
-        r"""Return the residuals of rows left out together with equal rows, whose numbers are ``groups``.
-
-        With the errors :math:`e` of the fit, :math:`1 - h_i = e_i / r_i` is the spare leverage of a row; equal rows
-        have equal errors, and without all of them the residual is :math:`e / (1 - \sum_i h_i)`. A row of weight two is
-        so the same as two equal rows. One column per machine.
-        """
-        sizes, errors, residuals = np.bincount(groups), left_out.errors, left_out.residuals
-        residuals_of_groups = residuals.copy()
-        with np.errstate(divide="ignore", invalid="ignore"):
-            leverages = np.where(residuals == 0.0, 0.0, 1.0 - errors / residuals)
-            for column in range(residuals.shape[1]):
-                spare = 1.0 - np.bincount(groups, leverages[:, column])[groups]
-                several = (sizes[groups] > 1) & (errors[:, column] != 0.0) & (spare > 0.0)
-                residuals_of_groups[several, column] = errors[several, column] / spare[several]
-        return residuals_of_groups
-
-    def leave_one_out(self, X: Any, y: Any, sample_weight: Any) -> LeftOut:
-        """Leave every row out, and decode outputs to classes."""
-        model = self.estimator
-        check_is_fitted(model)
-        self.refuse_shape("leave_one_out")
-        left_out = self.leave_rows_out(X, y, sample_weight)
+        check_is_fitted(self)
+        left_out = self._leave_rows_out(X, y, sample_weight)
         outputs, residuals = left_out.outputs, left_out.residuals
-        one, wrong, home = model.support_values_.ndim == 1, None, model.support_values_
+        one, wrong, home = self.support_values_.ndim == 1, None, self.support_values_
         values, errors = (on_device_of(home, array[:, 0] if one else array) for array in (outputs, residuals))
         predictions = values
-        if model._labels:
-            decoded, wrong = decode(model, outputs, left_out.targets)
+        if self._labels:
+            model: Any = self
+            book, single = model.code_book_, outputs.shape[1] == 1
+            decoded = winners(scores_of(outputs[:, 0] if single else outputs, model.coding, book))
+            wrong = float(np.mean(decoded != numbers_of_codes(left_out.targets, book)))
             there = on_device_of(home, decoded)
             predictions = take_rows(on_device_of(there, model.classes_), there)
         freedom, gcv = ((float(v[0]) if one else v) for v in (left_out.degrees_of_freedom, left_out.gcv))
         facts = (
             *left_out.facts,
-            ("conditional on", f"{self.conditional}, chosen with the left-out row included"),
+            ("conditional on", f"{self._conditional}, chosen with the left-out row included"),
             ("a row of weight v", "is left out as a whole"),
             (NO_BOUND, "one refit checks the left-out outputs; the accuracy of the fit is a row"),
         )
@@ -194,101 +177,21 @@ class LeavesOut(Model):
             degrees_of_freedom=freedom,
             gcv=gcv,
             misclassification=wrong,
-            certificate=Certificate("Leave-one-out without refitting", (*left_out.rows, *self.rests_on()), facts),
+            certificate=Certificate("Leave-one-out without refitting", (*left_out.rows, *self._rests_on()), facts),
         )
 
-    def left_out_importance(
-        self, X: Any, y: Any, n_repeats: int, random_state: Any, groups: Any, sample_weight: Any
-    ) -> "LeftOutImportance":
-        """Permute every input of rows that are left out."""
-        from problems.estimators.shared.importance import Losses, importance_of  # for few
+    @property
+    @abstractmethod
+    def _conditional(self) -> str:
+        """Return the choices that are not repeated without a row."""
 
-        model = self.estimator
-        check_is_fitted(model)
-        self.refuse_shape("left_out_importance")
-        if model.kernel_.pairwise:
-            raise DeclarationError(
-                "left_out_importance permutes the values of an input, and a precomputed kernel matrix has no inputs; "
-                "fit with a kernel of substrate.kernels on X itself"
-            )
-        left_out = self.leave_rows_out(X, y, sample_weight, False)
-        machines = model._model.left_out_machines((X, y, sample_weight))  # of machines that solve one linear system
-        losses = Losses.of_model(model, left_out.targets, self.importance_weights(left_out, sample_weight))
-        outputs = left_out.outputs
-        how = n_repeats, random_state, groups
-        return importance_of(machines, self.evaluate, left_out.X, outputs, losses, *how, self.rests_on())
+    @abstractmethod
+    def _leave_rows_out(self, X: Any, y: Any, sample_weight: Any) -> LeftOutOutputs:
+        """Leave every row of the fit out. Rows are given again where the model does not keep them; a refit checks the
+        result.
+        """
 
-    def importance_weights(self, left_out: LeftOutOutputs, sample_weight: Any) -> Array | None:
-        """Return the weights of the rows in a mean, as in the fit."""
-        return left_out.weights
-
-    def keep_units(self, gammas: Sequence[float], noise: Array | None, one_output: bool) -> None:
-        """Keep what a new row of weight one needs besides the expansion, whatever the parameters are set to later."""
-        model, ridge = self.estimator, 1.0 / np.array(gammas)
-        model.unit_ridge_ = float(ridge[0]) if one_output else ridge
-        if noise is not None:
-            model.noise_variance_ = float(noise[0]) if one_output else noise
-
-    def refuse_shape(self, name: str) -> None:
-        """Refuse a machine that is not the solution of one linear system."""
-
-    def rests_on(self) -> tuple[Row, ...]:
+    def _rests_on(self) -> tuple[Row, ...]:
         """Return the accuracy of the fit: left-out residuals are only as accurate as the support values."""
-        answer = self.estimator.certificate_.answer
+        answer = self.certificate_.answer
         return () if answer is None else (answer.plain("accuracy of the fit"),)
-
-
-def leave_one_out(self: Any, X: Any = None, y: Any = None, sample_weight: Any = None) -> LeftOut:
-    """Return outputs, residuals and criteria of every row with that row left out, exactly and without refitting.
-
-    Only the fitted state is needed, in the order of ``support_``, neither rows nor targets; ``X``, where given, has to
-    be the ``X`` of the fit. With a precomputed kernel it is needed, the matrix of all training rows. A row is left out
-    with its whole weight. Kernel, gamma and scaling are unchanged although the left-out row contributed to their
-    choice, which the certificate states.
-
-    A model with a basis keeps no rows: they are given again, with their targets, and their weights if the fit had any.
-    The basis is unchanged, too. Rows are also given again for losses other than the squared one. Then a row is left out
-    in closed form if no other row changes the piece of its loss, and by a fit otherwise; the certificate counts both
-    kinds, and the degrees of freedom are NaN.
-    """
-    return self._model.leave_one_out(X, y, sample_weight)
-
-
-def left_out_importance(
-    self: Any,
-    X: Any = None,
-    y: Any = None,
-    n_repeats: int = 5,
-    random_state: Any = 0,
-    *,
-    groups: Any = None,
-    sample_weight: Any = None,
-) -> "LeftOutImportance":
-    """Return the importance of every input: the loss of left-out predictions when its values are permuted, without a
-    refit.
-
-    Each row is predicted by the machine fitted without it, once unchanged and once with the input of another row.
-    Of N rows every input and repetition costs two kernel matrices, after one inverse for all of them.
-
-    Parameters
-    ----------
-    X, y : array, default=None
-        As for ``leave_one_out``: the training rows, where the model has a basis; not needed otherwise.
-    n_repeats : int, default=5
-        Permutations of each input.
-    random_state : int, Generator, RandomState or None, default=0
-        Where permutations come from.
-    groups : list of lists of int, default=None
-        The columns of every input, such as the 0-1 columns of one category, which are permuted together; None takes
-        every column for an input.
-    sample_weight : array of shape (n_samples,), default=None
-        Weights of the rows of the fit in the mean over rows; None weighs all rows of the model equally.
-
-    Returns
-    -------
-    LeftOutImportance
-        ``importances_mean``, ``importances_std`` and ``importances``, in the units of the mean square error or of
-        the accuracy. Kernel, gamma and scaling are not chosen again without a row or an input.
-    """
-    how = n_repeats, random_state, groups, sample_weight
-    return self._model.left_out_importance(X, y, *how)

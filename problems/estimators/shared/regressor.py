@@ -5,7 +5,6 @@ the k-th smallest absolute error, :math:`k = \lceil c (n + 1) \rceil`, is added 
 with exact leave-one-out need no such rows (:mod:`problems.estimators.full.intervals`).
 """
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,85 +12,20 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.base import KernelEstimator
-from problems.estimators.shared.coded import Numbers
-from problems.estimators.shared.guarantees import Guarantee, check_method, guarantee_of
+from problems.estimators.shared.guarantees import Guarantee, guarantee_of
 from substrate.arrays import Array, is_device_array, namespace_of, real_array, same_home, to_numpy
 from substrate.errors import DataError
+from substrate.least_squares.robust_weights import check_choice
 from substrate.uncertainty.intervals import exact_level, split_ends
 
-__all__ = ["Intervals", "Regressor"]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Intervals:
-    """Split conformal intervals, by the errors of rows that the machine was not fitted to."""
-
-    estimator: Any
-
-    #: The methods of ``predict_interval``.
-    methods: ClassVar[tuple[str, ...]] = ("auto", "split")
-
-    def resolve(self, method: str) -> str:
-        """Return the method that "auto" stands for, and any other method unchanged."""
-        return self.left_out_method() if method == "auto" else method
-
-    def left_out_method(self) -> str:
-        """Return the method that repeats no fit."""
-        return "split"
-
-    def check(self, coverage: float, method: str) -> str:
-        """Return the method to use; refuse an unknown method, an invalid coverage, and a model that is not fitted."""
-        check_method(method, self.methods)
-        exact_level(coverage)
-        check_is_fitted(self.estimator)
-        return self.resolve(method)
-
-    def guarantee(self, coverage: float, method: str) -> Guarantee:
-        """Return what intervals guarantee, and what breaks it, if anything does."""
-        method = self.check(coverage, method)
-        outputs = int(np.prod(self.estimator._outputs() or (1,)))
-        return guarantee_of(method, coverage, outputs, self.chosen_on_rows())
-
-    def chosen_on_rows(self) -> tuple[str, ...]:
-        """Return what was chosen or computed from the training rows, which breaks the guarantee of leaving them out."""
-        return ()
-
-    def split_ends(self, X: Any, coverage: float) -> Array:
-        """Return the ends of split conformal intervals."""
-        model = self.estimator
-        if not hasattr(model, "calibration_scores_"):
-            raise DataError(
-                f"this {type(model).__name__} has no calibration rows; call calibrate(X, y) first, with rows that it "
-                "was not fitted to"
-            )
-        fitted, scores = model.predict(X), model.calibration_scores_
-        if scores.ndim == 1:
-            return split_ends(scores, fitted, coverage)
-        ends = [split_ends(scores[:, k], fitted[:, k], coverage) for k in range(scores.shape[1])]
-        return namespace_of(fitted).stack(ends, axis=1)
-
-    def check_loaded(self) -> None:
-        """Refuse scores that cannot result from a calibration."""
-        model = self.estimator
-        scores = getattr(model, "calibration_scores_", None)
-        if scores is not None and (
-            scores.dtype.kind != "f"
-            or scores.shape[1:] != model._outputs()
-            or not scores.shape[0]
-            or not (np.isfinite(scores).all() and (scores >= 0.0).all() and (np.diff(scores, axis=0) >= 0.0).all())
-        ):
-            raise DataError("calibration scores must be absolute errors in ascending order, one column per output")
+__all__ = ["Regressor"]
 
 
 class Regressor(RegressorMixin, KernelEstimator):
-    """An estimator of numbers; its intervals are made by a kind of :class:`Intervals`."""
+    """An estimator of numbers, with intervals by the errors of rows that the machine was not fitted to."""
 
-    #: The kind of its prediction intervals.
-    _intervals_type: ClassVar[type[Intervals]] = Intervals
-
-    @property
-    def _intervals(self) -> Any:
-        return self._intervals_type(self)
+    #: The methods of ``predict_interval``.
+    _interval_methods: ClassVar[tuple[str, ...]] = ("auto", "split")
 
     def predict(self, X: Any) -> Any:
         """Predict f(x) = sum_i alpha_i k(x_i, x) + b."""
@@ -143,24 +77,49 @@ class Regressor(RegressorMixin, KernelEstimator):
         array of shape (n, 2) or (n, n_outputs, 2)
             Infinite where there are too few rows for the coverage (8 or fewer for 0.9).
         """
-        self._intervals.check(coverage, method)
-        return self._intervals.split_ends(X, coverage)
+        self._interval_method(coverage, method)
+        return self._split_ends(X, coverage)
 
     def interval_guarantee(self, coverage: float = 0.9, method: str = "auto") -> Guarantee:
         """Return what :meth:`predict_interval` guarantees for this model, and what breaks it, if anything does."""
-        return self._intervals.guarantee(coverage, method)
+        method = self._interval_method(coverage, method)
+        return guarantee_of(method, coverage, int(np.prod(self._outputs() or (1,))), self._chosen_on_rows())
 
-    def _encode(self, y: Any) -> Numbers:
-        """Return the coding of the targets: numbers, unchanged."""
-        return Numbers()
+    def _interval_method(self, coverage: float, method: str) -> str:
+        """Return the method to use; refuse an unknown method, an invalid coverage, and a model that is not fitted."""
+        check_choice(method, self._interval_methods, "method")
+        exact_level(coverage)
+        check_is_fitted(self)
+        return self._default_method() if method == "auto" else method
 
-    def _codes_again(self, y: Any) -> Any:
-        """Return the targets of the fit, given again, one column per output."""
-        return Numbers().codes(y)
+    def _default_method(self) -> str:
+        """Return the method that "auto" stands for."""
+        return "split"
 
-    def _keep_classes(self, classes: Any, codes: Any = None) -> None:
-        """Do nothing: there are no classes."""
+    def _chosen_on_rows(self) -> tuple[str, ...]:
+        """Return what was chosen or computed from the training rows, which breaks the guarantee of leaving them out."""
+        return ()
+
+    def _split_ends(self, X: Any, coverage: float) -> Array:
+        """Return the ends of split conformal intervals."""
+        if not hasattr(self, "calibration_scores_"):
+            raise DataError(
+                f"this {type(self).__name__} has no calibration rows; call calibrate(X, y) first, with rows that it "
+                "was not fitted to"
+            )
+        fitted, scores = self.predict(X), self.calibration_scores_
+        if scores.ndim == 1:
+            return split_ends(scores, fitted, coverage)
+        ends = [split_ends(scores[:, k], fitted[:, k], coverage) for k in range(scores.shape[1])]
+        return namespace_of(fitted).stack(ends, axis=1)
 
     def _check_loaded(self) -> None:
         super()._check_loaded()
-        self._intervals.check_loaded()
+        scores = getattr(self, "calibration_scores_", None)
+        if scores is not None and (
+            scores.dtype.kind != "f"
+            or scores.shape[1:] != self._outputs()
+            or not scores.shape[0]
+            or not (np.isfinite(scores).all() and (scores >= 0.0).all() and (np.diff(scores, axis=0) >= 0.0).all())
+        ):
+            raise DataError("calibration scores must be absolute errors in ascending order, one column per output")
