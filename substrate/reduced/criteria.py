@@ -72,8 +72,8 @@ def with_radius(spectrum: ReducedSpectrum, rows: KernelRows, penalty: Penalty, s
 
 #: Least 1 - h_ii of a weighted row: of one that outweighs all others it is rounding, and its residual must stay finite.
 _OUTWEIGHED = 1e-30
-#: Most features that are stored, all rows together: 256 MiB.
-_MOST_STORED = 1 << 25
+#: Most features that are stored, all rows together: 512 MiB.
+_MOST_STORED = 1 << 26
 
 
 @dataclass(frozen=True, slots=True)

@@ -289,10 +289,13 @@ def search_gamma(criterion: Criterion | CriterionSum, gammas: Any = None, gap: f
     low, high = lambda_range(criterion.spectra, gammas)
     if gammas is not None:
         return search_range(criterion, (low, high), gap)
-    begin = end = _end_of_range(criterion, low, high)
+    lambdas, values, least = _survey(criterion, low, high)
+    begin = end = _end_of_range(lambdas, values, least, _negligible(criterion))
     result = first = search_range(criterion, (end, high), gap)
+    # each search of a range is many passes over the rows: the first step is to where the survey expects a proof
+    provable = _last_of(lambdas, least >= (1.0 - gap) * np.minimum.accumulate(values, axis=0))
     while not result.is_closed and _STEP * end < high and (result.slack > 0.25 * gap * result.values).any():
-        end *= _STEP
+        end = max(_STEP * end, provable)
         result = search_range(criterion, (end, high), gap)
         if not is_affordable(result.values, first.values, gap, first.floor, HIGHEST_PRICE):
             result, end = first, begin  # the proof would cost too much
@@ -300,25 +303,33 @@ def search_gamma(criterion: Criterion | CriterionSum, gammas: Any = None, gap: f
     return replace(result, ended=end > low * (1.0 + 1e-9))
 
 
-def _end_of_range(criterion: Criterion | CriterionSum, low: float, high: float) -> float:
-    """Return the smallest lambda, of some in a range, down to which rounding can change every criterion by a small
-    share only; or the first one at which all are negligible.
-    """
+def _survey(criterion: Criterion | CriterionSum, low: float, high: float) -> tuple[Array, Array, Array]:
+    """Return some lambdas of a range, the largest one first, the criteria there, and what rounding leaves of them."""
     count = max(5, int(np.ceil(np.log(high / low) / _SURVEY)) + 1)
     lambdas = np.geomspace(high, low, count)
     # far down the error of the decomposition may overflow, and nothing is known there
     with np.errstate(over="ignore", invalid="ignore"):
         samples = criterion.sample(np.log(lambdas - criterion.lift)[:, None])
-        values, floor = samples.values[:, 0, :], _negligible(criterion)
+        values = samples.values[:, 0, :]
         least = np.maximum(values - _rounding(criterion, values, samples.ceilings[:, 0]), 0.0)
-        roots = np.sqrt(least) - samples.lost[:, 0]
-        is_known: Any = (values - np.square(np.maximum(roots, 0.0)) <= _KNOWN * values + floor).all(axis=1)
-    is_known[:2] = True
-    last = int(np.flatnonzero(np.logical_and.accumulate(is_known))[-1])
+        return lambdas, values, np.square(np.maximum(np.sqrt(least) - samples.lost[:, 0], 0.0))
+
+
+def _end_of_range(lambdas: Array, values: Array, least: Array, floor: Array) -> float:
+    """Return the smallest lambda of a survey down to which rounding can change every criterion by a small share only;
+    or the first one at which all are negligible.
+    """
+    end = _last_of(lambdas, values - least <= _KNOWN * values + floor)
     negligible: Any = (np.minimum.accumulate(values, axis=0) <= floor).all(axis=1)
-    return float(
-        lambdas[min(last, int(negligible.argmax()))] if negligible.any() and not negligible[0] else lambdas[last]
-    )
+    return max(end, float(lambdas[negligible.argmax()])) if negligible.any() and not negligible[0] else end
+
+
+def _last_of(lambdas: Array, holds: Any) -> float:
+    """Return the last of some lambdas before one, after the first two, at which something does not hold for an
+    output.
+    """
+    fails = np.flatnonzero(~holds.all(axis=1)[2:])
+    return float(lambdas[int(fails[0]) + 1 if fails.size else -1])
 
 
 def _rounding(criterion: Criterion | CriterionSum, values: Array, ceiling: Array) -> Array:
