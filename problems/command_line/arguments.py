@@ -152,7 +152,7 @@ def _fit(fit: argparse.ArgumentParser, full: bool) -> None:
     further("--sigma", "width of the kernel; by default from the data", type=float)
     further("--gamma", "weight of the errors; otherwise chosen", type=float)
     further("--max-evaluations", "most kernels that the gradient search tries; 0 for no search", type=int, metavar="N")
-    further("--n-basis", "basis vectors of a sparse model (300)", type=int, default=300, metavar="N")
+    further("--n-basis", "basis vectors of a sparse model; otherwise chosen", type=int, metavar="N")
     further("--class-weight", "balanced, or LABEL=WEIGHT for some classes", nargs="+", metavar="WEIGHT")
     text = "categories as 0-1 inputs, or by a kernel with one width per column"
     further("--categorical", text, choices=("one-hot", "kernel"), default="one-hot")

@@ -183,6 +183,8 @@ def describe_choice(model: Any) -> str:
         more = f"; and {len(order) - _MOST_MACHINES} more" if len(order) > _MOST_MACHINES else ""
         return f"model: a stack, weights by leave-one-out error: {named}{more}"
     kernel = f"kernel {kernel_name(machine.kernel_)}"
+    if search.model == "sparse":
+        kernel = f"{kernel} on {machine.basis_indices_.size} basis vectors"
     if search.gamma is not None:
         return f"model: {kernel}; gamma {search.gamma:g}, as given"
     gamma = float(np.ravel(getattr(machine, "gamma_", machine.gamma))[0])

@@ -8,9 +8,11 @@ lssvm     ``LSSVM...CV``              gamma, kernel, leave-one-out
 sparse    ``LSSVM...CV(basis=...)``   gamma, kernel, leave-one-out
 ========  ==========================  =======================================
 
-``auto`` is lssvm, or sparse where a kernel matrix of all rows is too large to decompose often. With a given gamma the
-plain machine is fitted instead; a stack takes no gamma. The kernels are ``kernels="families"``; where the rows are few,
-the best of them is refined by gradients; a kernel that is named is tried at a few widths.
+``auto`` is lssvm, or sparse where a kernel matrix of all rows is too large to decompose often. A sparse machine has 300
+basis vectors, and twice as many, up to 1200, as long as its left-out error falls by 3 % and the sums over its rows stay
+below 4e10 products. With a given gamma the plain machine is fitted instead; a stack takes no gamma. The kernels are
+``kernels="families"``; where the rows are few, the best of them is refined by gradients; a kernel that is named is
+tried at a few widths.
 
 Rows of one patient, batch or site are alike, and so are neighbours in time. If some of them train and others judge, a
 model that recognises the group looks better than it is on new groups. Groups are therefore held out whole, and in time
@@ -31,11 +33,15 @@ from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Categorical, Kernel, Laplacian, Linear, Matern, as_kernel
 from substrate.reduced import Basis
 
-__all__ = ["BASIS", "CRITERION_WORDS", "EVALUATIONS", "MODELS", "MOST_DENSE", "Search", "divide", "kernel_of"]
+__all__ = ["CRITERION_WORDS", "EVALUATIONS", "MODELS", "MOST_DENSE", "Search", "divide", "kernel_of"]
 
 MODELS = ("auto", "stack", "lssvm", "sparse")
-#: Training rows up to which the model ``auto`` decomposes the kernel matrix of all of them; vectors of a sparse model.
-MOST_DENSE, BASIS = 2000, 300
+#: Training rows up to which the model ``auto`` decomposes the kernel matrix of all of them.
+MOST_DENSE = 2000
+#: Vectors with which a sparse model begins, the most it grows to, and the most products of features that a pass sums.
+_FEWEST, _MOST, _MOST_PRODUCTS = 300, 1200, 4e10
+#: By which factor the left-out error has to fall for a basis to grow.
+_FALLS = 0.97
 #: Training rows up to which slopes are followed from the best of the families, where all rows search, and evaluations.
 _MOST_SEARCHED, EVALUATIONS = {"stack": 0, "lssvm": 1000}, 40
 #: One kernel of each family; widths of a kernel, as multiples of the median distance of the training rows.
@@ -68,7 +74,7 @@ class Search:
     sigma: float | None = None
     gamma: float | None = None
     class_weight: Any = None
-    n_basis: int = BASIS
+    n_basis: int | None = None
     max_evaluations: int | None = None
     random_state: int = 0
     verbose: int = 0
@@ -143,13 +149,30 @@ class Search:
             # whether inputs have separate widths is decided by single rows
             shared = {} if self.rule == "loo" else {"widths": "shared"}
             tried |= {"search": "gradient", "max_evaluations": budget, **shared}
+        machine = self._choose(X, y, tried)
+        return self._grow(machine, X, y) if self.model == "sparse" and self.n_basis is None else machine
+
+    def _choose(self, X: Array, y: Any, tried: dict[str, Any], n_basis: int | None = None) -> Any:
+        """Return the machine whose gamma, and kernel among those that are tried, predict the rows left out best."""
+        n = X.shape[0]
         if self.rule == "loo":
-            return self._quiet(self._new("CV", n, **tried).fit(X, y))
+            return self._quiet(self._new("CV", n, n_basis, **tried).fit(X, y))
         if self.criterion == "folds":
             # sums over the rows allow no folds whose later rows are absent
             in_order = self.model == "sparse" and self.in_time and self.task == "regression"
-            return self._quiet(self._new("CV", n, cv=_FOLDS if in_order else self.folds(n), **tried).fit(X, y))
-        return self._quiet(self._new("CV", n, cv=self.rule, **tried).fit(X, y, groups=self.groups))
+            cv = _FOLDS if in_order else self.folds(n)
+            return self._quiet(self._new("CV", n, n_basis, cv=cv, **tried).fit(X, y))
+        return self._quiet(self._new("CV", n, n_basis, cv=self.rule, **tried).fit(X, y, groups=self.groups))
+
+    def _grow(self, machine: Any, X: Array, y: Any) -> Any:
+        """Return the machine with twice as many vectors, and twice as many again, while its left-out error falls."""
+        n, n_basis = X.shape[0], 2 * _FEWEST
+        while n_basis <= min(_MOST, n // 2) and n * n_basis**2 <= _MOST_PRODUCTS:
+            wider = self._choose(X, y, {"kernel": machine.kernel_}, n_basis)
+            if not wider.criterion_ < _FALLS * machine.criterion_:
+                break
+            machine, n_basis = wider, 2 * n_basis
+        return machine
 
     def refit(self, machine: Any, X: Array, y: Any) -> Any:
         """Return a machine with the kernel and gamma of a fitted one, fitted to other rows. A stack keeps the kernels
@@ -157,13 +180,16 @@ class Search:
         """
         if self.model != "stack":
             gamma = float(getattr(machine, "gamma_", machine.gamma))
-            return self._new("", X.shape[0], kernel=machine.kernel_, gamma=gamma).fit(X, y)
+            n_basis = machine.basis_indices_.size if self.model == "sparse" else None
+            return self._new("", X.shape[0], n_basis, kernel=machine.kernel_, gamma=gamma).fit(X, y)
         weighed = zip(machine.estimators_, machine.stack_weights_, strict=True)
         kernels = [member.kernel_ for member, weights in weighed if np.any(weights)]
         return self._quiet(self._new("CV", X.shape[0], kernels=kernels).fit(X, y))
 
-    def _new(self, searches: str, n_rows: int, **parameters: Any) -> Any:
-        """Return the estimator, "CV" or plain, with seed, basis, weights of classes and bars as far as it has them."""
+    def _new(self, searches: str, n_rows: int, n_basis: int | None = None, **parameters: Any) -> Any:
+        """Return the estimator, "CV" or plain, with seed, weights of classes and bars as far as it has them, and a
+        basis of so many vectors if it is sparse.
+        """
         from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV  # the help needs none
         from problems.estimators.chosen.stacked import StackedLSSVMClassifier, StackedLSSVMRegressor
         from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
@@ -176,7 +202,8 @@ class Search:
             estimator = LSSVMRegressorCV if regression else LSSVMClassifierCV
         further: dict[str, Any] = {"random_state": self.random_state, "verbose": self.verbose}
         if self.model == "sparse":
-            further["basis"] = Basis(min(self.n_basis, n_rows), random_state=self.random_state)
+            n_vectors = n_basis or self.n_basis or _FEWEST
+            further["basis"] = Basis(min(n_vectors, n_rows), random_state=self.random_state)
         if parameters.get("cv") == "blocks":
             further["reach"] = round(n_rows ** (1.0 / 3.0))
         if self.class_weight is not None:
