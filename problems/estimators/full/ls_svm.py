@@ -153,7 +153,7 @@ class LSSVM(PartlyLinear, LeavesOut):
             )
         left_out = self._model.leave_rows_out(X, y, sample_weight, is_checked=False)
         machines = self._model.left_out_machines((X, y, sample_weight))
-        losses = Losses.of_model(self, left_out.targets, self._model.importance_weights(left_out, sample_weight))
+        losses = Losses(self, left_out.targets, self._model.importance_weights(left_out, sample_weight))
         how = n_repeats, random_state, groups, self._rests_on()
         return importance_of(machines, self._evaluate, left_out.X, left_out.outputs, losses, *how)
 
@@ -457,6 +457,5 @@ class LSSVMClassifier(LSSVM, Classifier):
             if rows[0] is None:
                 raise
             return super()._score_left_out(rows)
-        outputs = left_out.targets - residuals
-        scores = scores_of(outputs[:, 0] if outputs.shape[1] == 1 else outputs, self.coding, self.code_book_)
+        scores = scores_of(left_out.targets - residuals, self.coding, self.code_book_)
         return CalibrationScores.of(scores, classes, left_out.weights, "left out")

@@ -91,6 +91,8 @@ def numbers_of_codes(Y: Array, book: Array) -> Any:
 
 def scores_of(outputs: Array, coding: str, book: Array) -> Array:
     """Return decision values from the machines' outputs: f for two classes, one score per class for more."""
+    if outputs.ndim == 2 and outputs.shape[1] == 1:
+        return outputs[:, 0]
     if book.shape[0] == 2 or coding == "one_vs_rest":
         return outputs
     if is_device_array(outputs):

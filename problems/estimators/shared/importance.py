@@ -71,42 +71,27 @@ class LeftOutImportance(Record):
 class Losses:
     """The loss of every row from outputs, one column per machine, in numpy.
 
-    ``decode`` maps outputs to numbers of classes, None in regression; ``weights`` are the weights of the rows in the
-    mean.
+    Of a classifier they are of the classes that the outputs of its machines decode to; ``weights`` are the weights of
+    the rows in the mean.
     """
 
+    model: Any
     targets: Array
-    decode: Callable[[Array], Any] | None
     weights: Array | None
-
-    @classmethod
-    def of_model(cls, model: Any, targets: Array, weights: Array | None) -> "Losses":
-        """Return the losses of a regression on the targets, or of the classes that they encode."""
-        if not model._labels:
-            return cls(targets, None, weights)
-
-        def decode(outputs: Array) -> Any:
-            return winners(scores_of(outputs[:, 0] if outputs.shape[1] == 1 else outputs, model.coding, book))
-
-        book = to_numpy(model.code_book_)
-        return cls(targets, decode, weights)
-
-    @property
-    def score(self) -> str:
-        """Return the name of the score."""
-        return "mean square error" if self.decode is None else "accuracy"
 
     def of(self, outputs: Array, rows: Any) -> Array:
         """Return the losses of some rows: square errors in the units of each output, or 0 and 1."""
-        if self.decode is not None:
-            return np.asarray(self.decode(outputs) != self.decode(self.targets[rows]), dtype=np.float64)
+        if self.model._labels:
+            coding, book = self.model.coding, to_numpy(self.model.code_book_)
+            decoded, true = (winners(scores_of(each, coding, book)) for each in (outputs, self.targets[rows]))
+            return np.asarray(decoded != true, dtype=np.float64)
         errors = (self.targets[rows] - outputs) / self._units()
         return np.asarray(np.mean(np.square(errors), axis=1))
 
     def mean(self, losses: Array) -> float:
         """Average the losses over the rows, in the units of the score."""
         unit = self._units()
-        scale = float(unit[0]) if self.decode is None and unit.size == 1 else 1.0
+        scale = 1.0 if self.model._labels or unit.size > 1 else float(unit[0])
         with np.errstate(over="ignore"):  # beyond 1e154 a square is infinite
             return float(np.average(losses, weights=self.weights)) * scale * scale
 
@@ -168,8 +153,8 @@ def importance_of(
         importances_mean=importances.mean(axis=1),
         importances_std=importances.std(axis=1),
         importances=importances,
-        score=losses.score,
-        left_out_score=base if losses.decode is None else 1.0 - base,
+        score="accuracy" if losses.model._labels else "mean square error",
+        left_out_score=1.0 - base if losses.model._labels else base,
         certificate=certificate,
     )
 

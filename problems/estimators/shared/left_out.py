@@ -158,8 +158,8 @@ class LeavesOut(KernelEstimator):
         predictions = values
         if self._labels:
             model: Any = self
-            book, single = model.code_book_, outputs.shape[1] == 1
-            decoded = winners(scores_of(outputs[:, 0] if single else outputs, model.coding, book))
+            book = model.code_book_
+            decoded = winners(scores_of(outputs, model.coding, book))
             wrong = float(np.mean(decoded != numbers_of_codes(left_out.targets, book)))
             there = on_device_of(home, decoded)
             predictions = take_rows(on_device_of(there, model.classes_), there)
