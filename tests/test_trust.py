@@ -293,6 +293,21 @@ def test_an_indefinite_matrix_has_neither_bound_nor_proof():
     assert "positive semi-definite" in proof.reason
 
 
+@pytest.mark.filterwarnings("ignore")  # whether it holds is another matter
+def test_a_bound_counts_by_how_much_a_matrix_is_not_semi_definite():
+    """Along a direction of eigenvalue -s an error of alpha shows in the residual by 1/gamma - s, in f by s."""
+    rng = np.random.default_rng(0)
+    Q = np.linalg.qr(np.column_stack([np.ones(12), rng.normal(size=(12, 11))]))[0]
+    K = (Q * np.append(np.linspace(2.0, 1.0, 11), -1.3e-6)) @ Q.T
+    K = (K + K.T) / 2.0
+    y = rng.normal(size=12)
+    model = LSSVMRegressor("precomputed", 6e5).fit(K, y)
+    before = model.predict(K)
+    model.support_values_ = model.support_values_ + 1e9 * Q[:, -1]
+    moved = np.sqrt(np.mean((model.predict(K) - before) ** 2))
+    assert np.inf > model.certify(K, y).accuracy >= 0.99 * moved
+
+
 @pytest.mark.parametrize("model", [LSSVMRegressor(RBF(1.0)), LSSVMClassifier(RBF(1.0))])
 def test_targets_without_spread_are_proved(model):
     X, _ = sines(12)

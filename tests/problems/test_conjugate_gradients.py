@@ -156,18 +156,3 @@ def test_a_certificate_of_tiles_is_true(gamma, unit, offset):
     bound = model.certificate_.rows[0].value
     distance = np.sqrt(np.square(model.predict(points) - exact.predict(points)).mean())
     assert distance <= bound + exact.certificate_.rows[0].value
-
-
-def test_a_device_takes_conjugate_gradients_and_refuses_what_has_no_formula():
-    torch = pytest.importorskip("torch")
-    points = np.random.default_rng(0).normal(size=(300, 3))
-    y = np.sin(points[:, 0])
-    exact = LSSVMRegressor(RBF(2.0), gamma=10.0).fit(points, y)
-    model = LSSVMRegressor(RBF(2.0), gamma=10.0, solver="cg", tol=1e-6).fit(torch.asarray(points), torch.asarray(y))
-    assert model.certificate_.holds
-    assert isinstance(model.predict(torch.asarray(points)), torch.Tensor)
-    distance = np.sqrt(np.square(model.predict(torch.asarray(points)).numpy() - exact.predict(points)).mean())
-    assert distance <= model.certificate_.rows[0].value + exact.certificate_.rows[0].value
-    assert dict(model.certificate_.record)["precision"] == "steps in single, residuals in double precision"
-    with pytest.raises(DeclarationError, match="positive semi-definite by its formula"):
-        LSSVMRegressor(lambda x, z: x @ z.T, solver="cg").fit(torch.asarray(points), torch.asarray(y))

@@ -7,8 +7,7 @@ from variants import componentwise_machine
 
 import problems
 from problems import LSSVMClassifier, LSSVMRegressor
-from substrate.errors import DataError, DeclarationError
-from substrate.kernels import RBF, Polynomial, Precomputed
+from substrate.kernels import RBF, Polynomial
 
 _N, _REPEATS = 20, 2
 
@@ -105,25 +104,3 @@ def test_every_machine_with_leave_one_out_has_importances(data, name):
     assert found.left_out_score == pytest.approx(expected)
     assert np.isfinite(found.importances).all()
     assert found.importances_mean[3] == 0.0
-
-
-def test_refusals(data):
-    X, y, _ = data
-    model = LSSVMRegressor(RBF(1.5), 5.0).fit(X, y)
-    with pytest.raises(ValueError, match="n_repeats"):
-        model.left_out_importance(n_repeats=0)
-    with pytest.raises(ValueError, match="random_state"):
-        model.left_out_importance(random_state="seed")
-    with pytest.raises(DataError, match="does not hold the rows"):
-        model.left_out_importance(X + 1.0)
-    with pytest.raises(DataError, match="one entry per row of the fit: at least 20, received 3"):
-        model.left_out_importance(sample_weight=[1.0, 1.0, 1.0])
-    with pytest.raises(DataError, match="must not be negative"):
-        model.left_out_importance(sample_weight=-np.ones(_N))
-    with pytest.raises(DeclarationError, match="matrix has no inputs"):
-        LSSVMRegressor(Precomputed(), 5.0).fit(RBF(1.5)(X), y).left_out_importance(RBF(1.5)(X))
-    reduced = LSSVMRegressor(RBF(1.5), 5.0, basis=5).fit(X, y)
-    with pytest.raises(DataError, match="give the training rows again"):
-        reduced.left_out_importance()
-    with pytest.raises(DataError, match="not the rows of the fit"):
-        reduced.left_out_importance(2.0 * X, y)

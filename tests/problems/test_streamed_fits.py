@@ -115,21 +115,6 @@ def test_mapped_files_are_read_slice_by_slice(folder):
         clone(model).fit(rows, targets[:-1])
 
 
-def test_what_cannot_be_streamed_is_refused(numbers, classes):
-    with pytest.raises(DataError, match="regression needs numbers"):
-        LSSVMRegressor(KERNEL, basis="feature_vectors").fit(*classes)
-    with pytest.raises(DataError, match="has no targets"):
-        LSSVMRegressor(KERNEL, basis="feature_vectors").fit(frame_of())
-    with pytest.raises(DataError, match="must be in memory"):
-        LSSVMRegressor("precomputed", basis="feature_vectors").fit(*numbers)
-    with pytest.raises(ValueError, match="at least one train/test split"):
-        LSSVMRegressorCV(KERNEL, cv=1, basis="feature_vectors").fit(*numbers)
-    with pytest.raises(DataError, match="one class"):
-        LSSVMClassifier(KERNEL, basis="feature_vectors").fit([(X[:50], np.zeros(50))])
-    with pytest.raises(DataError, match="at least two"):
-        LSSVMRegressor(KERNEL, basis="feature_vectors").fit([(X[:1], Y[:1])])
-
-
 def test_a_fault_leaves_no_fit_behind():
     model = LSSVMRegressor(KERNEL, basis=Basis(10, random_state=0)).fit(X, Y)
     spoilt = X.copy()

@@ -126,35 +126,7 @@ def test_zeros_of_quadratic_components_are_those_of_a_conic_solver(seed):
         assert (model.maximal_variation_ == 0.0).any()
 
 
-# ---- invariance ----------------------------------------------------------------------------------
-
-CHOICES = (
-    {"kernel": RBF(1.0)},
-    {"kernel": Linear()},
-    {"kernel": RBF(1.0), "expansion": "decoupled", "ridge": 0.1},
-    {"kernel": RBF(1.0), "refit": True, "gamma": 5.0, "relevance": 0.1},
-)
-over_choices = pytest.mark.parametrize("parameters", CHOICES, ids=str)
-
-
 # ---- predictions ---------------------------------------------------------------------------------
-
-
-@over_choices
-def test_component_functions_add_up(parameters):
-    X, y = additive_function(40, 6, random_state=0)
-    points = additive_function(23, 6, random_state=9)[0]
-    model = fitted(X, y, rho=8.0, **parameters)
-    values = model.component_functions(points)
-    assert values.shape == (23, 6)
-    assert_allclose(values.sum(axis=1) + model.bias_, model.predict(points), atol=1e-8 * np.abs(y).max())
-    moved = points.copy()
-    moved[:, 2] = 0.5
-    changed = np.abs(model.component_functions(moved) - values).max(axis=0) > 0.0
-    assert_array_equal(changed, np.arange(6) == 2)
-    if not model.refit:
-        training = model.component_functions(X)
-        assert_allclose(np.abs(training).max(axis=0), model.maximal_variation_, atol=1e-6 * np.abs(y).max())
 
 
 def test_shared_predictions_by_brute_force():

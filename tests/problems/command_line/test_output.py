@@ -2,12 +2,11 @@
 
 import json
 import os
-import re
 import zipfile
 
 import numpy as np
 import pytest
-from rewritten_files import inputs_of, rewrite
+from rewritten_files import rewrite
 
 import problems
 import problems.tables.estimators
@@ -70,31 +69,6 @@ def test_an_edited_model_predicts_and_says_so_once(table, model, capsys):
     assert said.out.startswith("prediction\n")
     assert said.err.startswith("substrate: ModelFileWarning: ")
     assert said.err.count("so its certificate does not hold") == 1
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"center": "0"},
-        {"scale": True},
-        {"scale": 0.0},
-        {"scale": float("inf")},
-        {"center": float("nan")},
-        {"name": 3},
-        {"categories": {"kind": "tuple", "items": [1]}},
-        {"fill": "x"},
-        {"fill": float("nan")},
-        {"origin": "soon"},
-        {"date_format": "%c"},
-    ],
-    ids=str,
-)
-def test_inputs_of_another_form_are_refused(table, model, capsys, change):
-    rewrite(model, lambda header, arrays: inputs_of(header)[0]["fields"].update(change))
-    assert run("predict", model, table) == 2
-    assert re.search(
-        "of a Input cannot be|has the numbers|has dates written|fills missing cells", capsys.readouterr().err
-    )
 
 
 # ---- numbers that overflow -----------------------------------------------------------------------

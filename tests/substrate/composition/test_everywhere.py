@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from substrate import Everywhere, Machine, Substrate
-from substrate.composition.expanded_function import ExpandedFunction
+from substrate.composition.expanded_function import ExpandedFunction, bound_derivative
 from substrate.composition.shape_oracle import ShapePlan
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial
@@ -204,6 +204,19 @@ def test_the_rounding_of_values_is_counted(kernel):
                 assert abs(exact - mpmath.mpf(float(value))) <= radius
                 largest = max(largest, float(abs(exact - mpmath.mpf(float(value)))))
     assert largest > 0.0
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_norms_of_derivatives_in_cells_are_below_their_bounds(kernel):
+    """||D phi(x)|| in a cell."""
+    rng = np.random.default_rng(5)
+    for _ in range(5):
+        centre, half = rng.uniform(-1.0, 1.0), rng.uniform(0.001, 0.5)
+        points = np.linspace(centre - half, centre + half, 21)[:, None]
+        for orders in ({}, {0: 1}):
+            values = kernel.derivative if orders else lambda X, Z, a, b: kernel(X, Z)
+            squares_at = np.diagonal(values(points, points, orders, orders))
+            assert np.sqrt(squares_at).max() <= bound_derivative(kernel, orders, points[:1], points[-1:])[0]
 
 
 def test_more_than_three_columns_at_once_are_refused():

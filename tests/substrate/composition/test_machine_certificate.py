@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
 from substrate import Machine, Substrate
+from substrate.composition.cones import Cone, dual_point, misalignment, violation
 from substrate.datasets import ripley
 from substrate.kernels import RBF, Componentwise, Linear
 
@@ -230,3 +231,28 @@ def test_it_holds_where_the_objective_vanishes(y):
         for name, term in terms.items():
             result = Machine(s, minimize=term).solve()
             assert result.certificate.holds, (name, kernel, str(result.certificate))
+
+
+def one_cone(kind, size):
+    return [Cone(kind, slice(0, size))]
+
+
+def test_distances_from_cones():
+    assert violation(one_cone("Zero", 2), np.array([0.0, -3.0])) == 3.0
+    assert not (dual_point(one_cone("Zero", 2), np.array([0.0, -3.0])) - [0.0, -3.0]).any()
+    assert violation(one_cone("NonNeg", 2), np.array([1.0, -2.0])) == 2.0
+    pair = [Cone("SOC", slice(0, 3)), Cone("SOC", slice(3, 5))]
+    assert_allclose(violation(pair, np.array([5.0, 3.0, 4.0, 1.0, 2.0])), 1.0, rtol=1e-12)
+    assert misalignment(pair, np.array([5.0, 3.0, 4.0, 0.0, 0.0]), np.array([5.0, -3.0, -4.0, 0.0, 0.0])) <= 1e-12
+    exponential = one_cone("ExpCone", 3)
+    assert violation(exponential, np.array([0.0, 1.0, 1.0])) <= 0.0
+    assert_allclose(violation(exponential, np.array([1.0, 1.0, 1.0])), np.e - 1.0)
+    assert violation(exponential, np.array([-1.0, 0.0, 0.5])) <= 0.0
+    assert violation(exponential, np.array([1.0, 0.0, 0.5])) == 1.0
+    S = np.random.default_rng(5).normal(size=(4, 4))
+    S = S + S.T
+    upper = np.tril_indices(4)  # of the transpose, column by column
+    weights = np.where(upper[0] == upper[1], 1.0, np.sqrt(2.0))
+    raised = dual_point(one_cone("SvecPSD", 10), weights * S[upper[1], upper[0]])
+    least = np.linalg.norm(np.minimum(np.linalg.eigvalsh(S), 0.0))
+    assert_allclose(np.linalg.norm(raised - weights * S[upper[1], upper[0]]), least, rtol=1e-9)

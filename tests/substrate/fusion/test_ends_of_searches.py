@@ -6,6 +6,7 @@ A solver raises an interrupt at its k-th solve, for k from the first one on, so 
 from functools import cache
 
 import cvxpy as cp
+import numpy as np
 import pytest
 from fused_forms import BOX, rows, tube, two_weights, variation, width
 
@@ -100,6 +101,18 @@ def test_a_failing_solver_ends_the_search_with_what_is_known(monkeypatch):
     interrupted_at(monkeypatch, 1, SolverError("out of luck"))
     with pytest.raises(SolverError, match="out of luck"):
         FORMS["one weight"]()
+
+
+def test_the_bound_is_that_of_all_cells_reached_or_not(monkeypatch):
+    """The map of two weights lists every cell, with no hole, and the bound is the smallest of theirs."""
+    interrupted_at(monkeypatch, 60)
+    early = fused(two_weights, ("one", "two"), gap=1e-4)
+    assert early.stop.startswith("interrupted")
+    assert len(early.path.bounds) > 0
+    assert early.lower_bound <= early.path.bounds.min() * (1.0 + 1e-12)
+    corners = early.path.values[early.path.simplices]
+    areas = 0.5 * np.abs(np.linalg.det(corners[:, 1:] - corners[:, :1]))
+    np.testing.assert_allclose(areas.sum(), np.prod([high - low for low, high in early.proved_on.values()]), rtol=1e-6)
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), "ten"])
