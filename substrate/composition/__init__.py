@@ -10,8 +10,7 @@ from substrate.composition.level import Substrate
 from substrate.composition.linear_operators import KernelAction, LinearOperator, Measure
 from substrate.composition.machine import Machine
 from substrate.composition.outputs import Column, LinearPart
-from substrate.composition.result import Result
-from substrate.composition.result_file import load
+from substrate.composition.result import Result, load
 
 __all__ = [
     "Column",

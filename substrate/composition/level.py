@@ -14,9 +14,10 @@ choice, and writes their values back after solving, so that ``s.f(points).value`
 that are first asked for after the solution.
 """
 
+import warnings
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import cvxpy as cp
 import numpy as np
@@ -28,13 +29,16 @@ from substrate.composition.linear_operators import (
     Integral,
     KernelAction,
     LinearOperator,
+    Observations,
+    checked_targets,
     refuse_matrix,
     sum_operators,
+    without_single_column,
 )
-from substrate.composition.observations import Observations, checked_targets, without_single_column
 from substrate.composition.outputs import Term
 from substrate.composition.place_holders import PlaceHolder, Standing
 from substrate.errors import DataError, DeclarationError
+from substrate.files import store_as
 from substrate.gram import Gram
 from substrate.kernels import Componentwise, Kernel, as_kernel
 from substrate.kernels.derivatives import checked_column
@@ -493,3 +497,41 @@ def basis_vectors(basis: Any, kernel: Kernel, X: Any, y: Array) -> tuple[Any, st
     # only the rule above has a ridge
     chosen = chosen_basis(choice, kernel, ArraySource(X, y.reshape(y.shape[0], -1)), 1.0)
     return chosen.points, chosen.description
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSubstrate:
+    """The declaration of a substrate; ``observed`` has kinds and places if f itself was not observed at X."""
+
+    kernel: Kernel
+    X: Any
+    y: Array | None
+    observed: tuple[tuple[Any, Any], ...] | None
+    task: str
+    bias: bool
+    basis: Any
+    name: str | None
+    column_names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, s: Substrate) -> Self:
+        """Return the declaration of a substrate."""
+        observed = None if s.observed is None else tuple((block.kind, block.at) for block in s.observed.blocks)
+        X, y = (s.X, s.y) if s.observed is None else (None, s.observed.targets)
+        return cls(s.kernel, X, y, observed, s.task, s.bias, s.basis, s.name, s.column_names)
+
+    def restore(self) -> Substrate:
+        """Declare the substrate again."""
+        how: dict[str, Any] = {"bias": self.bias, "basis": self.basis, "name": self.name}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the declaration has given them
+            if self.observed is None:
+                s = Substrate(self.kernel, self.X, self.y, self.task, **how)
+            else:
+                kinds, places = ([pair[side] for pair in self.observed] for side in (0, 1))
+                s = Substrate(self.kernel, places, self.y, self.task, observed=kinds, **how)
+        s.column_names = self.column_names
+        return s
+
+
+store_as(Substrate, StoredSubstrate)

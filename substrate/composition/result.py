@@ -1,24 +1,30 @@
-"""The solution of a machine: plain numbers, a predictor, a certificate."""
+"""The solution of a machine: plain numbers, a predictor, a certificate; and its file (:mod:`substrate.files`).
+
+What is a function of the user's own cannot be in a file: a kernel that is a function, the features of a linear part,
+the coefficients and maps of a linear operator. The machine itself, its terms and constraints, is not saved; what it
+found is. Substrates are declared again from their rows, which checks them as a declaration does.
+"""
 
 import os
 from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, Self
 
 import numpy as np
 
-from substrate.arrays import Array
+from substrate.arrays import Array, is_sparse
 from substrate.certificates import Certificate
-from substrate.composition.linear_operators import LinearOperator
-from substrate.composition.outputs import LinearPart, One, Outputs, Term, WeightedTerm
-from substrate.composition.span import KernelExpansion
+from substrate.composition.linear_operators import Integral, LinearOperator, Measure, OperatorTerm
+from substrate.composition.outputs import Column, LinearPart, One, Outputs, Term, WeightedTerm
+from substrate.composition.span import Further, KernelExpansion
 from substrate.composition.squares import SquaredRows
 from substrate.errors import DataError, DeclarationError
-from substrate.files import save
+from substrate.files import load as load_file
+from substrate.files import save, store_as, stored
 from substrate.proof import Proof
-from substrate.solvers import SolverRecord
+from substrate.solvers import Attempt, SolverRecord
 
-__all__ = ["Result"]
+__all__ = ["Result", "load"]
 
 
 #: Quantities of a substrate that a result of one substrate has as attributes.
@@ -184,3 +190,100 @@ def _total(values: list[Array]) -> Array:
     if any(part.ndim == 2 for part in values):
         values = [part if part.ndim == 2 else part[:, None] for part in values]
     return np.asarray(sum(values))
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+for _kind in (
+    *(Attempt, Column, Further, Integral, KernelExpansion, LinearOperator),
+    *(LinearPart, Measure, One, OperatorTerm, WeightedTerm),
+):
+    stored(_kind)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResult:
+    """A solution; outputs name their expansions by number."""
+
+    objective: float
+    task: Literal["regression", "classification"] | None
+    parameters: dict[str, Any]
+    certificate: Certificate
+    attempts: tuple[Attempt, ...]
+    expansions: tuple[KernelExpansion, ...]
+    outputs: tuple[tuple[str | None, tuple[Any, ...]], ...]
+
+    @classmethod
+    def of(cls, result: Result) -> Self:
+        """Return the part of a result that a file stores."""
+        numbers = {id(expansion): number for number, expansion in enumerate(result.expansions)}
+        outputs = [
+            (name, tuple(_exchange(term, lambda part: numbers.get(id(part), part)) for term in terms))
+            for name, terms in result.fitted.items()
+        ]
+        task: Any = result.task
+        return cls(
+            objective=float(result.objective),
+            task=task,
+            parameters=dict(result.parameters),
+            certificate=result.certificate,
+            attempts=result.solver_record.attempts,
+            expansions=result.expansions,
+            outputs=tuple(outputs),
+        )
+
+    def restore(self) -> Result:
+        """Return the result, after one prediction of each expansion, so that what is inconsistent is refused now."""
+        for expansion in self.expansions:
+            row = expansion.substrate.X[:1]
+            expansion.predict(row.toarray() if is_sparse(row) else row)
+        result = Result(
+            objective=self.objective,
+            parameters=self.parameters,
+            expansions=self.expansions,
+            certificate=self.certificate,
+            solver_record=SolverRecord(self.attempts),
+            outputs={},
+            task=self.task,
+        )
+        fitted = {name: tuple(_exchange(term, self._find) for term in terms) for name, terms in self.outputs}
+        object.__setattr__(result, "fitted", fitted)
+        return result
+
+    def _find(self, part: Any) -> Any:
+        """Return the expansion of a number, and other parts of outputs unchanged."""
+        if type(part) is int and 0 <= part < len(self.expansions):
+            return self.expansions[part]
+        if not isinstance(part, (LinearPart, One)):
+            raise DataError(f"an output has a part that is none: {part!r}")
+        return part
+
+
+def _exchange(term: Any, find: Any) -> Any:
+    """Return a term of an output with its innermost part exchanged."""
+    return replace(term, base=find(term.base)) if isinstance(term, WeightedTerm) else find(term)
+
+
+store_as(Result, StoredResult)
+
+
+def load(path: str | os.PathLike[str], max_bytes: float | None = None) -> Result:
+    """Read a result back; a damaged, foreign or hostile file is refused and nothing of it is executed.
+
+    Parameters
+    ----------
+    path
+        A file written by :meth:`~substrate.Result.save`. One that was changed since it was written loads with a
+        :class:`~substrate.errors.ModelFileWarning`, and its certificate does not hold.
+    max_bytes
+        The memory that it may use, added up before anything is allocated; None is 1 GiB, or four times the size of
+        the file if that is more.
+    """
+    result = load_file(path, _refuse_estimators, max_bytes)
+    if not isinstance(result, Result):
+        raise DataError(f"{path} is no result of a machine; a model is read by problems.load")
+    return result
+
+
+def _refuse_estimators(name: str) -> Any:
+    raise DataError(f"it holds a {name}, and not the result of a machine; a model is read by problems.load")

@@ -30,7 +30,6 @@ from substrate.arrays import Array, row_blocks
 from substrate.balls import Balls, above, precision
 from substrate.certificates import Row, Tolerance, spread_of
 from substrate.composition.everywhere import Everywhere, ShapeConstraint
-from substrate.composition.expanded_function import EvaluatedTerms, ExpandedFunction
 from substrate.composition.level import Substrate
 from substrate.composition.linear_operators import (
     VALUE,
@@ -38,7 +37,7 @@ from substrate.composition.linear_operators import (
     inner_product_matrix,
 )
 from substrate.composition.machine import Machine
-from substrate.composition.shape_oracle import ShapePlan
+from substrate.composition.shape_oracle import EvaluatedTerms, ExpandedFunction, ShapePlan
 from substrate.composition.shaped_machine import BRACKET, ShapedResult, ShapeReport, distance_row
 from substrate.composition.span import Further
 from substrate.kernels.kernel import Kernel

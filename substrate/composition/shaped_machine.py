@@ -28,9 +28,8 @@ import numpy as np
 from substrate.arrays import Array, real_points
 from substrate.certificates import NO_BOUND, Certificate, Row
 from substrate.composition.accuracy import OptimalValue
-from substrate.composition.expanded_function import ExpandedFunction
 from substrate.composition.result import Result
-from substrate.composition.shape_oracle import BoundShape, LowestValue, ShapePlan
+from substrate.composition.shape_oracle import BoundShape, ExpandedFunction, LowestValue, ShapePlan
 from substrate.composition.span import KernelExpansion
 from substrate.errors import SolverError
 from substrate.numbers import relative_rounding

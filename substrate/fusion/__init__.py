@@ -1,7 +1,6 @@
 """Fusion of training and validation, with a certified global optimum."""
 
-from substrate.fusion.fuse import fuse
-from substrate.fusion.proof import CheckedProof, check_proof
+from substrate.fusion.fuse import CheckedProof, check_proof, fuse
 from substrate.fusion.result import FusedPath, Fusion
 
 __all__ = [

@@ -11,26 +11,36 @@ itself is solved: one search over simplices of the parameters (:mod:`substrate.f
 states how far from the global optimum the answer can be. The bound comes from chords between solved points
 (:mod:`substrate.fusion.chord`) where the squares of a program determine its predictions and validation errors are
 squared, and the universal bound elsewhere (:mod:`substrate.fusion.universal`).
+
+*Proofs as files* hold the points and cells of a search, which are bounded again from the problem that the checker
+declares. Nothing else in a file is believed. Whatever its points are, the bounds that follow from them are true:
+feasibility, multipliers and objectives are computed again. The cells cover the box by construction, since a file has
+only where each was cut.
 """
 
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
 
 from substrate.arrays import Array, positive
 from substrate.certificates import PROVED, Certificate, Row
-from substrate.errors import DeclarationError, SolverError
+from substrate.composition.program import Point
+from substrate.errors import CertificateError, DeclarationError, SolverError
 from substrate.fusion.chord import NOT_KNOWN
 from substrate.fusion.result import FusedPath, Fusion
-from substrate.fusion.search import SearchResult, Theta, minimise
+from substrate.fusion.search import SearchResult, Theta, along, cover, minimise
 from substrate.fusion.task import FusionTask, complete_box, declare, families_of
 from substrate.search.best_first import Limits, Progress, describe_met, late_progress
 
-__all__ = ["fuse"]
+__all__ = [
+    "CheckedProof",
+    "check_proof",
+    "fuse",
+]
 
 #: Largest number of solves, for one parameter and for several.
 _BUDGETS = (500, 2000)
@@ -81,9 +91,9 @@ def fuse(
         with shapes that hold everywhere (:class:`~substrate.Everywhere`) are refused: their weight is chosen by folds.
     validation
         Points and targets to validate on; a machine whose outputs have names takes a dict of targets, with None for
-        an output that is not validated, and the sum of the outputs' errors is minimised. ``(X, y, weights)`` weighs
-        the rows. For a cvxpy problem the validation error itself: a convex expression of its variables without
-        parameters, such as ``cp.sum_squares(V @ x - u)``.
+        an output that is not validated, and the sum of the outputs' errors is minimised. For a cvxpy problem the
+        validation error itself: a convex expression of its variables without parameters, such as
+        ``cp.sum_squares(V @ x - u)``.
     cv
         A number of folds, ``"loo"``, a scikit-learn splitter or a list of ``(train, test)`` rows, for a function, with
         ``data``. As in scikit-learn, a number of folds means consecutive rows, stratified in classification.
@@ -93,8 +103,7 @@ def fuse(
         What is taken of the targets and predictions of the validation rows; the certificate states it. Labels -1 and
         +1 for the last two.
     data
-        X and y, for a function; y is a dict of targets for a function whose machine has named outputs. With weights of
-        rows, ``(X, y, weights)``, the function is called with all three, and the folds are weighed.
+        X and y, for a function; y is a dict of targets for a function whose machine has named outputs.
     box
         The values of the parameters that are considered: ``{parameter or name: (low, high)}``. Unless given, a weight
         is considered from 1e-3 to 1e3, times the power of ten next to the unit of the targets where it weighs something
@@ -354,3 +363,60 @@ def _state_proof(row: Row, trials: int, is_proved: bool) -> str:
     # as many digits as tell the two apart
     digits = next((k for k in range(2, 17) if float(f"{row.relative:.{k}g}") > row.tolerance), 17)
     return f"{tried}, proved to be within {row.relative:.{digits}g} of the best there is, not within {row.tolerance:g}"
+
+
+class CheckedProof(NamedTuple):
+    """What was proved again: no value in the box validates better than the bound; and the best error at a vertex."""
+
+    lower_bound: float
+    validation_error: float
+    proved_on: dict[str, tuple[float, float]]
+
+
+def check_proof(
+    path: Any, machine: Any, validation: Any = None, *, cv: Any = None, data: Any = None, loss: Any = "squared"
+) -> CheckedProof:
+    """Bound again from the points and cells of a file, for a machine or problem that is declared anew.
+
+    The arguments are as in :func:`~substrate.fuse`. A file that does not fit them is refused; a changed one proves
+    less, never more.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            stored = {key: file[key] for key in file.files}
+        names, box = [str(name) for name in stored["names"]], [(float(a), float(b)) for a, b in stored["box"]]
+        task = declare(machine, tuple(names), validation, cv, data, loss)
+        ends, _ = complete_box(task, dict(zip(names, box, strict=True)))
+        family = families_of(task, ends, np.inf)[str(stored["bound"])]
+        numbers = [stored[key] for key in stored if key not in ("bound", "names")]
+        sound = all(np.isfinite(array).all() for array in numbers)
+        if ends != box or not sound or (stored["fused"][:, 1] <= 0.0).any() or (stored["joint"][:, 2] <= 0.0).any():
+            raise ValueError("its box or its numbers are none of this problem")
+        thetas = [tuple(map(float, theta)) for theta in stored["thetas"]]
+        for theta, x, z in zip(thetas, stored["x"], stored["z"], strict=True):
+            family.knots[theta] = family.knot(theta, Point(x, z))
+        for (k, s), x, z in zip(stored["fused"], stored["fused_x"], stored["fused_z"], strict=True):
+            family.keep(family.knots[thetas[int(k)]], float(s), Point(x, z))
+        leaves, cuts = list[tuple[Theta, ...]](), iter(stored["cuts"])
+        for corners in cover(box):
+            _replay(corners, cuts, leaves)
+        for (leaf, k, s), x, z in zip(stored["joint"], stored["joint_x"], stored["joint_z"], strict=True):
+            family.keep_jointly(leaves[int(leaf)], int(k), float(s), Point(x, z))
+        bounds = [family.bound(corners, -np.inf, 0, Limits(1)) for corners in leaves]
+        error = min(family.error(theta) for theta in thetas)
+    except (KeyError, ValueError, IndexError, StopIteration, OSError, ArithmeticError, SolverError) as problem:
+        raise CertificateError(f"the file {path} is no proof for this machine and validation: {problem}") from problem
+    lower = max(min([*bounds, error]), task.floor)
+    return CheckedProof(lower / task.weight, error / task.weight, dict(zip(names, box, strict=True)))
+
+
+def _replay(corners: tuple[Theta, ...], cuts: Any, leaves: list[tuple[Theta, ...]]) -> None:
+    first, second, share = next(cuts)
+    if first < 0.0:
+        leaves.append(corners)
+        return
+    if not 0.0 < share < 1.0 or first == second:
+        raise ValueError("a cut is outside its edge")
+    theta = along(corners[int(first)], corners[int(second)], float(share))
+    for out in (int(first), int(second)):
+        _replay(tuple(theta if k == out else corner for k, corner in enumerate(corners)), cuts, leaves)

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from substrate import Everywhere, Machine, Substrate
-from substrate.composition.expanded_function import ExpandedFunction, bound_derivative
-from substrate.composition.shape_oracle import ShapePlan
+from substrate.composition.shape_oracle import ExpandedFunction, ShapePlan, bound_derivative
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial
 

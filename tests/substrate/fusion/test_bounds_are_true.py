@@ -11,7 +11,7 @@ from substrate import Machine, Substrate, fuse
 from substrate.fits.coordinates import shared_coordinates
 from substrate.fits.l1 import solve_l1
 from substrate.fits.variation import solve_maximal_variation
-from substrate.fusion.validation import ValidationSet
+from substrate.fusion.task import ValidationSet
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear
 
 #: What double precision may have changed in the independent solves.

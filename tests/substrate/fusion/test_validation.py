@@ -8,7 +8,7 @@ from sklearn.model_selection import KFold, LeaveOneOut
 
 from substrate import LinearPart, Machine, Substrate, fuse
 from substrate.errors import DataError
-from substrate.fusion.validation import folds_of
+from substrate.fusion.task import folds_of
 from substrate.kernels import RBF, Linear
 
 
