@@ -36,7 +36,6 @@ __all__ = [
     "solve_problem",
     "take_answer",
     "tolerance_of",
-    "valid_options",
 ]
 
 
@@ -126,26 +125,6 @@ FURTHER: tuple[str, ...] = tuple(_FURTHER)
 
 #: Those that have the cone of semidefinite matrices.
 SEMIDEFINITE: tuple[str, ...] = ("CLARABEL", "SCS")
-
-#: The options of solvers that do not list them.
-_OPTIONS: dict[str, tuple[str, ...]] = {
-    "ECOS": ("abstol", "reltol", "feastol", "abstol_inacc", "reltol_inacc", "feastol_inacc", "max_iters"),
-    "SCS": (
-        "eps_abs",
-        "eps_rel",
-        "eps_infeas",
-        "max_iters",
-        "alpha",
-        "rho_x",
-        "scale",
-        "adaptive_scale",
-        "normalize",
-        "time_limit_secs",
-        "acceleration_lookback",
-        "acceleration_interval",
-        "use_indirect",
-    ),
-}
 
 #: How the status of an attempt begins that the time limit ended.
 OUT_OF_TIME = "time limit"
@@ -289,35 +268,6 @@ def canonical_name(name: str) -> str:
     return upper
 
 
-def valid_options(name: str) -> tuple[str, ...]:
-    """Return the options a solver accepts, queried from the solver itself where possible."""
-    upper = canonical_name(name)
-    if upper in _FURTHER:
-        raise DeclarationError(f"the options of {upper} are known to that solver alone; its documentation lists them")
-    if upper in _OPTIONS:
-        return _OPTIONS[upper]
-    settings: Any
-    more: tuple[str, ...] = ()
-    if upper == "CLARABEL":
-        import clarabel
-
-        settings = clarabel.DefaultSettings()
-    elif upper == "PIQP":
-        import piqp
-
-        settings, more = piqp.DenseSolver().settings, ("backend",)
-    elif upper == "OSQP":
-        import osqp
-
-        settings = osqp.OSQP().ext.OSQPSettings()
-    else:
-        import highspy
-
-        settings = highspy.HighsOptions()
-    methods = ("default", "validate")
-    return (*more, *(option for option in dir(settings) if not option.startswith("_") and option not in methods))
-
-
 def tolerance_of(name: str) -> float:
     """Return the relative residual at which a solver's point is accepted."""
     return _settings_of(name).tolerance if name in _SOLVERS or name in _FURTHER else GOAL
@@ -359,7 +309,7 @@ def solve_problem(
     warn
         Whether to warn if no point is accepted; an estimator has its own certificate, and warns by that.
     options
-        Passed to a named solver instead of our accurate defaults; unknown ones are refused.
+        Passed to a named solver instead of our accurate defaults; it refuses unknown ones.
     """
     names = capable_solvers(problem) if solver is None else (canonical_name(solver),)
     if solver is not None and not is_made_for(names[0], problem):
@@ -371,7 +321,8 @@ def solve_problem(
     if not names:
         packages = " ".join(record.package for record in _SOLVERS.values())
         raise SolverError(f"no solver is installed; run `pip install clarabel`, or any of {packages}")
-    _check_options(solver, options)
+    if options and solver is None:
+        raise DeclarationError(f"options {sorted(options)} belong to one solver; name it, for instance solver='OSQP'")
     limit = None if time_limit is None else positive(time_limit, "time_limit")
     start = time.monotonic()
     attempts: list[Attempt] = []
@@ -432,17 +383,6 @@ def solve_problem(
     return SolverRecord(tuple(attempts))
 
 
-def _check_options(solver: str | None, options: Mapping[str, Any]) -> None:
-    if options and solver is None:
-        raise DeclarationError(f"options {sorted(options)} belong to one solver; name it, for instance solver='OSQP'")
-    if options and solver is not None and solver.upper() not in _FURTHER:
-        unknown = sorted(set(options) - set(valid_options(solver)))
-        if unknown:
-            raise DeclarationError(
-                f"{canonical_name(solver)} has no option {unknown}; it understands {', '.join(valid_options(solver))}"
-            )
-
-
 def _run(
     problem: Any,
     name: str,
@@ -482,6 +422,10 @@ def _run(
             answer = take_answer(problem, raw, data["param_prob"], chain, inverse, units)
         except cp.error.SolverError as error:
             return f"failed ({str(error).splitlines()[0]})"
+        except (TypeError, ValueError) as error:
+            if not options:
+                raise
+            raise DeclarationError(f"{name} does not take the options {sorted(options)}: {error}") from error
     if report is not None:
         report(answer)
     if limit is not None and seconds >= limit and problem.status != "optimal":

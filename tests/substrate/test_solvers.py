@@ -19,7 +19,6 @@ from substrate.solvers import (
     installed_solvers,
     solve_problem,
     tolerance_of,
-    valid_options,
 )
 
 every_solver = pytest.mark.parametrize("solver", ORDER)
@@ -86,14 +85,11 @@ def test_every_installed_solver_solves_under_any_spelling_of_its_name(solver, ne
 
 
 @every_solver
-def test_an_unknown_option_is_refused_with_the_valid_ones(solver, need):
+def test_an_unknown_option_is_refused_by_name(solver, need):
     need(solver)
     problem, x = _projection()
-    with pytest.raises(DeclarationError) as caught:
-        solve_problem(problem, _worst_of(x), solver, no_such_option=1, eps_nowhere=2)
-    assert f"{solver} has no option ['eps_nowhere', 'no_such_option']; it understands " in str(caught.value)
-    for option in valid_options(solver):
-        assert option in str(caught.value)
+    with pytest.raises((DeclarationError, SolverError), match="no_such_option"):
+        solve_problem(problem, _worst_of(x), solver, no_such_option=1)
     assert x.value is None
 
 
