@@ -357,10 +357,6 @@ class Machine:
             self._trials.begin()
             self._row_solution, self._bounded = None, True
             data, chain, inverse = self.problem.get_problem_data("CLARABEL", solver_opts={})
-            if data["A"].shape != (z.size, x.size):
-                raise SolverError(
-                    f"the point has {x.size} variables and {z.size} multipliers, not {data['A'].shape[::-1]}"
-                )
             solution = SimpleNamespace(
                 x=x,
                 z=z,

@@ -100,10 +100,6 @@ class Result:
         """Return one component of a machine with one substrate."""
         return self._only("component").component(part, X)
 
-    def gradient(self, X: Any, column: int) -> Array:
-        """Return the derivative of f in input ``column``, of a machine with one substrate."""
-        return self._only("gradient").gradient(X, column)
-
     def derivative(self, X: Any, orders: Any) -> Array:
         """Return the derivative of f of these orders by column, of a machine with one substrate."""
         return self._only("derivative").derivative(X, orders)

@@ -180,40 +180,28 @@ def multi_indices(columns: tuple[int, ...], order: int) -> Iterator[dict[int, in
 def list_summands(components: tuple[Kernel, ...], n_features: int) -> list[tuple[Kernel, tuple[int, ...], int]]:
     """Return the kernels whose sum the components are, each with the columns that it reads and its component."""
     return [
-        (kernel, _columns(kernel, n_features), part)
+        (kernel, columns, part)
         for part, component in enumerate(components)
-        for kernel in _summands(component, n_features)
+        for kernel, columns in _summands(component, n_features)
     ]
 
 
-def _summands(kernel: Kernel, n_features: int) -> list[Kernel]:
-    if isinstance(kernel, Sum):
-        return [*_summands(kernel.left, n_features), *_summands(kernel.right, n_features)]
-    if isinstance(kernel, Componentwise):
-        return [inner for component in kernel.components(n_features) for inner in _summands(component, n_features)]
+def _summands(kernel: Kernel, n_features: int) -> list[tuple[Kernel, tuple[int, ...]]]:
+    """Return the kernels whose sum a kernel is, each with the columns that it reads."""
+    if isinstance(kernel, (Sum, Componentwise)):
+        return [pair for term in kernel.terms(n_features) for pair in _summands(term, n_features)]
     if isinstance(kernel, Scaled):
-        return [Scaled(kernel.factor, inner) for inner in _summands(kernel.kernel, n_features)]
+        return [(Scaled(kernel.factor, inner), columns) for inner, columns in _summands(kernel.kernel, n_features)]
     if isinstance(kernel, Restricted):
         inside = _summands(kernel.kernel, len(kernel.columns))
-        # a column of a column is one of the whole input
         return [
-            Restricted(inner.kernel, tuple(kernel.columns[c] for c in inner.columns))
-            if isinstance(inner, Restricted)
-            else Restricted(inner, kernel.columns)
-            for inner in inside
+            (Restricted(inner, kernel.columns), tuple(sorted(kernel.columns[c] for c in columns)))
+            for inner, columns in inside
         ]
-    return [kernel]
-
-
-def _columns(kernel: Kernel, n_features: int) -> tuple[int, ...]:
-    """Return the columns that a kernel reads."""
-    if isinstance(kernel, Restricted):
-        return tuple(sorted(kernel.columns[c] for c in _columns(kernel.kernel, len(kernel.columns))))
-    if isinstance(kernel, Scaled):
-        return _columns(kernel.kernel, n_features)
     if isinstance(kernel, Product):
-        return tuple(sorted({*_columns(kernel.left, n_features), *_columns(kernel.right, n_features)}))
-    return tuple(range(n_features))
+        sides = [*_summands(kernel.left, n_features), *_summands(kernel.right, n_features)]
+        return [(kernel, tuple(sorted({c for _, columns in sides for c in columns})))]
+    return [(kernel, tuple(range(n_features)))]
 
 
 def bound_derivative(kernel: Kernel, orders: Orders, lower: Array, upper: Array) -> Array:

@@ -422,10 +422,6 @@ class KernelExpansion:
         """Return one component at the rows of X."""
         return self._values(Reading(real_points(X), part=part))
 
-    def gradient(self, X: Any, column: int) -> Array:
-        """Return the derivative of f in input ``column`` at the rows of X."""
-        return self.derivative(X, {column: 1})
-
     def derivative(self, X: Any, orders: Any) -> Array:
         """Return the derivative of f of these orders by column, as ``{0: 2}``, at the rows of X."""
         return self.apply(LinearOperator.derivative(orders), X)

@@ -45,7 +45,7 @@ def test_a_gradient_is_the_limit_of_differences_of_predictions(plane, kernel, co
     differences = (result.predict(P + step) - result.predict(P - step)) / 2e-5
     size = np.abs(differences).max() + 1.0
     assert_allclose(slope.value, differences, atol=1e-7 * size)
-    assert_allclose(result.gradient(P, column), slope.value, atol=1e-9 * size)
+    assert_allclose(result.derivative(P, {column: 1}), slope.value, atol=1e-9 * size)
     assert slope.value.max() <= 0.3 + 1e-6
     orders = {further.operator and further.operator.terms[0].orders for further in result.further}
     assert orders == {None, ((column, 1),)}
@@ -68,7 +68,7 @@ def test_the_optimum_is_that_over_all_w(bias):
     raw = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(w) + 5.0 * cp.sum_squares(e)), [rise >= 0.5])
     raw.solve(solver="CLARABEL", tol_gap_rel=1e-11, tol_gap_abs=1e-11)
     assert_allclose(result.objective, raw.value, rtol=1e-6)
-    assert_allclose(result.gradient(p[:, None], 0), rise.value, atol=1e-5)
+    assert_allclose(result.derivative(p[:, None], {0: 1}), rise.value, atol=1e-5)
 
 
 def test_a_derivative_has_no_bias_and_no_part_in_the_sum(curve):
@@ -116,7 +116,7 @@ def test_without_a_norm_the_derivative_is_read_on_the_training_rows(curve, terms
     result = Machine(s, minimize=terms(s), subject_to=[slope >= -1.0]).solve()
     assert result.further == ()
     assert slope.value.min() >= -1.0 - 1e-5
-    assert_allclose(slope.value, result.gradient(X[::3] + 0.1, 0), rtol=1e-6, atol=1e-6)
+    assert_allclose(slope.value, result.derivative(X[::3] + 0.1, {0: 1}), rtol=1e-6, atol=1e-6)
 
 
 def test_what_has_no_derivatives_is_refused_with_the_reason(curve, plane):
@@ -125,10 +125,10 @@ def test_what_has_no_derivatives_is_refused_with_the_reason(curve, plane):
         s.gradient(None, 0)
     fitted = Machine(s, minimize=ridge(s)).solve()
     with pytest.raises(DeclarationError, match="has no derivatives"):
-        fitted.gradient(curve[0], 0)
+        fitted.derivative(curve[0], {0: 1})
     smooth = Substrate(RBF(1.0), *plane)
     for column in (2, -1, 0.5, "x"):
         with pytest.raises(DeclarationError, match=r"column.* integer from 0 to 1"):
-            smooth.gradient(plane[0], column)
+            smooth.derivative(plane[0], {column: 1})
     with pytest.raises(DataError, match="3 columns, the training points 2"):
-        smooth.gradient(np.ones((4, 3)), 0)
+        smooth.derivative(np.ones((4, 3)), {0: 1})
