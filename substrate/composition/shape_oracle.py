@@ -189,7 +189,7 @@ def list_summands(components: tuple[Kernel, ...], n_features: int) -> list[tuple
 def _summands(kernel: Kernel, n_features: int) -> list[tuple[Kernel, tuple[int, ...]]]:
     """Return the kernels whose sum a kernel is, each with the columns that it reads."""
     if isinstance(kernel, (Sum, Componentwise)):
-        return [pair for term in kernel.terms(n_features) for pair in _summands(term, n_features)]
+        return [pair for term in kernel.parts(n_features) for pair in _summands(term, n_features)]
     if isinstance(kernel, Scaled):
         return [(Scaled(kernel.factor, inner), columns) for inner, columns in _summands(kernel.kernel, n_features)]
     if isinstance(kernel, Restricted):
