@@ -104,13 +104,13 @@ def test_quantiles_never_cross():
     assert shape.description == "high - low >= 0"
 
 
-@pytest.mark.parametrize("d", [2, 3])
-def test_jointly_convex(d):
+@pytest.mark.parametrize(("d", "n", "width", "noise"), [(2, 25, 1.5, 0.2), (3, 10, 3.0, 0.4)])
+def test_jointly_convex(d, n, width, noise):
     """The smallest eigenvalue of the Hessian is not negative anywhere."""
     rng = np.random.default_rng(0)
-    X = rng.uniform(-1.0, 1.0, (25, d))
-    y = 0.3 * np.square(X).sum(axis=1) + 0.2 * rng.standard_normal(25)
-    s = Substrate(RBF(1.5), X, y)
+    X = rng.uniform(-1.0, 1.0, (n, d))
+    y = 0.3 * np.square(X).sum(axis=1) + noise * rng.standard_normal(n)
+    s = Substrate(RBF(width), X, y)
     shape = s.hessian(EVERYWHERE) >= 0
     result = Machine(s, minimize=squares(s), subject_to=[shape]).solve()
     assert result.certificate.holds, result.certificate
