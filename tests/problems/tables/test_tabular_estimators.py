@@ -175,7 +175,7 @@ def test_a_basis_grows_while_its_left_out_error_falls():
     """Waves of a product need more vectors than a slow one; a number of vectors that is given stays."""
     X = np.random.default_rng(0).uniform(-1.0, 1.0, (1600, 2))
     noise = 0.05 * np.random.default_rng(1).normal(size=1600)
-    for frequency, n_basis, size in ((9.0, None, 600), (0.5, 200, 200), (0.5, None, 300)):
+    for frequency, n_basis, size in ((9.0, None, 600), (2.0, 200, 200), (2.0, None, 300)):
         y = np.sin(1.3 * frequency * X[:, 0]) * np.cos(frequency * X[:, 1]) + noise
         model = TabularRegressor("sparse", kernel="laplacian", sigma=1.0, n_basis=n_basis, validation=0.25).fit(X, y)
         assert model.judged_.machine.basis_indices_.size == size, frequency
