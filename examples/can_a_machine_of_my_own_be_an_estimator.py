@@ -1,8 +1,16 @@
-"""Can a machine of my own be an estimator, searched over a grid and saved?
+r"""Can a machine of my own be an estimator, searched over a grid and saved?
 ========================================================================
 
 A function that builds a machine from rows and targets is all that ``MachineRegressor`` needs: scikit-learn then clones
-it, searches its parameters and puts it into pipelines. Its result has a file.
+it, searches its parameters and puts it into pipelines. Here the width of the kernel and the weight C of a median
+regression are searched together, and the result is saved to a file and loaded again.
+
+The machine is kernel quantile regression at the level :math:`q = \tfrac12`:
+
+.. math::
+
+    \min_{w, b, e} \; \tfrac12 w^T w + C \sum_{i=1}^N \max\big(q\, e_i, \, (q - 1)\, e_i\big)
+    \quad \text{s.t.} \quad y_i = w^T \varphi(x_i) + b + e_i, \quad i = 1, \dots, N
 """
 
 import os

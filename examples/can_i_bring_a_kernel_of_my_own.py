@@ -1,8 +1,16 @@
-"""Can I bring a kernel of my own: a matrix, a function, or a kernel object of scikit-learn?
+r"""Can I bring a kernel of my own: a matrix, a function, or a kernel object of scikit-learn?
 =========================================================================================
 
 Any function that compares two sets of rows can be used. A matrix is passed with ``kernel="precomputed"``, and then rows
 need not be vectors: here they are words. Whether it is a kernel is checked, and a warning is issued where it is not.
+
+With :math:`P(a)` the set of pairs of neighbouring letters of a word a, its ends included, the kernel of the words and
+the classifier that it carries are
+
+.. math::
+
+    k(a, b) = \frac{|P(a) \cap P(b)|}{\sqrt{|P(a)| \, |P(b)|}}, \qquad
+    \hat y(a) = \operatorname{sign} \Big( \sum_{i=1}^N \alpha_i y_i \, k(a_i, a) + b \Big)
 """
 
 import warnings

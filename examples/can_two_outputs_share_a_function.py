@@ -1,8 +1,17 @@
-"""Can two outputs share a function and keep a separate one each?
+r"""Can two outputs share a function and keep a separate one each?
 ==============================================================
 
 Two sites see the same signal, each with a different drift, in different parts of the range. Every output is a sum of
-substrates, by name, and the common one is learned from the rows of both.
+substrates, by name, and the common one is learned from the rows of both. Compare each site with the machine that is
+fitted to its rows alone, above all where the site has no rows.
+
+The common function has the weights u and the feature map :math:`\psi`, and site s, which row i belongs to as
+:math:`s_i`, has :math:`w_s` and a bias of its own:
+
+.. math::
+
+    \min_{u, w, b, e} \; \tfrac12 u^T u + \tfrac12 \sum_s w_s^T w_s + 5 \sum_{i=1}^N e_i^2
+    \quad \text{s.t.} \quad y_i = u^T \psi(x_i) + w_{s_i}^T \varphi(x_i) + b_{s_i} + e_i, \quad i = 1, \dots, N
 """
 
 import cvxpy as cp

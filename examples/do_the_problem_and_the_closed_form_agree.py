@@ -1,9 +1,22 @@
-"""Do the declared convex problem, its dual and the linear system give the same machine?
+r"""Do the declared convex problem, its dual and the linear system give the same machine?
 =====================================================================================
 
 The LS-SVM is computed in three ways on the motorcycle data: from the primal and the dual as convex problems, each by
 another solver, and from one linear system. The multipliers agree to the accuracy of the solvers, and gamma changes
 without a new compilation.
+
+The primal problem is [Suykens2002]_ eq. (1), here with :math:`\gamma = 2`, and its conditions of optimality, without w
+and e, are the linear system of eq. (5):
+
+.. math::
+
+    \min_{w, b, e} \; \tfrac12 w^T w + \tfrac{\gamma}{2} \sum_{i=1}^N e_i^2
+    \quad \text{s.t.} \quad y_i = w^T \varphi(x_i) + b + e_i, \quad i = 1, \dots, N
+
+.. math::
+
+    \begin{bmatrix} 0 & 1^T \\ 1 & K + I/\gamma \end{bmatrix}
+    \begin{bmatrix} b \\ \alpha \end{bmatrix} = \begin{bmatrix} 0 \\ y \end{bmatrix}
 """
 
 import matplotlib.pyplot as plt

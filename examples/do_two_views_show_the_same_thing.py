@@ -1,8 +1,19 @@
-"""Do two views show the same thing?
+r"""Do two views show the same thing?
 =================================
 
 Kernel CCA finds functions of two sets of columns whose values go together. Without regularisation it finds them in
-noise too; here the weight is the one with the largest correlation of rows left out.
+noise too; here the weight is the one with the largest correlation of rows left out. Both views see one hidden number,
+the second only through a cosine, so that the columns themselves hardly correlate; the scores of new rows do.
+
+The scores :math:`e_i` of the first view and :math:`r_i` of the second are a stationary point of a difference of squares
+([Suykens2002b]_ chapter 8), in which :math:`\nu_1` and :math:`\nu_2` weigh the variances:
+
+.. math::
+
+    \max_{w, v, e, r} \; \gamma \sum_{i=1}^N e_i r_i - \tfrac{\nu_1}{2} \sum_i e_i^2 - \tfrac{\nu_2}{2} \sum_i r_i^2
+    - \tfrac12 w^T w - \tfrac12 v^T v
+    \quad \text{s.t.} \quad e_i = w^T (\varphi_1(x_i) - \bar\varphi_1), \;
+    r_i = v^T (\varphi_2(z_i) - \bar\varphi_2)
 """
 
 import matplotlib.pyplot as plt

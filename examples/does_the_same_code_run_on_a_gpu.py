@@ -1,8 +1,18 @@
-"""Does the same code run on a GPU?
+r"""Does the same code run on a GPU?
 ================================
 
 Kernels, closed forms and estimators take their library from the arrays they are given. The same lines run on numpy
-arrays and on torch tensors, on a GPU where there is one, and give the same machine.
+arrays and on torch tensors, on a GPU where there is one, and give the same machine. One machine has all rows in its
+expansion, the other a reduced basis of 60 vectors.
+
+What the device computes is the kernel matrix and one factorisation, which solves the system of the LS-SVM (on a basis,
+its counterpart in the kernel values of 60 columns):
+
+.. math::
+
+    \begin{bmatrix} 0 & 1^T \\ 1 & K + I/\gamma \end{bmatrix}
+    \begin{bmatrix} b \\ \alpha \end{bmatrix} = \begin{bmatrix} 0 \\ y \end{bmatrix}, \qquad
+    f(x) = \sum_{i=1}^N \alpha_i k(x_i, x) + b
 """
 
 from importlib.util import find_spec

@@ -1,8 +1,18 @@
-"""How do I bound a fairness gap: the difference between the mean predictions of two groups?
+r"""How do I bound a fairness gap: the difference between the mean predictions of two groups?
 =========================================================================================
 
 Two groups differ in their inputs, and past decisions also paid one of them a bonus. The bound is one constraint; its
-multiplier is the marginal price of fairness.
+multiplier is the marginal price of fairness. The tighter the bound, the larger the error, and the price of tightening
+it further.
+
+With the two groups A and B, the machine is
+
+.. math::
+
+    \min_{w, b, e} \; \tfrac12 w^T w + 5 \sum_{i=1}^N e_i^2 \quad \text{s.t.} \quad
+    \begin{cases} y_i = w^T \varphi(x_i) + b + e_i, \quad i = 1, \dots, N, \\
+    \Big| \dfrac{1}{|A|} \displaystyle\sum_{i \in A} f(x_i) - \dfrac{1}{|B|} \sum_{i \in B} f(x_i) \Big|
+    \le \varepsilon \end{cases}
 """
 
 import cvxpy as cp

@@ -1,7 +1,16 @@
-"""How do I add, multiply, restrict and tune kernels?
+r"""How do I add, multiply, restrict and tune kernels?
 ==================================================
 
-Kernels are values: add them, scale them, restrict them to columns, and search over their parameters by name.
+Kernels are values: add them, scale them, restrict them to columns, and search over their parameters by name. A sum of
+kernels is a sum of functions, a product an interaction; and a printed kernel is the formula that it computes.
+
+The first kernel below is a linear trend, one smooth function per input, and one of rooms and lower status together, the
+columns 5 and 12 counted from zero:
+
+.. math::
+
+    k(x, z) = 0.1\, x^T z + \sum_{c=0}^{12} \exp\Big(-\frac{(x_c - z_c)^2}{2^2}\Big)
+    + \exp\Big(-\frac{(x_5 - z_5)^2 + (x_{12} - z_{12})^2}{2^2}\Big)
 """
 
 import matplotlib.pyplot as plt

@@ -1,8 +1,18 @@
-"""How do I choose the weight of a penalty with proof that no other weight validates better?
+r"""How do I choose the weight of a penalty with proof that no other weight validates better?
 =========================================================================================
 
-``fuse`` follows the machine over all values of the weight and bounds the error between the solved ones; a grid proves
-nothing.
+Structure is found by a penalty on the largest value that each component takes, and the weight of the penalty by
+validation. ``fuse`` follows the machine over all values of the weight and bounds the error between the solved ones; a
+grid proves nothing. A shape is one more constraint, and the proof covers it as well.
+
+The weight is the unknown of the upper level, and the machine, :math:`f = \sum_l f^l + b` with one component per input,
+is optimal for it ([Pelckmans2005]_ eq. (24) and (28)):
+
+.. math::
+
+    \min_{\rho \ge 0} \; \frac1n \sum_{j=1}^n \big(y^v_j - f_\rho(x^v_j)\big)^2, \qquad
+    f_\rho \text{ minimises} \quad \tfrac12 \sum_{i=1}^N e_i^2 + \rho \sum_{l=1}^d t_l, \quad
+    t_l = \max_i |f^l(x_i)|
 """
 
 import cvxpy as cp

@@ -1,8 +1,17 @@
-"""How do I choose the weight of an elastic net, or of any convex problem, with proof?
+r"""How do I choose the weight of an elastic net, or of any convex problem, with proof?
 ===================================================================================
 
-``fuse`` takes a plain cvxpy problem with a parameter and an expression for the validation error. It needs no
-kernel: it solves the problem, and the problem with the validation error added.
+``fuse`` takes a plain cvxpy problem with a parameter and an expression for the validation error. It needs no kernel: it
+solves the problem, and the problem with the validation error added. Twelve coefficients are estimated from 40 rows,
+three of which are not zero in truth; the number of solves that the proof takes is printed with the bound.
+
+With further rows V and their targets u for validation, the weight :math:`\lambda` is chosen at the upper level:
+
+.. math::
+
+    \min_{\lambda} \; \tfrac{1}{40} \|V w + b 1 - u\|_2^2, \qquad
+    (w, b) \text{ minimises} \quad \tfrac12 \|X w + b 1 - y\|_2^2
+    + \lambda \big( 0.9\, \|w\|_1 + 0.05\, \|w\|_2^2 \big)
 """
 
 import cvxpy as cp

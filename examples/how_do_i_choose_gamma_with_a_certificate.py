@@ -1,8 +1,24 @@
-"""How do I choose gamma, and how do I know that no other gamma is better?
+r"""How do I choose gamma, and how do I know that no other gamma is better?
 =======================================================================
 
 One eigendecomposition per kernel gives the leave-one-out error at every gamma; branch and bound gives the best of the
-whole range together with a lower bound.
+whole range together with a lower bound. The same is done for one validation set: training and validation are one
+problem, with gamma among its unknowns.
+
+The leave-one-out error needs no refit, since with B the block of the inverse of the LS-SVM's system that maps y to
+:math:`\alpha` it is
+
+.. math::
+
+    \min_{\gamma} \; \frac1N \sum_{i=1}^N \Big( \frac{\alpha_i(\gamma)}{B_{ii}(\gamma)} \Big)^2
+
+and the fusion with a validation set is [Pelckmans2005]_ eq. (19):
+
+.. math::
+
+    \min_{\gamma, \alpha, b} \; \|y^v - K^v \alpha - b 1\|_2^2 \quad \text{s.t.} \quad
+    \begin{bmatrix} 0 & 1^T \\ 1 & K + I/\gamma \end{bmatrix}
+    \begin{bmatrix} b \\ \alpha \end{bmatrix} = \begin{bmatrix} 0 \\ y \end{bmatrix}
 """
 
 import matplotlib.pyplot as plt

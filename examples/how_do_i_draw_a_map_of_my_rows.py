@@ -1,9 +1,18 @@
-"""How do I draw a map of my rows?
+r"""How do I draw a map of my rows?
 ===============================
 
 Kernel PCA puts rows that are alike near each other, and a machine from scores back to rows takes the noise from them.
 The certificate says how near the components are to exact ones, and proves that they are the leading ones.
 ``substrate map table.csv`` draws such a map of any table.
+
+Each component is a direction w with scores :math:`e_i` of large variance ([Suykens2003]_ section III), and with the
+centring matrix :math:`P = I - 1 1^T / N` all of them are eigenvectors:
+
+.. math::
+
+    \max_{w, e} \; \tfrac{\gamma}{2} \sum_{i=1}^N e_i^2 - \tfrac12 w^T w
+    \quad \text{s.t.} \quad e_i = w^T (\varphi(x_i) - \bar\varphi)
+    \qquad \Longrightarrow \qquad P K P \alpha = \lambda \alpha, \quad \lambda = 1/\gamma
 """
 
 import matplotlib.pyplot as plt

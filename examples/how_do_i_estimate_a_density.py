@@ -1,8 +1,16 @@
-"""How do I estimate a density?
+r"""How do I estimate a density?
 ============================
 
 A density has no targets: it is positive (here on a grid), its integral is one, and it is large where the points are.
-That is a machine of four lines, of the largest penalized likelihood.
+That is a machine of four lines, of the largest penalized likelihood. Once solved, it has integrals in closed form, such
+as the probability of a negative number.
+
+On the grid :math:`g_1, \dots, g_{111}` from -5 to 6, and without a bias, the machine is
+
+.. math::
+
+    \min_{w} \; -\tfrac{1}{N} \sum_{i=1}^N \log f(x_i) + 0.01\, w^T w \quad \text{s.t.} \quad
+    f(x) = w^T \varphi(x), \quad \int_{-5}^{6} f(x)\, dx = 1, \quad f(g_j) \ge 0, \quad j = 1, \dots, 111
 """
 
 import cvxpy as cp

@@ -1,9 +1,17 @@
-"""How do I fit a field without divergence?
+r"""How do I fit a field without divergence?
 ========================================
 
 An incompressible flow was measured at a few places, with noise. A kernel of fields without divergence knows what
 separate components for every direction do not: its flow between the measurements is nearer to the truth, and has no
 sources.
+
+The machine is the same for both kernels, and the second is a matrix of derivatives ([Narcowich1994]_) of the Gaussian
+:math:`\phi(r) = \exp(-\|r\|^2 / 2^2)`, whose columns have no divergence:
+
+.. math::
+
+    \min_{w, e} \; 0.01\, w^T w + \sum_{i=1}^N \|e_i\|_2^2 \quad \text{s.t.} \quad y_i = f(x_i) + e_i, \qquad
+    k(x, z) = \big( \nabla \nabla^T - I\, \nabla^T \nabla \big) \phi(x - z)
 """
 
 import cvxpy as cp

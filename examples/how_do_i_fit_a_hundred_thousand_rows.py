@@ -1,9 +1,17 @@
-"""How do I fit a hundred thousand rows, and leave each of them out?
+r"""How do I fit a hundred thousand rows, and leave each of them out?
 =================================================================
 
 The kernel matrix of all pairs would take 80 GB. On a reduced basis only sums over the rows are kept: a fit is one pass
 to compute them, from which the result is checked too, leave-one-out is one more, and memory does not depend on the
 number of rows.
+
+Only the 60 vectors of the basis S are in the expansion, but the errors of all N rows are in the objective
+([Cawley2004]_ eq. (2), whose :math:`\gamma` is half of this one):
+
+.. math::
+
+    \min_{\beta, b, e} \; \tfrac12 \beta^T K_{SS} \beta + \tfrac{\gamma}{2} \sum_{i=1}^N e_i^2
+    \quad \text{s.t.} \quad y_i = \sum_{j \in S} \beta_j k(x_i, x_j) + b + e_i, \quad i = 1, \dots, N
 """
 
 import tracemalloc

@@ -1,7 +1,17 @@
-"""How do I fit a model, predict with it, and know that the fit is right?
+r"""How do I fit a model, predict with it, and know that the fit is right?
 ======================================================================
 
-Five lines give a model and a certificate: each condition of optimality with its residual, its scale and a verdict.
+Five lines give a model and a certificate. The model is a least-squares support vector machine on the motorcycle data,
+with kernel and gamma given. The certificate lists each condition of optimality with its residual, its scale and a
+verdict, and bounds the distance of the fitted values from the exact optimum.
+
+The problem that is solved is [Suykens2002]_ eq. (1), with :math:`\gamma = 2` and the kernel
+:math:`k(x, z) = \exp(-\|x - z\|^2 / 6.6^2)`:
+
+.. math::
+
+    \min_{w, b, e} \; \tfrac12 w^T w + \tfrac{\gamma}{2} \sum_{i=1}^N e_i^2
+    \quad \text{s.t.} \quad y_i = w^T \varphi(x_i) + b + e_i, \quad i = 1, \dots, N
 """
 
 import matplotlib.pyplot as plt

@@ -1,9 +1,17 @@
-"""How do I fit more rows than fit in memory?
+r"""How do I fit more rows than fit in memory?
 ==========================================
 
 Map the file instead of loading it, or give blocks of rows, or a Dask array or dataframe, which reads Parquet and runs
 on a cluster. A fit on a reduced basis needs sums over its rows only, so they are read in passes of a few megabytes; the
 sums are taken in one fixed order, and the result equals the result of arrays to the last bit.
+
+With :math:`z_i` the kernel values of row i with the 40 vectors of the basis S, the bias eliminated and bars for what is
+centred by the mean of all rows, the coefficients solve a system of 40 equations that holds no row:
+
+.. math::
+
+    \Big( \tfrac{1}{\gamma} K_{SS} + \sum_{i=1}^N \bar z_i \bar z_i^T \Big) \beta = \sum_{i=1}^N \bar z_i \bar y_i,
+    \qquad f(x) = \sum_{j \in S} \beta_j k(x_j, x) + b
 """
 
 import tempfile

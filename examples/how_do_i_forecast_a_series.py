@@ -1,7 +1,16 @@
-"""How do I forecast a series?
+r"""How do I forecast a series?
 ===========================
 
-A regression on past values: lags and kernel by leave-one-out, then one step ahead or freely.
+The numbers of sunspots rise and fall in about eleven years. A machine for them is a regression on past values:
+leave-one-out chooses how many, the kernel and gamma. The forecast is then one step ahead, each year from the observed
+ones before it, or free, with its forecasts in the place of observations.
+
+With p lags the machine is an LS-SVM on windows of the series:
+
+.. math::
+
+    \min_{w, b, e} \; \tfrac12 w^T w + \tfrac{\gamma}{2} \sum_{t=p+1}^T e_t^2
+    \quad \text{s.t.} \quad y_t = w^T \varphi(y_{t-1}, \dots, y_{t-p}) + b + e_t, \quad t = p + 1, \dots, T
 """
 
 import matplotlib.pyplot as plt

@@ -1,8 +1,17 @@
-"""How do I get class probabilities from a least-squares machine?
+r"""How do I get class probabilities from a least-squares machine?
 ==============================================================
 
-Decision values of left-out rows become probabilities without a refit, compared here with observed frequencies, and
-sets of labels with a guaranteed coverage.
+Decision values of left-out rows become probabilities without a refit, compared here with observed frequencies, and sets
+of labels with a guaranteed coverage. A classifier is calibrated if, of all points with the probability 0.7, about 70 %
+are of the class.
+
+The left-out decision value :math:`s_i` of a row with the label :math:`y_i = \pm 1` has a closed form, with B the block
+of the inverse of the bordered system that maps labels to support values, and Platt's sigmoid ([Platt2000]_) turns such
+values into probabilities, a and b being fitted to the :math:`s_i`:
+
+.. math::
+
+    s_i = f^{(-i)}(x_i) = y_i - \frac{(B y)_i}{B_{ii}}, \qquad p(s) = \frac{1}{1 + e^{-(a s + b)}}
 """
 
 import matplotlib.pyplot as plt

@@ -1,8 +1,20 @@
-"""How do I fit several quantiles that never cross?
+r"""How do I fit several quantiles that never cross?
 ================================================
 
-One substrate per quantile, each with a name, and two constraints that hold everywhere between the data, with proof.
-The machine predicts each quantile by its name.
+Quantiles that are fitted one by one may cross, which no quantiles do. Here there is one substrate per quantile, each
+with a name, and two constraints that hold everywhere between the data, with proof. The machine predicts each quantile
+by its name.
+
+With the levels :math:`q = 0.1, 0.5, 0.9` and the pinball loss ([Koenker1978]_) the machine is
+
+.. math::
+
+    \min_{f_{0.1}, f_{0.5}, f_{0.9}} \; \sum_q \Big( \tfrac12 w_q^T w_q
+    + 20 \sum_{i=1}^N \max\big(q\, e^q_i, \, (q - 1)\, e^q_i\big) \Big)
+    \quad \text{s.t.} \quad f_{0.1}(x) \le f_{0.5}(x) \le f_{0.9}(x)
+    \quad \text{for all } x \in [\min_i x_i, \max_i x_i]
+
+with :math:`f_q(x) = w_q^T \varphi(x) + b_q` and :math:`e^q_i = y_i - f_q(x_i)`.
 """
 
 import cvxpy as cp

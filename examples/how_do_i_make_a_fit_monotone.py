@@ -1,8 +1,16 @@
-"""How do I make a fit monotone, and what does it cost?
+r"""How do I make a fit monotone, and what does it cost?
 ====================================================
 
 A calibration curve is known to rise; the noisy sample does not. One constraint, written on values of the machine at a
 grid of points, is enough, and its multipliers show where it costs something.
+
+On the grid :math:`g_1 < \dots < g_{101}` from 0 to 10 the machine is
+
+.. math::
+
+    \min_{w, b, e} \; \tfrac12 w^T w + 10 \sum_{i=1}^N e_i^2 \quad \text{s.t.} \quad
+    \begin{cases} y_i = w^T \varphi(x_i) + b + e_i, \quad i = 1, \dots, N, \\
+    f(g_j) \le f(g_{j+1}), \quad j = 1, \dots, 100 \end{cases}
 """
 
 import cvxpy as cp

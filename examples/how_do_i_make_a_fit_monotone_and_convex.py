@@ -1,8 +1,16 @@
-"""How do I make a fit monotone and convex, by its derivatives?
+r"""How do I make a fit monotone and convex, by its derivatives?
 ============================================================
 
 A cost curve is known to rise, and to rise faster and faster. Both are constraints on the derivative of the machine: it
 is never negative, and it never falls. Isotonic regression is monotone too, but it is a staircase and cannot be convex.
+
+On the grid :math:`g_1 < \dots < g_{33}` from 0 to 4 the machine with both shapes is
+
+.. math::
+
+    \min_{w, b, e} \; \tfrac12 w^T w + 10 \sum_{i=1}^N e_i^2 \quad \text{s.t.} \quad
+    \begin{cases} y_i = w^T \varphi(x_i) + b + e_i, \quad i = 1, \dots, N, \\
+    0 \le f'(g_1) \le f'(g_2) \le \dots \le f'(g_{33}) \end{cases}
 """
 
 import cvxpy as cp

@@ -1,8 +1,17 @@
-"""How do I prove that a price curve falls everywhere?
+r"""How do I prove that a price curve falls everywhere?
 ===================================================
 
-Demand falls with the price, at every price and not only on a grid. The constraint holds at all points of a
-box, the certificate says by how much, and the optimum over all such curves lies between two numbers.
+Demand falls with the price, at every price and not only on a grid. The constraint holds at all points of a box, the
+certificate says by how much, and the optimum over all such curves lies between two numbers. The free fit, for
+comparison, rises where the noise does.
+
+The box is the range of the observed prices, and with :math:`\gamma = 10` the machine is
+
+.. math::
+
+    \min_{w, b, e} \; \tfrac12 w^T w + \tfrac{\gamma}{2} \sum_{i=1}^N e_i^2 \quad \text{s.t.} \quad
+    \begin{cases} y_i = w^T \varphi(x_i) + b + e_i, \quad i = 1, \dots, N, \\
+    f'(x) \le 0, \quad f(x) \ge 0 \quad \text{for all } x \in [\min_i x_i, \max_i x_i] \end{cases}
 """
 
 import matplotlib.pyplot as plt

@@ -1,8 +1,19 @@
-"""How do I write a kernel machine of my own, with a penalty and a constraint that no package implements?
+r"""How do I write a kernel machine of my own, with a penalty and a constraint that no package implements?
 ======================================================================================================
 
 The function has four relevant inputs and two irrelevant ones. The machine penalises the largest value that each
 component takes (so that irrelevant ones shrink) and must rise in the third input, as is known of the function.
+
+With :math:`f = \sum_l f^l + b`, and with pairs of points :math:`z_j` and :math:`z'_j` that differ in the third input
+only, it is
+
+.. math::
+
+    \min_{\alpha, b, e, t} \; \tfrac12 \sum_{i=1}^N e_i^2 + \rho \sum_{l=1}^6 t_l \quad \text{s.t.} \quad
+    \begin{cases} y_i = f(x_i) + e_i, \quad |f^l(x_i)| \le t_l, \quad i = 1, \dots, N, \\
+    f(z_j) \le f(z'_j), \quad z'_j = z_j + 0.05\, u_3, \quad j = 1, \dots, 20 \end{cases}
+
+with :math:`u_3` the third unit vector.
 """
 
 import cvxpy as cp

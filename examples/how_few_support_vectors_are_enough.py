@@ -1,7 +1,16 @@
-"""How few support vectors are enough?
+r"""How few support vectors are enough?
 ===================================
 
-The second level is the 1-norm of the support values: the larger its weight, the fewer vectors remain, with exact zeros.
+In an LS-SVM nearly every row is a support vector. The second level is the 1-norm of the support values: the larger its
+weight, the fewer vectors remain, with exact zeros. Three weights are compared with the dense machine, by the number of
+their vectors and by the accuracy on a thousand test points.
+
+The machine is [Pelckmans2005]_ eq. (16), whose :math:`\zeta` is twice this one, with the errors of classification:
+
+.. math::
+
+    \min_{\alpha, b, e} \; \tfrac12 \sum_{i=1}^N e_i^2 + \zeta \sum_{i=1}^N |\alpha_i|
+    \quad \text{s.t.} \quad y_i \Big( \sum_{j=1}^N \alpha_j y_j k(x_j, x_i) + b \Big) = 1 - e_i, \quad y^T \alpha = 0
 """
 
 import matplotlib.pyplot as plt

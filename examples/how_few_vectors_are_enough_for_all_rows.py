@@ -1,9 +1,17 @@
-"""How few basis vectors are enough, if the errors of all rows count?
+r"""How few basis vectors are enough, if the errors of all rows count?
 ==================================================================
 
 Cawley and Talbot (2002, 2004) keep few vectors in the expansion but the errors of all rows in the objective. On the
 motorcycle data, where 133 readings share 94 times, about ten vectors have the leave-one-out error of all of them; how
 they are chosen hardly matters, but the errors of the rows that are not kept do.
+
+With the basis S, the sum over i runs over all rows here, and over the rows of S only in the conventional sparse machine
+of the last column ([Cawley2004]_ eq. (2), whose :math:`\gamma` is half of this one):
+
+.. math::
+
+    \min_{\beta, b, e} \; \tfrac12 \beta^T K_{SS} \beta + \tfrac{\gamma}{2} \sum_{i=1}^N e_i^2
+    \quad \text{s.t.} \quad y_i = \sum_{j \in S} \beta_j k(x_i, x_j) + b + e_i
 """
 
 import matplotlib.pyplot as plt

@@ -1,7 +1,23 @@
-"""How sure is a prediction, and what is that guaranteed to mean?
+r"""How sure is a prediction, and what is that guaranteed to mean?
 ==============================================================
 
-Intervals by leaving every row out, without a refit, and by folds that repeat a search; and what each rests on.
+A prediction without an interval says little. The intervals here come from the errors of rows left out, without a refit;
+from folds that repeat a search; or from rows kept for calibration. Compare the share of new rows inside and the widths,
+and read what each method guarantees and what it rests on.
+
+All machines without one row, :math:`f^{(-i)}`, have a closed form, with C the inverse of the matrix of the LS-SVM's
+system, c the product of C and :math:`(1, k(x_1, x), \dots, k(x_N, x))`, and :math:`r_i` the left-out error of row i:
+
+.. math::
+
+    r_i = \frac{\alpha_i}{C_{ii}}, \qquad f^{(-i)}(x) = f(x) - c_i r_i
+
+With :math:`k = \lceil 0.9 (N + 1) \rceil` and :math:`a_{(k)}` the k-th smallest of N numbers, the jackknife+ interval
+at x is ([Barber2021]_)
+
+.. math::
+
+    \Big[ \big( f^{(-i)}(x) - |r_i| \big)_{(N + 1 - k)}, \; \big( f^{(-i)}(x) + |r_i| \big)_{(k)} \Big]
 """
 
 import matplotlib.pyplot as plt

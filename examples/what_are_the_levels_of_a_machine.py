@@ -1,8 +1,16 @@
-"""What are the levels of a hierarchical machine, and can all of them be chosen together with proof?
+r"""What are the levels of a hierarchical machine, and can all of them be chosen together with proof?
 =================================================================================================
 
 Three levels: the parameters of the machine, the weight of its maximal variations above them, and the kernel above both.
 Each level is optimal for what the one above it decides, and the bound at the top covers all of them.
+
+From the top to the bottom, with :math:`f = \sum_l f^l + b` a sum of one component per input,
+
+.. math::
+
+    \min_{k \in \{\text{linear, narrow, wide}\}} \; \min_{\rho \ge 0} \;
+    \frac1n \sum_{j=1}^n \big(y^v_j - f_{k, \rho}(x^v_j)\big)^2, \qquad
+    f_{k, \rho} \text{ minimises} \quad \tfrac12 \sum_{i=1}^N e_i^2 + \rho \sum_{l=1}^5 \max_i |f^l(x_i)|
 """
 
 import cvxpy as cp

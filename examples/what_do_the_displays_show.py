@@ -1,8 +1,17 @@
-"""What do the displays show?
+r"""What do the displays show?
 ==========================
 
-The numbers behind a model, in scikit-learn's convention: ``Display.from_estimator`` draws, and keeps what it drew as
-attributes, so that a picture can be checked, or drawn again on other axes. Displays are combined by ``ax``.
+A display draws the numbers behind a model, in scikit-learn's convention: ``Display.from_estimator`` draws, and keeps
+what it drew as attributes, so that a picture can be checked, or drawn again on other axes. Displays are combined by
+``ax``. Six of them are on this page, the last for a machine whose weight :math:`\rho` was chosen by validation rows.
+
+What the evolution diagram shows are the maximal variations of the components over that weight, and below them the
+validation error with its lower bound:
+
+.. math::
+
+    t_l(\rho) = \max_i |f^l_\rho(x_i)|, \quad l = 1, \dots, d, \qquad
+    \frac1n \sum_{j=1}^n \big(y^v_j - f_\rho(x^v_j)\big)^2
 """
 
 import matplotlib.pyplot as plt

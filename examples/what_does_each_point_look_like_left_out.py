@@ -1,7 +1,17 @@
-"""What would the machine predict for each point without having seen it, and what does that cost?
+r"""What would the machine predict for each point without having seen it, and what does that cost?
 ==============================================================================================
 
-The prediction for each row by the machine fitted without it, from one factorisation, compared with as many refits.
+The prediction for each row by the machine fitted without it, from one factorisation, compared with as many refits. Both
+agree up to rounding, and the first takes a small part of the time. Where a reading stands alone, the machine without it
+is elsewhere.
+
+No second fit is needed since a row's own support value says how far it pulls the machine ([Cawley2004]_ section 2.5):
+with B the block of the inverse of the LS-SVM's system that maps y to :math:`\alpha`,
+
+.. math::
+
+    y_i - f^{(-i)}(x_i) = \frac{\alpha_i}{B_{ii}}, \qquad
+    B = A^{-1} - \frac{A^{-1} 1 1^T A^{-1}}{1^T A^{-1} 1}, \qquad A = K + I/\gamma
 """
 
 import time

@@ -1,7 +1,15 @@
-"""What does an LS-SVM fit look like?
+r"""What does an LS-SVM fit look like?
 ==================================
 
-This draws the picture of the README: the motorcycle data with its fit, and the residuals of the certificate.
+This draws the picture of the README: the motorcycle data with its fit, and the residuals of the certificate. Each bar
+is a check of the certificate, and its length says how far the residual is below what is tolerated.
+
+The conditions of optimality are those of [Suykens2002]_ eq. (4), here with :math:`\gamma = 20`. Without w they are
+
+.. math::
+
+    \sum_{j=1}^N \alpha_j k(x_i, x_j) + b + e_i = y_i, \qquad \alpha_i = \gamma e_i, \quad i = 1, \dots, N, \qquad
+    \sum_{i=1}^N \alpha_i = 0
 """
 
 import sys

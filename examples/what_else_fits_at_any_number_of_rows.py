@@ -1,10 +1,20 @@
-"""What else fits at any number of rows?
+r"""What else fits at any number of rows?
 =====================================
 
 On a reduced basis every squared loss is a sum over the rows. Therefore outliers can be given small weights, the 1-norm
 can choose among the basis vectors with its whole path, and inputs that do not matter can be found: arrays here, files
 or a cluster by the same call. Least squares goes over rows in passes; the 1-norm and maximal variation hold the kernel
 values of all rows with the basis in memory. Each certificate covers all rows.
+
+The machines differ in the weights :math:`v_i` of the rows and in the penalty only, and S has 60 of the rows:
+
+.. math::
+
+    \min_{\beta, b, e} \; \tfrac12 \sum_{i=1}^N v_i e_i^2 + \begin{cases}
+    \tfrac{1}{2 \gamma} \beta^T K_{SS} \beta & \text{least squares, robust weights} \\
+    \zeta \|\beta\|_1 & \text{1-norm} \\
+    \tfrac{\tau}{2} \sum_l \beta^{lT} K^l_{SS} \beta^l + \rho \sum_l \max_i |f^l(x_i)| & \text{maximal variation}
+    \end{cases}
 """
 
 import matplotlib.pyplot as plt

@@ -1,8 +1,18 @@
-"""What if the effect of some inputs is linear?
+r"""What if the effect of some inputs is linear?
 ============================================
 
 A kernel fits what is smooth and unknown, coefficients that are not penalised fit the rest. They are numbers with
-standard errors, and they go on where the data end.
+standard errors, and they go on where the data end. Here the response rises with the dose at all hours alike, and the
+question is what it is at doses that no row has.
+
+With z the dose and x the hour, the partially linear machine is ([Espinoza2005b]_)
+
+.. math::
+
+    \min_{w, \beta, b, e} \; \tfrac12 w^T w + \tfrac{\gamma}{2} \sum_{i=1}^N e_i^2
+    \quad \text{s.t.} \quad y_i = \beta z_i + w^T \varphi(x_i) + b + e_i, \quad i = 1, \dots, N
+
+and :math:`\gamma` is the one with the largest evidence.
 """
 
 import matplotlib.pyplot as plt

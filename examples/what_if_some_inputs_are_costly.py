@@ -1,9 +1,18 @@
-"""What if some inputs are costly, or less trusted than others?
+r"""What if some inputs are costly, or less trusted than others?
 ============================================================
 
-Eight inputs, four of which matter: the first four are cheap to measure, the others costly. Each group has one
-weight on its maximal variations. First they are given, then chosen together by a validation set, with a bound that no
-other pair of weights in the range validates better.
+Eight inputs, four of which matter: the first four are cheap to measure, the others costly. Each group has one weight on
+its maximal variations. First they are given, then chosen together by a validation set, with a bound that no other pair
+of weights in the range validates better.
+
+Component l is in the group :math:`g(l)` and has an expansion of its own, with the ridge :math:`\tau = 0.5`:
+
+.. math::
+
+    \min_{w, b, e, t} \; \tfrac12 \sum_{i=1}^N e_i^2 + \tfrac{\tau}{2} \sum_{l=1}^8 w_l^T w_l
+    + \sum_{l=1}^8 \rho_{g(l)} t_l \quad \text{s.t.} \quad
+    \begin{cases} y_i = \sum_l w_l^T \varphi_l(x_i^l) + b + e_i, \\
+    |w_l^T \varphi_l(x_i^l)| \le t_l, \quad i = 1, \dots, N, \; l = 1, \dots, 8 \end{cases}
 """
 
 import matplotlib.pyplot as plt

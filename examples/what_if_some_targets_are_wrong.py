@@ -1,8 +1,23 @@
-"""What if some targets are wrong: which rows are they, and does the fit follow them?
+r"""What if some targets are wrong: which rows are they, and does the fit follow them?
 ==================================================================================
 
 Algorithm 1 of Suykens and others (2002): fit, measure the errors by a robust scale, fit again with a small weight on
-the rows of large error. Here twelve of 120 targets are wrong by three.
+the rows of large error. Here twelve of 120 targets are wrong by three. Four rules for the weights are compared, and the
+rows that get hardly any weight with the rows that are wrong.
+
+The second fit is the weighted LS-SVM, and Hampel's weights, with the robust scale :math:`\hat s` of the errors of the
+fit before, are ([Suykens2002]_ eq. (10) and (14))
+
+.. math::
+
+    \min_{w, b, e} \; \tfrac12 w^T w + \tfrac{\gamma}{2} \sum_{i=1}^N v_i e_i^2
+    \quad \text{s.t.} \quad y_i = w^T \varphi(x_i) + b + e_i
+
+.. math::
+
+    v_i = \begin{cases} 1 & |e_i / \hat s| \le c_1 \\
+    (c_2 - |e_i / \hat s|) / (c_2 - c_1) & c_1 < |e_i / \hat s| < c_2 \\
+    10^{-4} & \text{otherwise} \end{cases} \qquad c_1 = 2.5, \; c_2 = 3
 """
 
 import matplotlib.pyplot as plt

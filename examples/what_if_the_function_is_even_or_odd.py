@@ -1,8 +1,18 @@
-"""What if the function is known to be even or odd?
+r"""What if the function is known to be even or odd?
 ================================================
 
 A machine that knows the symmetry learns from both sides of the origin at once: with observations on one side only it is
-right on the other, where the plain machine falls back to its bias.
+right on the other, where the plain machine falls back to its bias. A wrong symmetry, even here, shows in the error on
+the other side.
+
+With s = 1 for an even function and s = -1 for an odd one, the symmetric machine is ([Espinoza2005]_)
+
+.. math::
+
+    \min_{w, b, e} \; \tfrac12 w^T w + \tfrac{\gamma}{2} \sum_{i=1}^N e_i^2 \quad \text{s.t.} \quad
+    y_i = w^T \varphi(x_i) + b + e_i, \quad w^T \varphi(x_i) = s\, w^T \varphi(-x_i), \quad i = 1, \dots, N
+
+which is the LS-SVM with the kernel :math:`\tfrac12 \big(k(x, z) + s\, k(-x, z)\big)`.
 """
 
 import matplotlib.pyplot as plt

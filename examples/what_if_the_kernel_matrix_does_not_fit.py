@@ -1,7 +1,17 @@
-"""What if the kernel matrix does not fit into memory?
+r"""What if the kernel matrix does not fit into memory?
 ===================================================
 
-The closed form reports the memory it needs before it allocates any; conjugate gradients never store the matrix.
+The closed form reports the memory it needs before it allocates any; conjugate gradients never store the matrix. They
+multiply by blocks of it, and stop where the accuracy that was asked for is proved.
+
+The system of the LS-SVM is indefinite, but on the subspace of support values with the sum zero the bias drops out and
+what remains is positive definite. What is left over in the equations bounds the distance of the fitted values from the
+exact optimum :math:`f^\star`:
+
+.. math::
+
+    (K + I/\gamma)\, \alpha + b 1 = y, \quad 1^T \alpha = 0, \qquad
+    \|f - f^\star\|_2 \le \|y - (K + I/\gamma)\, \alpha - b 1\|_2
 """
 
 import matplotlib.pyplot as plt

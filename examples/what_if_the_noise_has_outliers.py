@@ -1,9 +1,22 @@
-"""What if the noise has outliers: does another loss help, and how do I write it?
+r"""What if the noise has outliers: does another loss help, and how do I write it?
 ==============================================================================
 
 The loss is one line: squares follow the outliers, Huber's loss and the absolute value (the pinball loss at one half) do
 not, and two more pinball losses give an interval. Huber's machine is also an estimator, without a solver: it lists the
 rows it does not follow.
+
+The machines differ in the loss L only, which for Huber's ([Huber1964]_) has :math:`\delta = 0.15` and
+:math:`\gamma = 10`:
+
+.. math::
+
+    \min_{w, b, e} \; \tfrac12 w^T w + \sum_{i=1}^N L(e_i) \quad \text{s.t.} \quad y_i = w^T \varphi(x_i) + b + e_i
+
+.. math::
+
+    L(e) = \tfrac{\gamma}{2} e^2, \qquad
+    L(e) = \gamma \begin{cases} \tfrac12 e^2 & |e| \le \delta \\ \delta |e| - \tfrac12 \delta^2 & |e| > \delta
+    \end{cases}, \qquad L(e) = |e|
 """
 
 import cvxpy as cp

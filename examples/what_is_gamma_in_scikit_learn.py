@@ -1,8 +1,18 @@
-"""What are gamma and sigma in the terms of scikit-learn, of the papers and of other toolboxes?
+r"""What are gamma and sigma in the terms of scikit-learn, of the papers and of other toolboxes?
 ============================================================================================
 
-The package minimises 1/2 w'w + gamma/2 sum e^2 with a bias that is not penalised, and has the kernel
-``exp(-|x - z|^2 / sigma^2)``. This is the same machine in other libraries, with their parameters.
+One machine has many notations: what is ``gamma`` here is one over ``alpha`` in scikit-learn, and what is ``gamma``
+there is one over the square of our width. This is the same machine in other libraries, with their parameters; the
+differences printed are those of rounding, but for kernel ridge regression without centring, which has no bias and is
+another machine.
+
+The package minimises with a bias that is not penalised, and has a half in both terms and none in the kernel:
+
+.. math::
+
+    \min_{w, b, e} \; \tfrac12 w^T w + \tfrac{\gamma}{2} \sum_{i=1}^N e_i^2
+    \quad \text{s.t.} \quad y_i = w^T \varphi(x_i) + b + e_i, \qquad
+    k(x, z) = \exp\big(-\|x - z\|^2 / \sigma^2\big)
 """
 
 import matplotlib.pyplot as plt

@@ -1,8 +1,18 @@
-"""When does the fusion of training and validation by least squares over-fit?
+r"""When does the fusion of training and validation by least squares over-fit?
 ==========================================================================
 
 With as many validation points as training points least squares fits both, noise included. A penalty helps; so does
-leaving validation out of the fit.
+leaving validation out of the fit. Compare the distances from the truth of 25 and of 100 validation points, of the
+penalised machine, and of the LS-SVM.
+
+The fused machine minimises the errors of both sets. Its regularization constants :math:`c = e - \alpha` are free, and
+so drop out of the problem ([Pelckmans2005]_ eq. (21) for :math:`\xi = 0`, and eq. (23), whose :math:`\xi` is twice this
+one, for the penalised machine):
+
+.. math::
+
+    \min_{\alpha, b} \; \tfrac12 \|y - K \alpha - b 1\|_2^2 + \tfrac12 \|y^v - K^v \alpha - b 1\|_2^2
+    + \xi \|\alpha\|_1 \quad \text{s.t.} \quad 1^T \alpha = 0, \qquad \xi = 0 \text{ or } 0.1
 """
 
 import warnings

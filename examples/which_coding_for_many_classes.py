@@ -1,8 +1,19 @@
-"""Which coding for many classes: how many machines, and how accurate?
+r"""Which coding for many classes: how many machines, and how accurate?
 ===================================================================
 
 Ten digits are classified by every coding, whose machines share one factorisation, and by one machine for each pair of
-digits, with the machines, the time and the accuracy of each.
+digits, with the machines, the time and the accuracy of each. The accuracies hardly differ, so that the number of
+machines and the time decide.
+
+Column m of a code book says on which side, :math:`y_{im} = \pm 1`, the class of row i is in machine m. The matrix is
+the same for all columns, so that each further machine costs one more right-hand side:
+
+.. math::
+
+    \begin{bmatrix} 0 & 1^T \\ 1 & K + I/\gamma \end{bmatrix}
+    \begin{bmatrix} b_1 & \cdots & b_M \\ a_1 & \cdots & a_M \end{bmatrix} =
+    \begin{bmatrix} 0 & \cdots & 0 \\ y_1 & \cdots & y_M \end{bmatrix}, \qquad
+    f_m(x) = \sum_{i=1}^N a_{im} k(x_i, x) + b_m
 """
 
 import time

@@ -1,9 +1,20 @@
-"""Which inputs matter?
+r"""Which inputs matter?
 ====================
 
 The function (31) of Pelckmans, Suykens and De Moor (2005) depends on four of its inputs. Structure detection penalises
 the largest value that each component takes at the training points, its maximal variation; the inputs that matter keep
 theirs.
+
+In the paper's machine all components share one expansion ([Pelckmans2005]_ eq. (24), here with a bias), with
+:math:`\Omega^l` the kernel matrix of input l:
+
+.. math::
+
+    \min_{\alpha, b, e, t} \; \tfrac12 \|e\|_2^2 + \rho \sum_{l=1}^d t_l \quad \text{s.t.} \quad
+    \begin{cases} y = \sum_l \Omega^l \alpha + b 1 + e, \quad 1^T \alpha = 0, \\
+    -t_l 1 \le \Omega^l \alpha \le t_l 1, \quad l = 1, \dots, d \end{cases}
+
+With exact zeros each component has coefficients of its own, and :math:`\tfrac{\tau}{2} \sum_l w_l^T w_l` is added.
 """
 
 import matplotlib.pyplot as plt

@@ -1,4 +1,4 @@
-"""Which inputs matter in the Boston data, and is that a finding?
+r"""Which inputs matter in the Boston data, and is that a finding?
 ==============================================================
 
 It is not a finding about Boston. The column B is 1000 (Bk - 0.63)^2, with Bk the share of Black inhabitants of a census
@@ -8,7 +8,14 @@ printed a figure on it. The weight of an input is a property of a method and a t
 or housing.
 
 That paper finds no use for CRIM, ZN, CHAS, TAX and B. With an RBF kernel such zeros are thresholds, here 5 % of the
-largest maximal variation; and how many inputs fall below it follows from the choice of rho.
+largest maximal variation; and how many inputs fall below it follows from the choice of rho in its problem (24), here
+with a bias:
+
+.. math::
+
+    \min_{\alpha, b, e, t} \; \tfrac12 \|e\|_2^2 + \rho \sum_{l=1}^{13} t_l \quad \text{s.t.} \quad
+    \begin{cases} y = \sum_l \Omega^l \alpha + b 1 + e, \quad 1^T \alpha = 0, \\
+    -t_l 1 \le \Omega^l \alpha \le t_l 1, \quad l = 1, \dots, 13 \end{cases}
 """
 
 import matplotlib.pyplot as plt

@@ -1,9 +1,18 @@
-"""Which inputs matter, and at which weight, with a proof that no other weight validates better?
+r"""Which inputs matter, and at which weight, with a proof that no other weight validates better?
 =============================================================================================
 
 Twelve inputs, four of which matter. The weight rho of the maximal variations is chosen by a validation set inside the
 fit: the whole solution path is followed exactly, and a bound over all rho states how far from the global optimum the
 choice can be. Refitted to the inputs that it selects, the machine predicts better, and rho is chosen by that.
+
+It is the fusion of [Pelckmans2005]_ eq. (28), with the mean of the squares, in which the lower level is eq. (24), here
+with a bias, and :math:`\Omega^{v,l}` has the kernel values of input l of the validation rows:
+
+.. math::
+
+    \min_{\rho \ge 0} \; \frac1n \Big\| y^v - \sum_l \Omega^{v,l} \alpha - b 1 \Big\|_2^2, \qquad
+    (\alpha, b) \text{ minimises} \quad \tfrac12 \Big\| y - \sum_l \Omega^l \alpha - b 1 \Big\|_2^2
+    + \rho \sum_{l=1}^{12} \max_i |\Omega^l_i \alpha| \quad \text{s.t.} \quad 1^T \alpha = 0
 """
 
 import matplotlib.pyplot as plt

@@ -1,8 +1,16 @@
-"""Which of several kernels do the data need?
+r"""Which of several kernels do the data need?
 ==========================================
 
 The sum of the norms of several substrates is the penalty of multiple kernel learning: it sets whole functions to zero.
-Here every input has one kernel, and two of five matter.
+Here every input has one kernel, and two of five matter. The same solution is found by alternation with an LS-SVM whose
+kernel is a weighted sum.
+
+Norms, and not their squares, are what makes zeros exact ([Bach2004]_):
+
+.. math::
+
+    \min_{w, b, e} \; \tfrac12 \sum_{i=1}^N e_i^2 + 3 \sum_{k=1}^5 \|w_k\|_2
+    \quad \text{s.t.} \quad y_i = \sum_{k=1}^5 w_k^T \varphi_k(x_{ik}) + b + e_i, \quad i = 1, \dots, N
 """
 
 from functools import reduce

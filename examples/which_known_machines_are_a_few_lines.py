@@ -1,7 +1,22 @@
-"""Which known machines are a few lines: support vector machines, bounds, known values, two kernels?
+r"""Which known machines are a few lines: support vector machines, bounds, known values, two kernels?
 =================================================================================================
 
-Each is one objective on a substrate, and agrees with scikit-learn's machine where there is one.
+Support vector machines for regression and classification, an output within bounds, values that are known exactly, two
+kernels with a penalty each: each is one objective on a substrate, and agrees with scikit-learn's machine where there is
+one. The differences that are printed are of the size of the solvers' accuracy.
+
+The two support vector machines differ from an LS-SVM in their loss only. For regression and, with labels :math:`\pm 1`,
+for classification they are
+
+.. math::
+
+    \min_{w, b, e} \; \tfrac12 w^T w + 5 \sum_{i=1}^N \max\big(|e_i| - 0.1, \, 0\big)
+    \quad \text{s.t.} \quad y_i = w^T \varphi(x_i) + b + e_i
+
+.. math::
+
+    \min_{w, b, e} \; \tfrac12 w^T w + 2 \sum_{i=1}^N \max(e_i, 0)
+    \quad \text{s.t.} \quad y_i \big( w^T \varphi(x_i) + b \big) = 1 - e_i
 """
 
 import cvxpy as cp

@@ -1,9 +1,18 @@
-"""Which rows can be pruned, and how far does it go?
+r"""Which rows can be pruned, and how far does it go?
 =================================================
 
 Algorithm 2 of Suykens and others (2002) repeatedly drops the rows with the smallest support values and fits again.
 Without weights an outlier has the largest support value and stays longest; with robust weights it has the smallest and
 is removed first.
+
+On the rows S that are left, each step solves the weighted machine of [Suykens2002]_ eq. (10), without weights all
+:math:`v_i = 1`, and drops the rows with the smallest :math:`|\alpha_i|`:
+
+.. math::
+
+    \min_{w, b, e} \; \tfrac12 w^T w + \tfrac{\gamma}{2} \sum_{i \in S} v_i e_i^2
+    \quad \text{s.t.} \quad y_i = w^T \varphi(x_i) + b + e_i, \; i \in S
+    \qquad \Longrightarrow \qquad \alpha_i = \gamma v_i e_i
 """
 
 import matplotlib.pyplot as plt

@@ -1,8 +1,22 @@
-"""Why is the fusion of training and validation not a convex problem, and what solves it?
+r"""Why is the fusion of training and validation not a convex problem, and what solves it?
 ======================================================================================
 
 Two training points are enough to see it: the penalised program (29) of Pelckmans, Suykens and De Moor (2005) against
-the program (28) that it should replace, and against ``fuse``.
+the program (28) that it should replace, and against ``fuse``. The paper calls (29) a quadratic program with the
+solution of (28); here its penalty lies above a chord, and its optimum below the error of every trained machine.
+
+The training problem has the optimality conditions (27), of which (27e) and (27f) say that the products in the large
+brackets are zero; (29) moves these into the objective with the weight :math:`\omega`, 1 in the paper
+([Pelckmans2005]_):
+
+.. math::
+
+    (28): \quad \min_{\rho, \alpha, b, t, \xi} \; \|y^v - \Omega^v \alpha - b 1\|_2^2 \quad \text{s.t. (27a)-(27f)}
+
+.. math::
+
+    (29): \quad \min_{\rho, \alpha, b, t, \xi} \; \|y^v - \Omega^v \alpha - b 1\|_2^2 + \omega \sum_l \Big(
+    \xi^{-lT} (t_l 1 + \Omega^l \alpha) + \xi^{+lT} (t_l 1 - \Omega^l \alpha) \Big) \quad \text{s.t. (27a)-(27d)}
 """
 
 import cvxpy as cp

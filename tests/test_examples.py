@@ -33,9 +33,13 @@ def test_there_are_examples():
 @over_examples
 def test_it_is_short_and_asks_a_question(path):
     text = path.read_text(encoding="utf-8")
-    assert len(text.partition(PICTURE)[0].splitlines()) <= 60
-    assert len(text.splitlines()) <= 72
-    question, rule, *introduction = ast.get_docstring(ast.parse(text)).splitlines()
+    page = ast.parse(text)
+    before = page.body[0].end_lineno  # the question and its introduction
+    assert before <= 22
+    assert len(text.partition(PICTURE)[0].splitlines()) - before <= 54
+    assert len(text.splitlines()) - before <= 66
+    question, rule, *introduction = ast.get_docstring(page).splitlines()
+    assert ".. math::" in introduction, "the problem that is solved, or the formula that the page is about"
     assert question.endswith("?")
     assert rule == "=" * len(question), "the question is the title of a page of the gallery"
     assert any(introduction), "a line or two under the question are its card in the gallery"
