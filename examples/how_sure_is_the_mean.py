@@ -2,8 +2,8 @@ r"""How sure is the mean, and how sure is a new target?
 ===================================================
 
 A confidence band holds the function that the targets scatter about, at one place or everywhere at once; a prediction
-interval holds a new target. The noise does not average out of a new target, so that the interval is much wider than
-both bands. As the truth is known here, the share of it that each of them holds can be counted.
+interval holds a new target. The noise does not average out of a new target, so that the interval is wider than both
+bands. As the truth is known here, the share of it that each of them holds can be counted.
 
 The fit is linear in the targets, :math:`f(x) = l(x)^T y` and, at the rows, :math:`H y`. With its bias corrected, the
 band is ([DeBrabanter2011]_; q is a quantile of Student's t or, everywhere at once, of the tube formula

@@ -5,7 +5,7 @@ The loss is one line: squares follow the outliers, Huber's loss and the absolute
 not, and two more pinball losses give an interval. Huber's machine is also an estimator, without a solver: it lists the
 rows it does not follow.
 
-The machines differ in the loss L only, which for Huber's ([Huber1964]_) has :math:`\delta = 0.15` and
+The three machines differ in the loss L only, which for Huber's ([Huber1964]_) has :math:`\delta = 0.15` and
 :math:`\gamma = 10`:
 
 .. math::

@@ -6,7 +6,8 @@ there is one over the square of our width. This is the same machine in other lib
 differences printed are those of rounding, but for kernel ridge regression without centring, which has no bias and is
 another machine.
 
-The package minimises with a bias that is not penalised, and has a half in both terms and none in the kernel:
+The problem of the package has a half in both terms and a bias that is not penalised, and its Gaussian kernel has no
+half:
 
 .. math::
 

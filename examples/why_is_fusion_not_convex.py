@@ -3,7 +3,8 @@ r"""Why is the fusion of training and validation not a convex problem, and what 
 
 Two training points are enough to see it: the penalised program (29) of Pelckmans, Suykens and De Moor (2005) against
 the program (28) that it should replace, and against ``fuse``. The paper calls (29) a quadratic program with the
-solution of (28); here its penalty lies above a chord, and its optimum below the error of every trained machine.
+solution of (28); here its penalty lies above a chord, and its optimum, at the paper's weight 1, below the error of
+every trained machine.
 
 The training problem has the optimality conditions (27), of which (27e) and (27f) say that the products in the large
 brackets are zero; (29) moves these into the objective with the weight :math:`\omega`, 1 in the paper

@@ -236,7 +236,7 @@ def zero_sum(terms: Any, letter: str = "1") -> ZeroSum:
 def zero_sum_row(
     terms: Array, tolerance: float, data: Array | None = None, letter: str = "1", of: str = "alpha"
 ) -> Row:
-    """Compare |1'terms| of alpha or of the errors with the sum of absolute values: of the terms and, at a solver's
+    """Compare ``|1'terms|`` of alpha or of the errors with the sum of absolute values: of the terms and, at a solver's
     point, of gamma v y.
 
     Against alpha alone, the noise that a solver leaves where alpha = 0 (a constant target) could never pass.
@@ -355,7 +355,7 @@ def huber_errors(e: Any, gamma: Any, weights: Array, delta: float) -> HuberError
 
 
 def huber_conjugate(shares: Any, weights: Array, delta: float) -> tuple[Any, list[Any]]:
-    """Build the dual of the term over gamma, for shares a = alpha/gamma: 1/2 sum a^2/v, and |a| <= v delta."""
+    """Build the dual of the term over gamma, for shares a = alpha/gamma: ``1/2 sum a^2/v``, ``|a| <= v delta``."""
     import cvxpy as cp
 
     bounds = [shares >= -delta * weights, shares <= delta * weights]
@@ -380,7 +380,7 @@ def huber_rows(
     scale: float | None = None,
     bound_scale: float | None = None,
 ) -> tuple[Row, ...]:
-    """Return ||alpha/(gamma v) - clip(e)||, in units of y, and the largest excess of |alpha|/(gamma v) over delta.
+    """Return ``||alpha/(gamma v) - clip(e)||``, in units of y, and by how much ``|alpha|/(gamma v)`` exceeds delta.
 
     The excess is measured by ``bound_scale``, otherwise like the first. A method that computes alpha itself can satisfy
     the bound to rounding of the bound, and should be held to that: where delta is below the rounding of y, no other

@@ -30,7 +30,6 @@ CLAIM = re.compile(r":(?:equation|place) (\[\w+\]_ [^:]+): ?(.*)")
 ON_OTHER_PAGES = {
     "kernels",
     "datasets",
-    "ingredients",
     "least_squares",
     "search",
     "fits",
@@ -133,9 +132,6 @@ def pages() -> dict[str, str]:
         "datasets": put_under_heading("Data", whole("substrate.datasets", public("substrate.datasets"))),
         "displays": put_under_heading("Displays", whole("problems.displays", public("problems.displays"))),
         "export": put_under_heading("Export", whole("problems.export", public("problems.export"))),
-        "ingredients": put_under_heading(
-            "Ingredients", whole("substrate.ingredients", modules("substrate.ingredients"))
-        ),
         "least_squares": put_under_heading(
             "Least squares and the search of gamma",
             whole("substrate.least_squares", modules("substrate.least_squares"))

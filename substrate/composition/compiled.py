@@ -23,8 +23,8 @@ the training rows; its coefficients need not sum to zero.
 
 Features leave out what rounding hides, and the certificate counts it. Where w is not penalised, fitted values at N
 distinct points can be anything for a strictly positive definite kernel: all directions are kept if they can be
-represented, that is above :data:`REPRESENTED` times the largest, and then the machine is exact in its fitted values.
-Elsewhere :data:`DEFAULT_CUTOFF` is part of the model: ``missing`` counts the directions that the kernel may have
+represented, that is above ``REPRESENTED`` times the largest, and then the machine is exact in its fitted values.
+Elsewhere ``DEFAULT_CUTOFF`` is part of the model: ``missing`` counts the directions that the kernel may have
 besides the ones kept, and the certificate says so in its first line.
 
 *Pivots.* With :math:`K \approx L L^T` (centred where there is a bias), f = L z has :math:`w^T w = \|z\|^2`, as with
