@@ -31,7 +31,7 @@ trusted, questionable = cp.Parameter(nonneg=True, name="known"), cp.Parameter(no
 penalty = trusted * cp.sum(s.maximal_variation[:4]) + questionable * cp.sum(s.maximal_variation[4:])
 machine = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + penalty)
 
-best = fuse(machine, over=(trusted, questionable), validation=(X_val, y_val), gap=1e-2)
+best = fuse(machine, over=(trusted, questionable), validation=(X_val, y_val), gap=3e-2)
 print(", ".join(f"{name} = {value:.4g}" for name, value in best.values.items()))
 print(f"validation error {best.validation_error:.4f}; none is below {best.lower_bound:.4f}")
 for name, (low, high) in best.proved_on.items():
