@@ -571,7 +571,7 @@ class Conditions:
         self._P, self._A = P, A
         n, m = P.shape[0], A.shape[0]
         self._full = sp.csc_array(sp.block_array([[P, A.T], [A, sp.csr_array((m, m))]]))
-        size = float(abs(P).max()) if P.nnz else 1.0
+        size = (float(abs(P).max()) if P.nnz else 0.0) or 1.0  # with rows of zeros alone SuperLU may crash
         shift = np.append(np.full(n, _REGULAR * size), np.full(m, -_REGULAR))
         self._factor = splu(sp.csc_matrix(self._full + sp.diags_array(shift)))
 

@@ -41,7 +41,7 @@ def kernel_optimum(kind, seed, sigma=None, rows=None, points=None, unit=1.0):
     y = unit * (np.sin(2.0 * X) + 0.2 * rng.normal(size=n))
     gamma = float(10.0 ** rng.uniform(-1.0, 2.0))
     task = "classification" if kind == "hinge" else "regression"
-    y = np.where(y > 0.0, 1.0, -1.0) if kind == "hinge" else y
+    y = np.where(y > np.median(y), 1.0, -1.0) if kind == "hinge" else y
     s = Substrate(RBF(sigma), X[:, None], y, task=task)
     build = {
         "squares": _squares,
