@@ -231,8 +231,8 @@ def test_random_machines_hold_and_no_solver_contradicts_them(seed):
     if any("about their mean" in r.certificate.promise for r in (result, peer)):
         difference = difference - difference.mean()
     assert np.sqrt(np.mean(difference**2)) <= result.certificate.accuracy + peer.certificate.accuracy
-    size = float(np.abs(machine.substrates[0].y).max())
-    assert_allclose(result.objective, peer.objective, rtol=1e-4, atol=1e-9 * size)
+    size = float(np.abs(machine.substrates[0].y).max())  # the solver ends at its own share of it
+    assert_allclose(result.objective, peer.objective, rtol=1e-4, atol=1e-7 * size)
 
 
 @pytest.mark.parametrize("name", ["squared", "absolute", "tube", "hinge", "logistic"])
