@@ -41,10 +41,8 @@ from scipy.linalg import qr
 
 from substrate.arrays import Array, strips
 from substrate.certificates import Accuracy, Row, Tolerance
-from substrate.fits.row_newton import balance_bias
-from substrate.gram import Gram
 from substrate.least_squares.border import ONES, Border
-from substrate.losses import RowLoss
+from substrate.losses import RowLoss, balance_bias
 from substrate.numbers import Double, at_most, root_mean_square
 
 __all__ = [
@@ -98,15 +96,6 @@ class EnclosedKernel:
     """A kernel matrix in numbers with a radius."""
 
     matrix: Any
-
-    @classmethod
-    def of(cls, gram: Gram, X: Any) -> "EnclosedKernel":
-        """Return the values of a kernel from differences of the points; a given matrix is exact, and its diagonal is
-        lifted by as much as the matrix may be indefinite.
-        """
-        if gram.kernel is None or gram.kernel.pairwise or not gram.kernel.trusted:
-            return cls(Double(gram.matrix + gram.negative * np.eye(gram.n)))
-        return cls(gram.kernel.enclose(X, X))
 
     @property
     def numbers(self) -> type[Any]:

@@ -57,7 +57,7 @@ from substrate.errors import (
     user_level,
 )
 from substrate.kernels.kernel import Kernel, symmetric_matrix
-from substrate.numbers import ROUNDED_ONCE, relative_rounding
+from substrate.numbers import ROUNDED_ONCE, Double, relative_rounding
 
 __all__ = ["Coordinates", "Gram", "KernelOperator", "has_room_for_matrix"]
 
@@ -272,6 +272,14 @@ class Gram(KernelOperator):
         with blas_threads(self.n):
             product: Array = self._store @ V
         return product
+
+    def enclose(self, X: Any) -> Double:
+        """Return the values with a radius, of a kernel from differences of the points; a given matrix is exact, and its
+        diagonal is lifted by as much as the matrix may be indefinite.
+        """
+        if self.kernel is None or self.kernel.pairwise or not self.kernel.trusted:
+            return Double(self.matrix + self.negative * np.eye(self.n))
+        return self.kernel.enclose(X, X)
 
     def factorize(self, ridge: Array) -> None:
         """Factor K + diag(ridge); :meth:`solve` then uses it.

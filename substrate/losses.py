@@ -42,7 +42,7 @@ from substrate.arrays import Array, non_negative, positive
 from substrate.errors import DeclarationError
 from substrate.least_squares.robust_weights import robust_scale
 from substrate.numbers import Double, at_most, relative_rounding
-from substrate.values import Record, Value
+from substrate.values import Value
 
 __all__ = [
     "EpsilonInsensitive",
@@ -59,6 +59,8 @@ __all__ = [
     "SmoothLoss",
     "Squared",
     "SquaredHinge",
+    "balance_bias",
+    "rising_root",
 ]
 
 #: A curvature below this is none: its inverse would overflow.
@@ -71,6 +73,8 @@ _EFFICIENT = 1.345
 _LEAST_SHARE = 1e-300
 #: The search of what a gap permits: the factor of its strides, their number, and halvings of the last one.
 _STRIDE, _STRIDES, _HALVINGS = 64.0, 16, 6
+#: The farthest place of a zero, and how near it is found, in units of the spread.
+_FARTHEST, _SETTLED = 1e18, 1e-15
 
 
 class RowLoss(ABC):
@@ -200,6 +204,30 @@ class RowLoss(ABC):
             shares = np.fmin(away / (float(np.abs(f).max()) + size or 1.0), steeper / (largest or 1.0))
         tension = float(shares.max(initial=0.0))
         return tension if np.isfinite(tension) else np.inf
+
+
+def balance_bias(losses: RowLoss, values: Array, spread: float) -> float:
+    """Return the bias with which the slopes at given values of Phi w sum to zero, nearly."""
+
+    def total(bias: float) -> float:
+        return float(losses.slopes(values + bias).sum())
+
+    return rising_root(total, float(np.median(losses.centre - values)), spread)
+
+
+def rising_root(total: Callable[[float], float], centre: float, spread: float) -> float:
+    """Return nearly where a rising function is zero, or changes its sign; a centre if it never does."""
+    from scipy.optimize import bisect
+
+    ends = []
+    for sign in (-1.0, 1.0):
+        length = spread
+        while not sign * total(centre + sign * length) > 0.0:
+            length *= 2.0
+            if length > _FARTHEST * spread:
+                return centre
+        ends.append(centre + sign * length)
+    return float(bisect(total, *ends, xtol=_SETTLED * spread, disp=False))
 
 
 @dataclass(frozen=True)
@@ -521,7 +549,7 @@ class Exponential(SmoothLoss):
         return log(s)
 
 
-class Loss(Value, Record, ABC):
+class Loss(Value, ABC):
     """A loss of one row by its name and its parameters."""
 
     #: Whether the targets are labels -1 and +1.

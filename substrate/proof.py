@@ -2,7 +2,6 @@ r"""Proofs in ball arithmetic: the bounds of the certificates, computed again wi
 
 They need python-flint, ``pip install "lssvm-substrate[proof]"``. Nothing here uses the code that fitted a model:
 kernels are evaluated from their formulas, on the stored numbers, in as many bits as the result needs. The numbers come
-from substrate.numbers import relative_rounding, relative_rounding
 from :mod:`~substrate.balls`.
 
 **Least squares**, as in :mod:`~substrate.least_squares.answer`: with fitted values f as ``predict`` returned them,

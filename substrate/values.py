@@ -6,9 +6,6 @@ A value is replaced and never changed; two are equal when their contents are.
 from dataclasses import MISSING, fields, replace
 from typing import Any, ClassVar, Self
 
-import numpy as np
-
-from substrate.arrays import is_sparse, to_numpy
 from substrate.errors import DeclarationError
 
 __all__ = ["Named", "Record", "Value"]
@@ -44,11 +41,11 @@ class Record(Named):
 def _same(first: Any, second: Any) -> bool:
     if first is second:
         return True
-    first, second = to_numpy(first), to_numpy(second)
-    if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
-        return first.dtype == second.dtype and np.array_equal(first, second)
-    if is_sparse(first) and is_sparse(second):
-        return bool(first.shape == second.shape and (first != second).nnz == 0)
+    if hasattr(first, "shape") and hasattr(second, "shape"):
+        if first.shape != second.shape or first.dtype != second.dtype:
+            return False
+        differs = first != second
+        return not (differs.nnz if hasattr(differs, "nnz") else differs.any())
     return type(first) is type(second) and bool(first == second)
 
 

@@ -110,7 +110,7 @@ class RowExpansion:
 
     def enclose(self, coefficients: Array) -> Point:
         """Return K a with kernel values from differences."""
-        return ExpansionPoint(EnclosedKernel.of(self.gram, self.points), coefficients)
+        return ExpansionPoint(EnclosedKernel(self.gram.enclose(self.points)), coefficients)
 
     def enclose_in_balls(self, coefficients: Array) -> Point:
         """Return K a in balls."""

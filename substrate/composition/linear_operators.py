@@ -39,8 +39,7 @@ from substrate.arrays import Array, is_sparse, real_array, real_points, strips
 from substrate.errors import DataError, DeclarationError
 from substrate.ingredients import signed_labels
 from substrate.kernels.derivatives import checked_orders
-from substrate.kernels.integrals import checked_boxes, volumes
-from substrate.kernels.kernel import Kernel
+from substrate.kernels.kernel import Kernel, checked_boxes, volumes
 from substrate.numbers import relative_rounding
 
 __all__ = [

@@ -48,7 +48,7 @@ class RowSolution:
         machine = self._machine(f)
         spread, rounding = scale_of_targets(s.y, machine.weights)
         enough = UNPOLISHED * max(spread, rounding / UNPOLISHED)
-        bound = bound_rows(machine, ExpansionPoint(EnclosedKernel.of(s.gram, s.X), a), self.g, enough)
+        bound = bound_rows(machine, ExpansionPoint(EnclosedKernel(s.gram.enclose(s.X)), a), self.g, enough)
         about = f"{bound.about} of {self.label}" if self.label else bound.about
         accuracy = Tolerance(UNPOLISHED, spread, rounding).row(bound.radius, FORMULA, about)
         rows = optimality_rows(machine, a, f, bound.gap, s.y, _TOLERANCE)

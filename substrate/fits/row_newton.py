@@ -29,10 +29,10 @@ from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf
 from substrate.arrays import Array
 from substrate.errors import SolverError
 from substrate.gram import Gram
-from substrate.losses import PieceLoss, RowLoss
+from substrate.losses import PieceLoss, RowLoss, balance_bias, rising_root
 from substrate.numbers import ROUNDED_ONCE, Double
 
-__all__ = ["FeatureRows", "GramRows", "RowPoint", "balance_bias", "solve_losses", "solve_rows"]
+__all__ = ["FeatureRows", "GramRows", "RowPoint", "solve_losses", "solve_rows"]
 
 _OUTER, _INNER = 30, 40
 #: Steps of one line search, and the share of its slope at which it ends.
@@ -326,7 +326,8 @@ def solve_rows(
     with np.errstate(all="ignore"):
         try:
             if space.Z.shape[1]:
-                rows.c = _central_values(losses, space.Z, spread)
+                constant = balance_bias(losses, np.zeros(losses.n), spread)
+                rows.c = np.linalg.lstsq(space.Z, np.full(losses.n, constant), rcond=None)[0]
             if losses.has_kinks and isinstance(losses, PieceLoss):
                 return _solve_by_multipliers(rows, losses, spread)
             if start is not None:
@@ -352,50 +353,6 @@ def solve_losses(gram: Gram, losses: RowLoss, y: Array) -> RowPoint:
             "use a positive semi-definite kernel or a smaller gamma, or solve the declared problem"
         )
     return point
-
-
-def balance_bias(losses: RowLoss, values: Array, spread: float) -> float:
-    """Return the bias with which the slopes at given values of Phi w sum to zero, nearly."""
-
-    def total(bias: float) -> float:
-        return float(losses.slopes(values + bias).sum())
-
-    return _rising_root(total, float(np.median(losses.centre - values)), spread, 1e-15)
-
-
-def _central_values(losses: RowLoss, Z: Array, spread: float) -> Array:
-    """Return coefficients of the border whose values are nearly a constant of least loss."""
-    centre = float(np.median(losses.centre))
-
-    def total(at: float) -> float:
-        return float(losses.slopes(np.full(losses.n, at)).sum())
-
-    constant = _rising_root(total, centre, spread)
-    return np.asarray(np.linalg.lstsq(Z, np.full(losses.n, constant), rcond=None)[0])
-
-
-def _rising_root(total: Callable[[float], float], centre: float, spread: float, share: float = 1e-6) -> float:
-    """Return nearly where a rising function is zero, inside of a stretch of zeros; near a centre if it never is."""
-    ends, largest = [], 0.0
-    for sign in (-1.0, 1.0):
-        length = spread
-        for _ in range(60):
-            value = sign * total(centre + sign * length)
-            largest = max(largest, value)
-            if value > 0.0:
-                break
-            length *= 2.0
-        else:
-            return centre
-        ends.append(centre + sign * length)
-    low, high = ends
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        value = total(middle)
-        low, high = (low, middle) if value > 0.0 else (middle, high)
-        if high - low <= share * spread or abs(value) <= _STATIONARY * largest:
-            return middle
-    return 0.5 * (low + high)
 
 
 def _solve_by_multipliers(rows: _Iterate, losses: PieceLoss, spread: float, coarse: bool = True) -> RowPoint:
@@ -593,4 +550,4 @@ def _balance(envelope: _Envelope, Z: Array, values: Array, c: Array) -> Array:
     def total(shift: float) -> float:
         return float(envelope.at(values + Z @ c + shift * line)[0] @ line)
 
-    return np.asarray(c + _rising_root(total, 0.0, max(float(np.ptp(values)), 1.0)) * constant)
+    return np.asarray(c + rising_root(total, 0.0, max(float(np.ptp(values)), 1.0)) * constant)

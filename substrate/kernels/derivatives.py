@@ -33,8 +33,8 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array
 from substrate.errors import DeclarationError
+from substrate.numbers import Array
 
 __all__ = [
     "Dual",

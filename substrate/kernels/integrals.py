@@ -32,10 +32,10 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array, real_array
-from substrate.errors import DataError, DeclarationError
+from substrate.errors import DeclarationError
+from substrate.numbers import Array
 
-__all__ = ["checked_boxes", "integrate_by_rule", "integrate_differences", "volumes"]
+__all__ = ["integrate_by_rule", "integrate_differences"]
 
 #: Points of the rule of Gauss for one piece.
 _POINTS = 20
@@ -43,29 +43,6 @@ _POINTS = 20
 _PIECES = (1.0, 3.0, 7.0, 15.0, 30.0, 60.0)
 #: The most points of a rule on a box.
 _MOST_POINTS = 20_000
-
-
-def checked_boxes(boxes: Any, n_features: int, *, flat: bool = False) -> Array:
-    """Return boxes as an array of shape (m, n_features, 2), from one box (n_features, 2) or several.
-
-    ``flat`` says whether the two ends of a column may be the same.
-    """
-    numbers = real_array(boxes, "box", ndim=(2, 3))
-    stacked = numbers[None] if numbers.ndim == 2 else numbers
-    if stacked.shape[1:] != (n_features, 2):
-        raise DataError(
-            f"a box has a lower and an upper end for each of the {n_features} columns: expected shape "
-            f"({n_features}, 2), received {numbers.shape if numbers.ndim == 2 else numbers.shape[1:]}"
-        )
-    if not ((stacked[..., 0] < stacked[..., 1]) | (flat & (stacked[..., 0] == stacked[..., 1]))).all():
-        raise DataError("every lower end of a box must be below its upper end")
-    return stacked
-
-
-def volumes(boxes: Array) -> Array:
-    """Return the volumes of boxes; a column whose ends are the same is a point mass of one."""
-    lengths = boxes[..., 1] - boxes[..., 0]
-    return np.asarray(np.prod(np.where(lengths > 0.0, lengths, 1.0), axis=-1))
 
 
 def integrate_differences(

@@ -32,6 +32,7 @@ from substrate.arrays import (
     namespace_of,
     non_negative,
     positive,
+    real_array,
     real_points,
     room_on_device,
     same_home,
@@ -43,7 +44,6 @@ from substrate.arrays import (
 )
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.derivatives import Orders, checked_orders, split_orders
-from substrate.kernels.integrals import checked_boxes, volumes
 from substrate.numbers import ROUNDED_ONCE, Double, add_roundings, block_length
 from substrate.values import Value
 
@@ -59,10 +59,12 @@ __all__ = [
     "Sum",
     "Symmetric",
     "add_values",
+    "checked_boxes",
     "column_tuple",
     "paired_values",
     "refuse_overflow",
     "symmetric_matrix",
+    "volumes",
 ]
 
 #: Makes a number of an exact arithmetic from a plain one; such numbers have ``exp`` and ``sqrt`` besides the operators.
@@ -435,6 +437,29 @@ def _dense(points: Any, name: str) -> Array:
             f"derivatives and integrals are computed by numpy; pass a numpy array, {name}.cpu().numpy() or {name}.get()"
         )
     return np.asarray(to_dense(real_points(points, name)))
+
+
+def checked_boxes(boxes: Any, n_features: int, *, flat: bool = False) -> Array:
+    """Return boxes as an array of shape (m, n_features, 2), from one box (n_features, 2) or several.
+
+    ``flat`` says whether the two ends of a column may be the same.
+    """
+    numbers = real_array(boxes, "box", ndim=(2, 3))
+    stacked = numbers[None] if numbers.ndim == 2 else numbers
+    if stacked.shape[1:] != (n_features, 2):
+        raise DataError(
+            f"a box has a lower and an upper end for each of the {n_features} columns: expected shape "
+            f"({n_features}, 2), received {numbers.shape if numbers.ndim == 2 else numbers.shape[1:]}"
+        )
+    if not ((stacked[..., 0] < stacked[..., 1]) | (flat & (stacked[..., 0] == stacked[..., 1]))).all():
+        raise DataError("every lower end of a box must be below its upper end")
+    return stacked
+
+
+def volumes(boxes: Array) -> Array:
+    """Return the volumes of boxes; a column whose ends are the same is a point mass of one."""
+    lengths = boxes[..., 1] - boxes[..., 0]
+    return np.asarray(np.prod(np.where(lengths > 0.0, lengths, 1.0), axis=-1))
 
 
 def refuse_overflow(values: Any, kernel: Kernel) -> Any:
