@@ -78,9 +78,7 @@ def load(path: str | os.PathLike[str], max_bytes: float | None = None) -> Any:
     Parameters
     ----------
     path
-        A file written by ``save`` or by ``substrate fit --out``. A file that was changed since it was written loads
-        with a
-        :class:`~substrate.errors.ModelFileWarning`, and its certificate does not hold.
+        A file written by ``save`` or by ``substrate fit --out``. A file that was changed since then is refused.
     max_bytes
         The memory that the model may use, added up before anything is allocated; a file that needs more is refused.
         None is 1 GiB, or four times the size of the file if that is more, so that every saved model can be loaded.

@@ -14,7 +14,6 @@ __all__ = [
     "DegenerateKernelWarning",
     "IndefiniteKernelWarning",
     "LongFitWarning",
-    "ModelFileWarning",
     "OverfittingWarning",
     "ScaleWarning",
     "SolverError",
@@ -69,10 +68,6 @@ class IndefiniteKernelWarning(SubstrateWarning):
 
 class LongFitWarning(SubstrateWarning):
     """A fit will take long by its estimate, which is stated before it begins, with what takes less time."""
-
-
-class ModelFileWarning(SubstrateWarning):
-    """A model file was changed after it was written, or this cannot be determined."""
 
 
 class OverfittingWarning(SubstrateWarning):

@@ -13,8 +13,8 @@ most 64 bits.
 
 Writing goes to a temporary name and is renamed at the end, after the file has been read back: a file is whole or
 absent, and what cannot be loaded is not saved. The same contents give the same bytes. A digest shows whether a file was
-changed after it was written; the certificates of a changed file do not hold. It protects against accidents, not against
-adversaries, who can write a new digest too.
+changed after it was written, and such a file is refused. It protects against accidents, not against adversaries, who
+can write a new digest too.
 """
 
 import hashlib
@@ -25,7 +25,6 @@ import os
 import re
 import stat
 import types
-import warnings
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import fields
@@ -40,7 +39,7 @@ from numpy.typing import NDArray
 
 from substrate.arrays import is_sparse, to_numpy
 from substrate.certificates import Accuracy, Certificate, Row
-from substrate.errors import DataError, DeclarationError, ModelFileWarning, SubstrateError
+from substrate.errors import DataError, DeclarationError, SubstrateError
 from substrate.kernels import Foreign
 from substrate.values import Named, Value
 from substrate.whole_file import writable_file, written_whole
@@ -176,10 +175,9 @@ def _is_fitted_name(name: str) -> bool:
 class _Reader:
     """Makes values of JSON and the arrays of a file; no array is used twice."""
 
-    def __init__(self, arrays: Arrays, estimators: Estimators, as_written: bool) -> None:
+    def __init__(self, arrays: Arrays, estimators: Estimators) -> None:
         self.arrays = arrays
         self.estimators = estimators
-        self.as_written = as_written
 
     def decode(self, value: Any) -> Any:
         """Return the value that JSON encodes."""
@@ -231,22 +229,11 @@ class _Reader:
                     raise DataError(f"{key} of a {kind.__name__} cannot be {_short(repr(inside[key]))}")
         record = kind(**inside)
         if isinstance(record, Certificate):
-            record = self._own(record)
+            texts = [record.title, *(text for fact in record.record for text in fact)]
+            texts += [text for row in record.rows for text in (row.name, row.formula)]
+            if not all(text.isprintable() for text in texts):
+                raise DataError("a certificate must be made of printable words, which no terminal would act on")
         return record.restore() if hasattr(record, "restore") else record
-
-    def _own(self, certificate: Certificate) -> Certificate:
-        """Return a certificate of printable words; if the file was changed, it fails and states why."""
-        texts = [certificate.title, *(text for fact in certificate.record for text in fact)]
-        texts += [text for row in certificate.rows for text in (row.name, row.formula)]
-        if not all(text.isprintable() for text in texts):
-            raise DataError("a certificate must be made of printable words, which no terminal would act on")
-        if self.as_written:
-            return certificate
-        formula = "digest of the contents = digest in the file"
-        changed = Row(name="file as written", value=math.inf, scale=1.0, tolerance=0.0, formula=formula)
-        return certificate.extended(
-            changed, record=(("file", "changed after it was written; its certificate does not hold"),)
-        )
 
     def _estimator(self, value: dict[str, Any]) -> Any:
         name, parameters, fitted = value["class"], value["parameters"], value["fitted"]
@@ -269,7 +256,8 @@ class _Reader:
         for key in (*parameters, *fitted):
             if key in annotations and not matches(getattr(model, key), annotations[key]):
                 raise DataError(f"{key} of a {name} cannot be {_short(repr(getattr(model, key)))}")
-        model._check_loaded()
+        if hasattr(model, "_check_loaded"):
+            model._check_loaded()
         return model
 
 
@@ -350,19 +338,11 @@ def load(path: str | os.PathLike[str], estimators: Estimators | None = None, max
     limit = _limit(Path(path), max_bytes)
     try:
         with Path(path).open("rb") as stream:
-            value, as_written = _read(stream, limit, estimators or dict[str, Any]().get)
+            return _read(stream, limit, estimators or dict[str, Any]().get)
     except SubstrateError as error:
         raise DataError(f"{path} is refused: {_short(str(error))}") from error
     except Exception as error:  # all that the standard readers raise on a file that is not what it claims to be
         raise DataError(f"{path} is not a model file, or is damaged: {_short(repr(error))}") from error
-    if not as_written:
-        warnings.warn(
-            f"{path} was changed after it was written (its digest does not match), so its certificate does not hold; "
-            "certify the model on its training data, or save it again from its source",
-            ModelFileWarning,
-            stacklevel=3,
-        )
-    return value
 
 
 def _limit(source: Path, max_bytes: float | None) -> float:
@@ -381,8 +361,8 @@ def _limit(source: Path, max_bytes: float | None) -> float:
     return max_bytes
 
 
-def _read(stream: IO[bytes], limit: float, estimators: Estimators) -> tuple[Any, bool]:
-    """Return the value of a file, and whether its digest matches."""
+def _read(stream: IO[bytes], limit: float, estimators: Estimators) -> Any:
+    """Return the value of a file whose digest matches."""
     size, reader = stream.seek(0, os.SEEK_END), cast(Any, zipfile)
     record = reader._EndRecData(stream)  # by which zipfile itself reads the list; it refuses a file without one
     needed = _refuse_beyond(limit, _MEMBERS_GROW * record[reader._ECD_SIZE] if record else 0)
@@ -413,11 +393,12 @@ def _read(stream: IO[bytes], limit: float, estimators: Estimators) -> tuple[Any,
                     raise DataError(f"a member is named {member[:100]!r}, which is no plain name of an array")
                 stored_array = archive.read(member)
                 sums[name], arrays[name] = _sum(stored_array), _read_array(stored_array, name)
-    as_written = header.get("digest") == _digest(content, sums)
-    value = _Reader(arrays, estimators, as_written).decode(content)
+    if header["digest"] != _digest(content, sums):
+        raise DataError("it was changed after it was written, so its digest does not match; save the model again")
+    value = _Reader(arrays, estimators).decode(content)
     if arrays:
         raise DataError(f"the arrays {sorted(arrays)[:5]} belong to nothing")
-    return value, as_written
+    return value
 
 
 def _refuse_beyond(limit: float, needed: float) -> float:

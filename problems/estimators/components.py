@@ -107,18 +107,6 @@ class KernelComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
     def _n_features_out(self) -> int:
         return int(self.support_values_.shape[1])
 
-    def _stored_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shapes that fitted attributes other than the expansion must have."""
-        count = self._n_features_out
-        return {"eigenvalues_": (count,), "explained_variance_ratio_": (count,)}
-
-    def _check_loaded(self) -> None:
-        super()._check_loaded()
-        for name, shape in self._stored_shapes().items() if self.__sklearn_is_fitted__() else ():
-            received = np.shape(getattr(self, name))
-            if received != shape:
-                raise DataError(f"{name} has the shape {received}, where {shape} belongs to the other attributes")
-
     def _keep_values(self, found: Components, facts: Facts, equal_rows: bool, *further: Row) -> None:
         """Set the eigenvalues and the certificate of the fit, and warn unless it holds."""
         self.eigenvalues_, self.explained_variance_ratio_ = found.padded(found.values), found.shares
@@ -395,10 +383,6 @@ class KernelSpectralClustering(ClusterMixin, KernelComponents):
         if found < clusters:
             facts.append(("fewer clusters", f"{clusters} were asked for, and no other pattern of signs occurs"))
         return tuple(facts)
-
-    def _stored_shapes(self) -> dict[str, tuple[int, ...]]:
-        shapes = super()._stored_shapes()
-        return shapes | {"code_book_": (self.n_clusters_, self._n_features_out), "labels_": (int(self.support_.size),)}
 
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
         """Check the present coefficients and labels on the rows of the fit, given again, with all eigenvalues."""

@@ -121,15 +121,6 @@ class _MachineEstimator(BaseEstimator):
         check_is_fitted(self)
         save(self, path)
 
-    def _check_loaded(self) -> None:
-        """Refuse machines from a file whose columns are not the estimator's."""
-        check_is_fitted(self)
-        if any(e.substrate.X.shape[1] != self.n_features_in_ for r in self.results_ for e in r.expansions):
-            raise DataError("its machines have other columns than it states")
-        names = getattr(self, "feature_names_in_", None)
-        if names is not None and names.shape != (self.n_features_in_,):
-            raise DataError("it has other names of columns than columns")
-
 
 class MachineRegressor(RegressorMixin, _MachineEstimator):
     """A regressor around a function that builds a machine.
@@ -246,8 +237,3 @@ class MachineClassifier(ClassifierMixin, _MachineEstimator):
         values = self.decision_function(X)
         numbers = (values > 0.0).astype(int) if values.ndim == 1 else values.argmax(axis=1)
         return self.classes_[numbers]
-
-    def _check_loaded(self) -> None:
-        super()._check_loaded()
-        if self.classes_.shape != (len(self.results_) if len(self.results_) > 1 else 2,):
-            raise DataError("its classes do not fit its machines")

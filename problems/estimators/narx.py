@@ -165,16 +165,6 @@ class NARXRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         save(self, path)
 
-    def _check_loaded(self) -> None:
-        """Refuse a history and windows from a file that do not belong together."""
-        if not hasattr(self, "regressor_"):
-            return
-        reach, columns = max((*self.lags_, *self.inputs_)), len(self.lags_) + self.n_features_in_ * len(self.inputs_)
-        if self.history_.shape != (reach, 1 + self.n_features_in_) or not np.isfinite(self.history_).all():
-            raise DataError("the history does not belong to the lags and delays")
-        if self.regressor_.n_features_in_ != columns:
-            raise DataError("the windows have other columns than the regressor")
-
     def _new_regressor(self) -> Any:
         """Return the regressor to fit; refuse regressors from other packages."""
         steps = whole_number(self.horizon, "horizon", 1)

@@ -200,14 +200,6 @@ def _wider(kernel: Kernel, factor: float) -> Kernel | None:
     return kernel.with_scales(widths) if widths else None
 
 
-def _is_whole(step: PruningStep) -> bool:
-    """Return whether rows and support values of a step belong together."""
-    rows, values = step.rows, step.support_values
-    if not (isinstance(rows, np.ndarray) and isinstance(values, np.ndarray) and isinstance(step.kernel, Kernel)):
-        return False
-    return rows.ndim == 1 and rows.dtype.kind in "iu" and values.shape[:1] == rows.shape
-
-
 @dataclass(eq=False, repr=False)
 class PrunedEstimator(HoldsMachine):
     """The pruning of numbers or of classes: its parameters, and the fit.
@@ -285,19 +277,6 @@ class PrunedEstimator(HoldsMachine):
             raise DataError(f"row {row} was fitted and has weight zero here; pass the sample_weight of the fit")
         return super()._rows_that_trained(X, y, sample_weight)
 
-    def _check_loaded(self) -> None:
-        """Refuse a path that cannot result from a fit."""
-        super()._check_loaded()
-        if not self.__sklearn_is_fitted__():
-            return
-        path = self.pruning_path_
-        if not isinstance(path, tuple) or not all(isinstance(step, PruningStep) and _is_whole(step) for step in path):
-            raise DataError("pruning_path_ must be a sequence of pruning steps, each with as many numbers as rows")
-        if isinstance(self.step_, bool) or not isinstance(self.step_, int) or not 0 <= self.step_ < len(path):
-            raise DataError(f"step_ must be one of the {len(path)} steps, received {self.step_!r}")
-        if not np.array_equal(path[self.step_].rows, self.training_rows_):
-            raise DataError("the support is not that of the step chosen")
-
     def _check_settings(self, X_val: Any, y_val: Any) -> None:
         """Refuse settings before any work."""
         non_negative(self.growth, "growth", "as growth of the index")
@@ -373,7 +352,7 @@ class PrunedLSSVMRegressor(PrunedEstimator, Regressor):
     """
 
     _page, _title = "ls_svm_regression", "Pruned LS-SVM regression"
-    _plain_type = _refitted_type = LSSVMRegressor
+    _plain_type = LSSVMRegressor
     _: KW_ONLY
     robust: Any = None
 
@@ -409,7 +388,7 @@ class PrunedLSSVMClassifier(PrunedEstimator, Classifier):
     """
 
     _page, _title = "ls_svm_classification", "Pruned LS-SVM classification (as regression on the labels)"
-    _plain_type = _refitted_type = LSSVMClassifier
+    _plain_type = LSSVMClassifier
     _: KW_ONLY
     growth: float = 0.01
 

@@ -186,17 +186,6 @@ class KernelCCA(KernelComponents):
             second.centred.bias_row(self.y_bias_, stored.beta, self._tolerance()),
         )
 
-    def _stored_shapes(self) -> dict[str, tuple[int, ...]]:
-        n, count = self.support_values_.shape
-        return {
-            "singular_values_": (count,),
-            "correlations_": (count,),
-            "nus_": (2,),
-            "y_support_values_": (n, count),
-            "y_bias_": (count,),
-            "y_vectors_": (n, self.y_vectors_.shape[1]),
-        }
-
     def _certificate(self, first: View, second: View, pairs: Pairs) -> Certificate:
         facts = [("kernels", f"{first.kernel!r} of X, {second.kernel!r} of y")]
         facts.append(("weights of the variances", f"{self.nus_[0]:.4g} and {self.nus_[1]:.4g}"))
@@ -379,10 +368,6 @@ class KernelFisherDiscriminant(ClassifierMixin, KernelCCA):
         if count > most:
             raise DataError(f"n_components={count}, and {most + 1} classes have {most} directions; use at most {most}")
         return count
-
-    def _stored_shapes(self) -> dict[str, tuple[int, ...]]:
-        count = self._n_features_out
-        return super()._stored_shapes() | {"class_means_": (int(self.classes_.size), count), "within_": (count,)}
 
     def _weigh(self, nu: float, first: View, second: View) -> tuple[float, float]:
         """Return the weight of the scores; the codes of classes have no weight."""

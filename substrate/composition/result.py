@@ -269,8 +269,7 @@ def load(path: str | os.PathLike[str], max_bytes: float | None = None) -> Result
     Parameters
     ----------
     path
-        A file written by :meth:`~substrate.Result.save`. One that was changed since it was written loads with a
-        :class:`~substrate.errors.ModelFileWarning`, and its certificate does not hold.
+        A file written by :meth:`~substrate.Result.save`. One that was changed since then is refused.
     max_bytes
         The memory that it may use, added up before anything is allocated; None is 1 GiB, or four times the size of
         the file if that is more.

@@ -117,15 +117,6 @@ class Spread(Record):
         g = _joined(kernel_values, levels, self.levels, self.sizes) @ self.coefficients + self.bias
         return np.asarray(self.unit * np.maximum(g, self.floor) ** (1.0 / _POWER))
 
-    def is_valid(self, n_rows: int) -> bool:
-        """Return whether this can be a spread of so many rows: positive everywhere."""
-        return (
-            self.levels.shape == self.coefficients.shape == self.scores.shape == (n_rows,)
-            and self.sizes.shape == (2,)
-            and bool((self.sizes > 0.0).all())
-            and min(self.floor, self.unit, self.deviation) > 0.0
-        )
-
 
 def _level_kernel(levels: Array, centres: Array) -> Array:
     return np.asarray(np.exp(-0.5 * np.square(levels[:, None] - centres[None, :])))

@@ -13,7 +13,7 @@ from sklearn.base import is_classifier
 import problems
 from problems import LSSVMClassifier, LSSVMRegressor, LSSVMRegressorCV, load
 from substrate import files
-from substrate.errors import DataError, ModelFileWarning, SubstrateError
+from substrate.errors import DataError, SubstrateError
 from substrate.kernels import RBF, Laplacian
 
 ESTIMATORS = [getattr(problems, name) for name in problems.ESTIMATORS]
@@ -57,7 +57,7 @@ def test_what_acts_outside_is_not_read(tmp_path, no_network, name, value):
 
 
 @pytest.mark.parametrize("estimator", [LSSVMRegressor, LSSVMClassifier])
-def test_a_certificate_of_an_edited_file_does_not_hold(tmp_path, estimator):
+def test_an_edited_file_is_refused(tmp_path, estimator):
     path = tmp_path / "m.npz"
     model = made(estimator)
     model.save(path)
@@ -65,11 +65,8 @@ def test_a_certificate_of_an_edited_file_does_not_hold(tmp_path, estimator):
     rewrite(path, lambda header, arrays: header["content"]["fitted"].update(n_features_in_=3), digest=False)
     assert load(path).certificate_.holds, "nothing has changed"
     rewrite(path, lambda header, arrays: header["content"]["parameters"].update(tol=2e-6), digest=False)
-    with pytest.warns(ModelFileWarning, match="so its certificate does not hold") as caught:
-        loaded = load(path)
-    assert len(caught) == 1
-    assert not loaded.certificate_.holds
-    assert [row.name for row in loaded.certificate_.failures] == ["file as written"]
+    with pytest.raises(DataError, match="changed after it was written"):
+        load(path)
 
 
 # ---- sizes ---------------------------------------------------------------------------------------

@@ -62,9 +62,6 @@ def test_it_is_checked_again_from_stored_numbers_and_a_changed_one_fails(model, 
     loaded.bias_ -= 0.05
     loaded.shape_multipliers_ = 0.0 * loaded.shape_multipliers_
     assert not loaded.certify(X, y)[DISTANCE].passes
-    loaded.shape_orders_ = loaded.shape_orders_ + 3
-    with pytest.raises(DataError, match="orders"):
-        loaded._check_loaded()
 
 
 def test_ball_arithmetic_agrees_and_notices_changes():

@@ -127,6 +127,8 @@ class ZetaChoice(FusedChoice):
 
     _page: ClassVar[str] = "fused_l1_substrate"
     _chooses: ClassVar[str | None] = "zeta"
+    #: The estimator that is fitted on the support.
+    _refitted_type: ClassVar[type[Any]]
     _: KW_ONLY
     zeta_min: float | None = None
     ridge_range: Any = None

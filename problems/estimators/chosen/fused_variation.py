@@ -277,7 +277,7 @@ class FusedMaximalVariationRegressor(RhoChoice, Regressor):
 
     _typical = ({"expansion": "decoupled", "ridge": 0.1}, {"refit": True}, {"refit": "loo"})
     _title = "Fusion over rho, regression"
-    _plain_type = _refitted_type = MaximalVariationRegressor
+    _plain_type = MaximalVariationRegressor
 
 
 @dataclass(eq=False, repr=False)
@@ -310,5 +310,5 @@ class FusedMaximalVariationClassifier(RhoChoice, Classifier):
 
     _typical = ({"refit": True},)
     _title = "Fusion over rho, classification"
-    _plain_type = _refitted_type = MaximalVariationClassifier
+    _plain_type = MaximalVariationClassifier
     _: KW_ONLY

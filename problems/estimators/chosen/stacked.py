@@ -32,7 +32,7 @@ from problems.estimators.shared.checked_again import Added, Facts, StoredFit, St
 from problems.estimators.shared.classifier import Classifier
 from substrate.arrays import Array
 from substrate.certificates import Accuracy, Certificate, Tolerance, warn_unless_holds
-from substrate.errors import DataError, DeclarationError
+from substrate.errors import DeclarationError
 from substrate.least_squares.simplex_weights import bound_stack, weigh_machines
 from substrate.numbers import relative_rounding, root_mean_square
 
@@ -213,23 +213,6 @@ class StackChoice(KernelEstimator):
             bound_stack(*part, column, float(np.abs(Y).max())).row for part, column in zip(parts, columns, strict=True)
         ]
         return StoredFit(stacks, lambda: ((max(gaps, key=lambda row: row.relative),), ()))
-
-    def _check_loaded(self) -> None:
-        """Refuse parts of a stack that do not belong together."""
-        if not self.__sklearn_is_fitted__():
-            return
-        members, u = self.estimators_, self.stack_weights_
-        belong = all(
-            isinstance(member, LSSVMRegressor)
-            and member._outputs() == self._outputs()
-            and member.n_features_in_ == self.n_features_in_
-            for member in members
-        )
-        if not belong or u.shape not in ((len(members),), (len(members), *self._outputs())):
-            raise DataError(f"the machines of a stack and its weights of shape {u.shape} do not belong together")
-        if (u < 0.0).any() or not np.allclose(u.sum(axis=0), 1.0, rtol=0.0, atol=1e-9):
-            raise DataError("the weights of a stack must not be negative, and sum to one")
-        super()._check_loaded()
 
     def _fit_members(self, X: Any, y: Any, targets: Array, weights: Array) -> tuple[list[LSSVMRegressor], list[str]]:
         """Return a machine of every kernel, or of every family, at its gamma; and the names of those not determined."""

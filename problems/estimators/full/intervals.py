@@ -301,39 +301,6 @@ class IntervalRegressor(Regressor):
             reasons.append("the basis was chosen among these rows")
         return (*reasons, UNEQUAL) if self._has_unequal_weights() else tuple(reasons)
 
-    def _check_loaded(self) -> None:
-        """Refuse variances of the noise, and machines without folds, that do not belong to a model."""
-        super()._check_loaded()
-        if not self.__sklearn_is_fitted__():
-            return
-        outputs, spreads = self._outputs(), getattr(self, "spreads_", None)
-        if hasattr(self, "noise_variance_") or hasattr(self, "unit_ridge_"):
-            noise, ridge = (np.asarray(getattr(self, name, None)) for name in ("noise_variance_", "unit_ridge_"))
-            shapes = {noise.shape, ridge.shape, outputs}
-            if len(shapes) > 1 or noise.dtype.kind != "f" or not ((noise >= 0.0).all() and (ridge > 0.0).all()):
-                raise DataError("the variance of the noise and 1/gamma must be one positive number per output each")
-        n_outputs = int(np.prod(outputs or (1,)))
-        if spreads is not None and (
-            len(spreads) != n_outputs or not all(spread.is_valid(self.support_.size) for spread in spreads)
-        ):
-            raise DataError("adaptive intervals need one spread per output, of the rows of the machine, and positive")
-        if not hasattr(self, "nested_machines_"):
-            return
-        machines: list[Any] = self.nested_machines_
-        folds, scores = (np.asarray(getattr(self, name, None)) for name in ("nested_folds_", "nested_scores_"))
-        belong = (
-            folds.shape == self.support_.shape
-            and set(folds[folds >= 0].tolist()) == set(range(len(machines)))
-            and scores.shape == (folds.size, *outputs)
-            and bool((scores >= 0.0).all())
-            and all(
-                machine.support_.size == np.sum(folds != fold) and machine._outputs() == outputs
-                for fold, machine in enumerate(machines)
-            )
-        )
-        if not belong:
-            raise DataError("the machines, folds and scores of nested intervals do not belong to the rows of the model")
-
 
 def guaranteed_level(coverage: Any, n: int) -> float:
     """Return 2 c - 1 - sqrt(2/n), rounded down, and zero where that is negative.

@@ -175,11 +175,6 @@ class LSSVM(PartlyLinear, LeavesOut):
         if noise is not None:
             self.noise_variance_ = float(noise[0]) if one_output else noise
 
-    def _check_loaded(self) -> None:
-        super()._check_loaded()
-        if self.__sklearn_is_fitted__():
-            self._model.check_loaded()
-
 
 @dataclass(eq=False, repr=False)
 class LSSVMRegressor(MultiOutputMixin, LSSVM, IntervalRegressor):

@@ -36,7 +36,6 @@ from substrate.values import Record, Value
 __all__ = [
     "Reweighting",
     "Robust",
-    "check_history",
     "fit_reweighted",
     "read_robust",
     "refuse_robust",
@@ -173,20 +172,6 @@ def reweigh_rows(robust: Robust, refit: Callable[[Array], WeightedFit], weights:
         further["thresholds_"] = np.array(density_thresholds(source if source.size else errors, scale, weights))
     rows, facts = (*fit.rows, *_accuracy_before(before)), (*fit.facts, *_facts(robust, history, scale))
     return fit, {"rows": rows, "facts": facts, "further": further}
-
-
-def check_history(model: Any, n: int) -> None:
-    """Refuse robust weights, thresholds or a history that cannot result from a fit to n rows."""
-    v = getattr(model, "weights_", None)
-    if v is None:
-        return
-    if v.shape != (n,) or not ((v > 0.0) & (v <= 1.0)).all():
-        raise DataError("the robust weights and the support values do not belong together")
-    thresholds = getattr(model, "thresholds_", None)
-    if thresholds is not None and not (thresholds.shape == (2,) and 0.0 <= thresholds[0] < thresholds[1] < np.inf):
-        raise DataError("the thresholds of robust weights must be two ascending numbers")
-    if not model.history_ or not all(isinstance(step, Reweighting) for step in model.history_):
-        raise DataError("the history of a robust model must hold one record per fit")
 
 
 def _facts(robust: Robust, history: list[Reweighting], scale: float) -> tuple[tuple[str, str], ...]:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from problems.estimators.full.robust import check_history, fit_reweighted, read_robust, refuse_robust
+from problems.estimators.full.robust import fit_reweighted, read_robust, refuse_robust
 from problems.estimators.full.saddle_fit import SOLVERS, SaddleFit, fit_saddle, ridges_of
 from problems.estimators.shared.base import WeightedRows
 from problems.estimators.shared.checked_again import Added, StoredFit, recall_saddle
@@ -189,19 +189,6 @@ class LSSVMModel:
             return fit
         facts = (*fit.facts, ("constants", "closed form on y - c, in double precision"))
         return fit._replace(facts=facts, further={"constants_": constants})
-
-    def check_loaded(self) -> None:
-        """Refuse a diagonal of the system, robust weights and constants that cannot result from a fit."""
-        model = self.estimator
-        ridge, alpha = model.ridge_, model.support_values_
-        if ridge.dtype.kind != "f" or ridge.shape not in (alpha.shape[:1], alpha.shape):
-            raise DataError(f"a ridge of shape {ridge.shape} does not belong to support values of {alpha.shape}")
-        if not (np.isfinite(ridge).all() and (ridge > 0.0).all()):
-            raise DataError("the ridge must hold positive numbers")
-        n = alpha.shape[:1]
-        if hasattr(model, "constants_") and model.constants_.shape != n:
-            raise DataError("the constants and the support values do not belong together")
-        check_history(model, int(alpha.shape[0]))
 
     def leave_rows_out(
         self, X: Any, y: Any = None, sample_weight: Any = None, is_checked: bool = True

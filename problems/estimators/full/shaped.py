@@ -150,21 +150,6 @@ class ShapedModel(LSSVMModel):
             "cross_val_predict; for gamma use LSSVMRegressorCV(..., cv=5)"
         )
 
-    def check_loaded(self) -> None:
-        """Refuse further terms of a shape that cannot result from a fit."""
-        super().check_loaded()
-        model = self.estimator
-        if not hasattr(model, "shape_points_"):
-            raise DataError("a machine with a shape has its further terms, and this file leaves them out")
-        m, d = model.shape_points_.shape
-        shapes = {name: getattr(model, name).shape for name in ("shape_coefficients_", "shape_multipliers_")}
-        if model.shape_orders_.shape != (m, d) or set(shapes.values()) != {(m,)} or model.shape_box_.shape != (d, 2):
-            raise DataError(
-                f"the terms of the shape have shapes {shapes}, which do not belong to {m} points of {d} columns"
-            )
-        if (model.shape_orders_ < 0).any() or (model.shape_orders_.sum(axis=1) > 2).any():
-            raise DataError("the terms of the shape have orders from 0 to 2")
-
 
 def _further(model: Any) -> Any:
     from substrate.composition.shaped_least_squares import ShapedExpansion

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from problems.estimators.full.robust import WeightedFit, check_history, read_robust, refuse_robust, reweigh_rows
+from problems.estimators.full.robust import WeightedFit, read_robust, refuse_robust, reweigh_rows
 from problems.estimators.reduced.fit import (
     ALIKE,
     CONDITIONAL,
@@ -547,17 +547,3 @@ class BasisModel:
             tolerance=1e-9 + 10.0 * spectrum.decomposition_error(lam),
             formula="e_i/(1 - h_ii) - (t_i - f^(-i)(x_i))",
         )
-
-    def check_loaded(self) -> None:
-        """Refuse leverages and robust weights that cannot result from a fit."""
-        model, n = self.estimator, self.estimator.n_rows_
-        if isinstance(n, bool) or not isinstance(n, int) or n < 2:
-            raise DataError(f"n_rows_ must be a number of rows, received {n!r}")
-        names = ("leverage_factor_", "leverage_offset_", "degrees_of_freedom_")
-        if not all(hasattr(model, name) for name in names):
-            raise DataError(f"a model on a basis has {', '.join(names)}, and this file leaves some out")
-        factor, offset = model.leverage_factor_, model.leverage_offset_
-        fitting = factor.dtype.kind == "f" and factor.shape == (offset.size, self.columns()[0].shape[0])
-        if not (fitting and offset.ndim == 1):
-            raise DataError("the leverage factor and the basis do not belong together")
-        check_history(model, n)

@@ -272,11 +272,8 @@ class KernelEstimator(BaseEstimator):
 
     def _check_loaded(self) -> None:
         """Refuse inconsistent attributes read from a file: shapes, kinds, and one trial prediction."""
-        if not self.__sklearn_is_fitted__():
-            return
-        if not isinstance(self.certificate_, Certificate):
-            raise DataError(f"certificate_ must be a certificate, received a {type(self.certificate_).__name__}")
-        check_state(self)
+        if self.__sklearn_is_fitted__():
+            check_state(self)
 
     def _keep_expansion(self, X: Any, rows: Any, kernel: Kernel, support_values: Array, bias: Any) -> None:
         """Set the attributes of every expansion; the model is fitted from then on, so nothing may fail afterwards."""

@@ -61,20 +61,6 @@ class CalibrationScores(Record):
         v = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
         return cls(np.ascontiguousarray(scores[rows]), np.asarray(classes, dtype=np.intp)[rows], v[rows], source)
 
-    def check(self, n_classes: int) -> None:
-        """Refuse scores that cannot result from a calibration."""
-        shapes = (self.scores.shape[:1], self.classes.shape, self.weights.shape)
-        if (
-            len(set(shapes)) != 1
-            or not self.n_rows
-            or self.n_classes != n_classes
-            or self.scores.ndim != (1 if n_classes == 2 else 2)
-            or not np.isfinite(self.scores).all()
-        ):
-            raise DataError("the calibration scores, their classes and their weights do not belong together")
-        if self.classes.min() < 0 or self.classes.max() >= n_classes or not (self.weights > 0.0).all():
-            raise DataError("calibration scores are of known classes, with positive weights")
-
     @property
     def n_rows(self) -> int:
         """Return the number of rows."""

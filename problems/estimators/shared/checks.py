@@ -20,6 +20,7 @@ from substrate.arrays import (
     to_numpy,
     where_it_lives,
 )
+from substrate.certificates import Certificate
 from substrate.errors import DataError, DeclarationError, ScaleWarning, user_level
 from substrate.kernels import Kernel
 from substrate.streaming.rows import streams
@@ -201,6 +202,8 @@ def warn_if_unscaled(model: Any, X: Any, columns: tuple[int, ...], kernel: Kerne
 
 def check_state(model: Any) -> None:
     """Refuse attributes that are inconsistent in shape or kind, or whose trial prediction is not finite."""
+    if not isinstance(model.certificate_, Certificate):
+        raise DataError(f"certificate_ must be a certificate, received a {type(model.certificate_).__name__}")
     if isinstance(model.n_features_in_, bool) or not isinstance(model.n_features_in_, int):
         raise DataError(f"n_features_in_ must be an integer, received {model.n_features_in_!r}")
     pairwise = model.__sklearn_tags__().input_tags.pairwise

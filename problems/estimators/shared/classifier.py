@@ -297,22 +297,8 @@ class Classifier(ClassifierMixin, KernelEstimator):
         return {} if scores is None else {"calibration_scores_": scores}
 
     def _check_loaded(self) -> None:
-        fitted = self.__sklearn_is_fitted__()
-        if fitted and not self._regressed:
-            machines = 1 if self.support_codes_.ndim == 1 else self.support_codes_.shape[1]
-            if (
-                self.support_codes_.shape != self.support_values_.shape[: self.support_codes_.ndim]
-                or self.classes_.ndim != 1
-            ):
-                raise DataError("the codes, the classes and the support values do not belong together")
-            if self.code_book_.shape != (self.classes_.size, machines):
-                raise DataError(
-                    f"a code book of shape {self.code_book_.shape} does not fit {self.classes_.size} classes"
-                )
         super()._check_loaded()
-        if self._kept.scores is not None:
-            self._kept.scores.check(self.classes_.size)
-        if fitted and self._regressed:
-            machines = 1 if self.support_values_.ndim == 1 else self.support_values_.shape[1]
+        if self.__sklearn_is_fitted__():
+            machines = (*self._outputs(), 1)[0]
             if self.classes_.ndim != 1 or self.code_book_.shape != (self.classes_.size, machines):
                 raise DataError("the code book, the classes and the support values do not belong together")

@@ -39,9 +39,8 @@ class HoldsMachine(KernelEstimator):
     classes_, code_book_, support_codes_ = OfMachine(), OfMachine(), OfMachine()
     _coefficients, _outputs, _evaluate = OfMachine(), OfMachine(), OfMachine()
     _express, _component_values = OfMachine(), OfMachine()
-    #: The estimators that the machine may be.
+    #: The estimator that the machine is.
     _plain_type: ClassVar[type[Any]]
-    _refitted_type: ClassVar[type[Any]]
     #: Whether the machines of a classifier are regressions on the codes.
     _regressed: ClassVar[Any] = property(lambda self: hasattr(self, "machine_") and self.machine_._regressed)
 
@@ -72,16 +71,3 @@ class HoldsMachine(KernelEstimator):
         """Return the machine on the rows that trained it, with the parameters that the estimator states."""
         machine: Any = copy(self.machine_).set_params(**self._stated())
         return machine._recall_fit(*self._rows_that_trained(X, y, sample_weight))
-
-    def _check_loaded(self) -> None:
-        """Refuse a machine of another kind, or rows that it was not fitted to."""
-        if self.__sklearn_is_fitted__():
-            machine, rows = self.machine_, self.training_rows_
-            if not isinstance(machine, (self._plain_type, self._refitted_type)):
-                raise DataError(f"the machine of a {type(self).__name__} cannot be a {type(machine).__name__}")
-            machine._check_loaded()
-            if rows.ndim != 1 or rows.dtype.kind not in "iu" or not rows.size or rows.min() < 0:
-                raise DataError("training_rows_ must be numbers of rows")
-            if rows.size <= machine.support_.max(initial=-1):
-                raise DataError("training_rows_ and the support of the machine do not belong together")
-        super()._check_loaded()

@@ -125,14 +125,3 @@ class PartlyLinear(KernelEstimator):
         is_known = np.isfinite(deviations)  # what is unknown is so too where no noise is seen
         errors = np.where(is_known, np.where(is_known, deviations, 0.0) * scale, np.inf)
         self.coef_standard_errors_ = np.ascontiguousarray(errors[:, 0] if one_output else errors.T)
-
-    def _check_loaded(self) -> None:
-        if self.__sklearn_is_fitted__() and np.size(self.linear_columns):
-            outputs, k = self._outputs(), len(self._linear_numbers())
-            if self.coef_.shape != (*outputs, k) or not np.isfinite(self.coef_).all():
-                raise DataError(f"coef_ of shape {self.coef_.shape} does not belong to {k} linear columns")
-            if k and (self.linear_center_.shape != (k,) or np.shape(self.linear_bias_) != outputs):
-                raise DataError("linear_center_ and linear_bias_ do not belong to coef_")
-            if k and getattr(self.kernel_, "columns", None) != getattr(self._own_kernel(), "columns", None):
-                raise DataError("kernel_ is not on the columns that linear_columns leaves to it")
-        super()._check_loaded()

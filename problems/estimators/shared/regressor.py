@@ -112,14 +112,3 @@ class Regressor(RegressorMixin, KernelEstimator):
             return split_ends(scores, fitted, coverage)
         ends = [split_ends(scores[:, k], fitted[:, k], coverage) for k in range(scores.shape[1])]
         return namespace_of(fitted).stack(ends, axis=1)
-
-    def _check_loaded(self) -> None:
-        super()._check_loaded()
-        scores = getattr(self, "calibration_scores_", None)
-        if scores is not None and (
-            scores.dtype.kind != "f"
-            or scores.shape[1:] != self._outputs()
-            or not scores.shape[0]
-            or not (np.isfinite(scores).all() and (scores >= 0.0).all() and (np.diff(scores, axis=0) >= 0.0).all())
-        ):
-            raise DataError("calibration scores must be absolute errors in ascending order, one column per output")

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from substrate import LinearPart, Machine, Result, Substrate, load
-from substrate.errors import DataError, ModelFileWarning
+from substrate.errors import DataError
 from substrate.kernels import RBF, Componentwise, Linear
 
 RNG = np.random.default_rng(7)
@@ -139,13 +139,12 @@ def rewritten(path, change):
             archive.writestr(name, data)
 
 
-def test_a_changed_file_does_not_hold(tmp_path):
+def test_a_changed_file_is_refused(tmp_path):
     path = tmp_path / "result.npz"
     by_rows().solve().save(path)
     rewritten(path, lambda header: header["content"]["fields"].update(objective=0.0))
-    with pytest.warns(ModelFileWarning, match="changed after it was written"):
-        loaded = load(path)
-    assert not loaded.certificate.holds
+    with pytest.raises(DataError, match="changed after it was written"):
+        load(path)
 
 
 def substrate_of(tree):
