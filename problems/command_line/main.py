@@ -131,8 +131,9 @@ def _fit(options: argparse.Namespace) -> int:
 
         from problems import TabularClassifier, TabularRegressor  # a refusal need not wait for scikit-learn
         from problems.command_line.report import report
-        from problems.command_line.summary import describe_file, importance, is_reliable, said, summary
+        from problems.command_line.summary import describe_file, said, summary
         from problems.tables.predictions import make_intervals
+        from problems.tables.quality import importance, is_reliable
 
         kind = TabularRegressor if task == "regression" else TabularClassifier
         parameters = {name: value for name, value in vars(options).items() if name in kind().get_params()}

@@ -20,10 +20,10 @@ from problems.command_line.page import (
     section,
     table,
 )
-from problems.command_line.summary import describe_choice, digits, importance_shares, important, is_reliable
 from problems.command_line.words import in_shell
+from problems.tables.machines import outputs_of
 from problems.tables.predictions import interval_ends
-from problems.tables.quality import training_quality
+from problems.tables.quality import digits, importance_shares, important, is_reliable, measure_quality
 from substrate.arrays import Array
 from substrate.errors import SubstrateError
 
@@ -56,7 +56,7 @@ def report(model: Any, why: str, path: str | None, importances: Any) -> str:
         bullets(f"{fact[0].upper()}{fact[1:]}." for fact in facts),
         section("Accuracy", *_errors(model), *_intervals(model)),
         section("Pictures", figures(_pictures(model, importances))),
-        section("Model", paragraph(f"{_capitalise(describe_choice(model))}."), _certificate(model)),
+        section("Model", paragraph(f"{_capitalise(judged.search.describe(judged.machine))}."), _certificate(model)),
         section("Warnings", bullets(map(in_shell, judged.warnings))) if judged.warnings else "",
         _use(path),
         f"<footer>lssvm-substrate {escape(substrate.__version__)}</footer>",
@@ -72,7 +72,7 @@ def _good(model: Any) -> _Answer:
     question, quality = "How good is it?", model.quality_
     caveat = f" {_capitalise(quality.caveat)}." if quality.caveat else ""
     by_name = {measure.name: measure for measure in quality.measures}
-    if quality.confusion is not None:
+    if quality.classes:
         right = by_name["accuracy"]
         short, more = f"{right.value:.1%} right", f"{quality.baseline} (baseline) is right in {right.baseline:.1%}"
     else:
@@ -90,7 +90,7 @@ def _sure(model: Any) -> _Answer:
     machine, is_held = judged.machine, judged.y_val.size > 0
     X, y = (judged.X_val, judged.y_val) if is_held else (judged.X, judged.y)
     try:
-        if model.quality_.confusion is not None:
+        if model.quality_.classes:
             confidence = float(np.mean(machine.predict_proba(X).max(axis=1)))
             right = float(np.mean(machine.predict(X) == y))
             more = f"This is the mean probability of the predicted class; {right:.1%} of these rows are right. The "
@@ -145,7 +145,8 @@ def _n(value: float) -> str:
 def _errors(model: Any) -> Iterator[str]:
     """Yield the measures on the training rows and on the others, and the classes against the predicted classes."""
     judged, quality = model.judged_, model.quality_
-    inside = training_quality(judged.machine, judged.X, judged.y).measures
+    of_training = judged.machine.predict(judged.X), outputs_of(judged.machine, judged.X)
+    inside = measure_quality("training rows", judged.y, *of_training, judged.y).measures
     head = ("measure", "training rows", quality.rows, f"baseline\n{quality.baseline}")
     yield table(
         head,
@@ -154,17 +155,16 @@ def _errors(model: Any) -> Iterator[str]:
             for measure, of_training in zip(quality.measures, inside, strict=True)
         ],
     )
-    if quality.confusion is not None:
-        counts, classes = quality.confusion.counts.tolist(), quality.confusion.classes
+    if quality.counts is not None:
         yield paragraph("Rows by their class (down) and the predicted one (across):")
-        lines = [[label, *map(str, row)] for label, row in zip(classes, counts, strict=True)]
-        yield table(["class", *(f"as {label}" for label in classes)], lines)
+        lines = [[label, *map(str, row)] for label, row in zip(quality.classes, quality.counts.tolist(), strict=True)]
+        yield table(["class", *(f"as {label}" for label in quality.classes)], lines)
 
 
 def _intervals(model: Any) -> Iterator[str]:
     """Yield how wide intervals are, and how many held-out rows they hold, by thirds of the prediction."""
     judged = model.judged_
-    if model.quality_.confusion is not None or judged.y_val.size < 3 * _FEWEST_IN_A_THIRD:
+    if model.quality_.classes or judged.y_val.size < 3 * _FEWEST_IN_A_THIRD:
         return
     predicted = judged.machine.predict(judged.X_val)
     try:
@@ -212,7 +212,7 @@ def _pictures(model: Any, importances: Any) -> Iterator[str]:
         return
     matplotlib.use("agg")  # files only: no window, no display needed
     with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "report", "font.size": _LETTERS}):
-        if model.quality_.confusion is None:
+        if not model.quality_.classes:
             yield _draw_predictions(model)
             yield _draw_residuals(model)
         elif model.judged_.y_val.size:
@@ -321,7 +321,7 @@ def _draw_effect(model: Any, number: int) -> Iterator[str]:
     from problems.displays.canvas import ACCENT
 
     judged, entry = model.judged_, model.preparation_.inputs[number]
-    if entry.categories is not None or model.quality_.confusion is not None:
+    if entry.categories is not None or model.quality_.classes:
         return
     column = model.preparation_.columns_of_inputs[number][0]
     X = np.array(judged.X[:: -(-judged.y.size // (_DRAWN // 5))])

@@ -7,44 +7,19 @@ import re
 import shutil
 import sys
 import textwrap
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from problems.command_line.words import in_shell
-from problems.tables.machines import CRITERION_WORDS
-from problems.tables.quality import Quality, QualityMeasure
-from substrate.arrays import Array
-from substrate.certificates import Certificate
+from problems.tables.quality import Quality, QualityMeasure, digits, importance_shares, important
 from substrate.errors import SubstrateError
-from substrate.kernels import Kernel, Matern
 
-__all__ = [
-    "describe_choice",
-    "describe_file",
-    "digits",
-    "importance",
-    "importance_shares",
-    "important",
-    "is_reliable",
-    "kernel_name",
-    "said",
-    "summary",
-]
+__all__ = ["describe_file", "said", "summary"]
 
-#: Lines about the table, inputs that are named as those that matter, and machines of a stack that are named.
-_MOST_REMARKS, _MOST_INPUTS, _MOST_MACHINES = 5, 5, 3
-#: How many times the distance from the exact optimum must fit into the error on other rows to be of no account.
-_WELL_KNOWN = 10.0
-#: Multiplications up to which importances are looked for.
-_MOST_WORK = 4e9
-#: Permutations of each input, and rows beyond which one has to do: so many rows average over themselves.
-_REPEATS, _MANY_ROWS = 3, 5000
-#: The least that shuffling an input that matters adds, as a share of the error, or takes from the accuracy.
-_LEAST_SHARE = 0.01
+#: Lines about the table, and inputs that are named as those that matter.
+_MOST_REMARKS, _MOST_INPUTS = 5, 5
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -58,70 +33,6 @@ def said(lines: Iterable[str]) -> str:
     return "\n".join(textwrap.fill(line, width, **options) if len(line) > width else line for line in lines)
 
 
-def importance(model: Any) -> Any:
-    """Measure the importance of inputs by leaving training rows out; None if the machine cannot, or if it takes more
-    work than the fit.
-
-    An input is a column of the table: the 0-1 columns of its categories are permuted together.
-    """
-    machine, X, groups = model.judged_.machine, model.judged_.X, model.preparation_.columns_of_inputs
-    if len(groups) < 2 or not hasattr(machine, "left_out_importance"):
-        return None
-    repeats = _REPEATS if X.shape[0] <= _MANY_ROWS else 1
-    work = float(X.size) * machine.support_values_.shape[0] * len(groups) * repeats
-    if work * len(getattr(machine, "estimators_", (None,))) > _MOST_WORK:
-        return None
-    rows = (X, model.judged_.y) if hasattr(machine, "basis_indices_") else ()  # a basis does not keep them
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # importances that rounding decides are not shown
-        importances = machine.left_out_importance(*rows, n_repeats=repeats, groups=groups)
-    return importances if importances.certificate.holds else None
-
-
-def important(importances: Any) -> list[int]:
-    """Return the inputs whose importance is more than chance, and than a hundredth, the most important first."""
-    mean, deviation = np.asarray(importances.importances_mean), np.asarray(importances.importances_std)
-    least = np.maximum(2.0 * deviation, _LEAST_SHARE * abs(importances.left_out_score))
-    return [int(k) for k in np.argsort(-mean, kind="stable") if mean[k] > least[k]]
-
-
-def importance_shares(importances: Any) -> tuple[Array, Array]:
-    """Return the share of each input in the error that shuffling adds, and its standard deviation."""
-    mean, deviation = np.asarray(importances.importances_mean), np.asarray(importances.importances_std)
-    total = max(float(mean.clip(0.0).sum()), np.finfo(float).tiny)
-    return mean / total, deviation / total
-
-
-def is_reliable(certificate: Certificate, quality: Quality) -> bool:
-    """Return whether to predict with a model.
-
-    Where only the choice of a weight is not proved, the machine of this weight is; and a solution that is known to a
-    tenth of the errors on other rows is known well enough, as for a table without noise.
-    """
-    failed = {row.name for row in certificate.failures}
-    if all(name.startswith(("gap of", "range of")) for name in failed):
-        return True
-    error = quality.measures[0]
-    is_known = error.in_units and _WELL_KNOWN * certificate.accuracy <= error.value
-    return is_known and failed <= {"accuracy", *(name for name in failed if name.startswith(("gap of", "range of")))}
-
-
-def kernel_name(kernel: Kernel) -> str:
-    """Return a kernel in few words: "Matern 5/2, one width per input"."""
-    parts = [getattr(kernel, name, None) for name in ("left", "right", "kernel")]
-    inner = [kernel_name(part) for part in parts if isinstance(part, Kernel)]
-    if inner:
-        joined = " plus " if type(kernel).__name__ == "Sum" else " times "
-        return joined.join(inner)
-    name = type(kernel).__name__
-    if isinstance(kernel, Matern):
-        name = f"Matern {round(2 * kernel.nu)}/2"
-    width: Any = getattr(kernel, "sigma", None)
-    if width is None:
-        return name
-    return f"{name}, one width per input" if np.ndim(width) else f"{name} of width {digits(width)}"
-
-
 def summary(model: Any, why: str, importances: Any, *, verbose: bool = False, report: str | None = None) -> list[str]:
     """Return the lines; ``verbose`` adds all remarks and the rows of the certificates."""
     quality, remarks = model.quality_, [in_shell(remark) for remark in (why, *model.remarks_[1:])]
@@ -130,7 +41,7 @@ def summary(model: Any, why: str, importances: Any, *, verbose: bool = False, re
         more = len(remarks) - _MOST_REMARKS + 1
         remarks = [*remarks[: _MOST_REMARKS - 1], f"and {more} more remarks on the table (--verbose, or the report)"]
     lines += [*remarks, *_quality(quality)]
-    lines += [*_matter(model, importances), describe_choice(model)]
+    lines += [*_matter(model, importances), model.judged_.search.describe(model.judged_.machine)]
     if verbose:
         lines += ["", *str(model.judged_.machine.certificate_).splitlines()]
         if model.estimator_ is not model.judged_.machine:
@@ -156,11 +67,6 @@ def _n(measure: QualityMeasure, value: float) -> str:
     return digits(value) if measure.in_units else f"{round(value, 3) + 0.0:.3f}"  # + 0.0: no minus zero
 
 
-def digits(value: float) -> str:
-    """Return a number to three digits, without an exponent where it is of ordinary size."""
-    return f"{float(f'{value:.3g}'):.6g}"
-
-
 def _matter(model: Any, importances: Any) -> list[str]:
     """Return the inputs whose values matter most to errors of left-out rows, where the machine can tell."""
     if importances is None:
@@ -171,26 +77,6 @@ def _matter(model: Any, importances: Any) -> list[str]:
     inputs, (shares, _) = model.preparation_.inputs, importance_shares(importances)
     listed = ", ".join(f"{inputs[k].name} ({shares[k]:.0%})" for k in order)
     return [f"inputs that matter: {listed} (share of the error that shuffling adds)"]
-
-
-def describe_choice(model: Any) -> str:
-    """Return the kernel and gamma of the machine, and how they were chosen."""
-    machine, search = model.judged_.machine, model.judged_.search
-    if search.model == "stack":
-        u = machine.stack_weights_
-        order = [int(m) for m in np.argsort(-u, kind="stable") if u[m] > 0.0]
-        named = "; ".join(f"{u[m]:.0%} {kernel_name(machine.estimators_[m].kernel_)}" for m in order[:_MOST_MACHINES])
-        more = f"; and {len(order) - _MOST_MACHINES} more" if len(order) > _MOST_MACHINES else ""
-        return f"model: a stack, weights by leave-one-out error: {named}{more}"
-    kernel = f"kernel {kernel_name(machine.kernel_)}"
-    if search.model == "sparse":
-        kernel = f"{kernel} on {machine.basis_indices_.size} basis vectors"
-    if search.gamma is not None:
-        return f"model: {kernel}; gamma {search.gamma:g}, as given"
-    gamma = float(np.ravel(getattr(machine, "gamma_", machine.gamma))[0])
-    n_tried = len(getattr(machine, "cv_results_", {}).get("param_kernel", []))
-    tried = f", of {n_tried} kernels" if n_tried > 1 else ""
-    return f"model: {kernel}; gamma {digits(gamma)}; by {CRITERION_WORDS[search.criterion]} error{tried}"
 
 
 def describe_file(model: Any, out: str | None) -> str:

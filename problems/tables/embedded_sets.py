@@ -6,10 +6,12 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
+import numpy as np
+
 from substrate import datasets
 from substrate.errors import DataError
 
-__all__ = ["as_csv", "dataset_rows", "listing", "target_of"]
+__all__ = ["as_csv", "dataset_columns", "listing", "target_of"]
 
 #: Seed of the sets that are drawn, so that a name means one table.
 _SEED = 0
@@ -23,12 +25,11 @@ def _bunch(name: str) -> Any:
     return function(**drawn)
 
 
-def dataset_rows(name: str) -> tuple[list[str], list[list[str]]]:
-    """Return header and rows of a data set, the target in the last column; drawn sets with a fixed seed."""
+def dataset_columns(name: str) -> dict[str, list[Any]]:
+    """Return the columns of a data set by name, the target last; drawn sets with a fixed seed."""
     bunch = _bunch(name)
-    header = [*bunch.feature_names, bunch.target_name]
-    rows = [[repr(float(x)) for x in row] for row in bunch.data]
-    return header, [[*row, str(target)] for row, target in zip(rows, bunch.target, strict=True)]
+    columns = [*np.asarray(bunch.data, dtype=np.float64).T.tolist(), bunch.target.tolist()]
+    return dict(zip([*bunch.feature_names, bunch.target_name], columns, strict=True))
 
 
 def target_of(name: str) -> tuple[str, str]:
@@ -39,9 +40,8 @@ def target_of(name: str) -> tuple[str, str]:
 
 def as_csv(name: str) -> str:
     """Return a data set as the text of a CSV file."""
-    header, rows = dataset_rows(name)
-    stream = io.StringIO()
-    csv.writer(stream, lineterminator="\n").writerows([header, *rows])
+    columns, stream = dataset_columns(name), io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows([columns, *zip(*columns.values(), strict=True)])
     return stream.getvalue()
 
 

@@ -32,7 +32,7 @@ from problems.tables.columns import (
 )
 from problems.tables.machines import MOST_DENSE, Search, divide
 from problems.tables.predictions import interval_ends, interval_guarantee, make_intervals
-from problems.tables.quality import Quality, quality_of
+from problems.tables.quality import Quality
 from problems.tables.table import Table, is_missing, named_columns, read_table
 from substrate.arrays import Array
 from substrate.errors import DataError, DeclarationError
@@ -209,7 +209,7 @@ class _Tabular(BaseEstimator):
                 make_intervals(machine, X[train])  # by its training rows, left out; the held-out rows judge it
             elif held_out.size:
                 machine.calibrate(X[held_out], y[held_out])
-            quality = quality_of(machine, search, X[train], y[train], X[held_out], y[held_out])
+            quality = search.judge(machine, X[train], y[train], X[held_out], y[held_out])
             reported = {warning.category for warning in caught}
             first, last = len(caught), machine
             if self.refit and held_out.size:

@@ -28,12 +28,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from problems.tables.quality import LEFT_OUT, Quality, digits, measure_quality
 from substrate.arrays import Array, positive
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Categorical, Kernel, Laplacian, Linear, Matern, as_kernel
 from substrate.reduced import Basis
 
-__all__ = ["CRITERION_WORDS", "EVALUATIONS", "MODELS", "MOST_DENSE", "Search", "divide", "kernel_of"]
+__all__ = ["EVALUATIONS", "MODELS", "MOST_DENSE", "Search", "divide", "kernel_of", "outputs_of"]
 
 MODELS = ("auto", "stack", "lssvm", "sparse")
 #: Training rows up to which the model ``auto`` decomposes the kernel matrix of all of them.
@@ -51,8 +52,10 @@ _WIDTHS = (0.25, 0.5, 1.0, 2.0)
 _WITH_A_PLANE: tuple[Kernel, ...] = (RBF(), Matern(nu=2.5))
 #: Folds of a model that is not judged by a closed form; rows from which earlier ones can predict later ones in two.
 _FOLDS, _FEWEST_IN_TIME = 5, 4
+#: Machines of a stack that are named.
+_MOST_MACHINES = 3
 #: The criteria that choose gamma, in words.
-CRITERION_WORDS = {
+_CRITERION_WORDS = {
     "loo": "leave-one-out",
     "groups": "leave-group-out",
     "blocks": "leave-block-out",
@@ -110,7 +113,7 @@ class Search:
 
     @property
     def criterion(self) -> str:
-        """Return the criterion that chooses gamma, a key of ``CRITERION_WORDS``."""
+        """Return the criterion that chooses gamma, a key of ``_CRITERION_WORDS``."""
         in_folds = self.rule != "loo" and (self.model == "sparse" or (self.in_time and self.task == "regression"))
         return "folds" if in_folds else self.rule
 
@@ -186,6 +189,66 @@ class Search:
         kernels = [member.kernel_ for member, weights in weighed if np.any(weights)]
         return self._quiet(self._new("CV", X.shape[0], kernels=kernels).fit(X, y))
 
+    def judge(self, machine: Any, X: Array, y: NDArray[Any], X_val: Array, y_val: NDArray[Any]) -> Quality:
+        """Measure the quality of a machine of the training rows ``X, y`` on held-out rows, or by leaving training rows
+        out, in closed form where that is possible, and otherwise in folds.
+        """
+        if y_val.size:
+            rivals = self._simple_predictions(X, y, X_val) if self.task == "regression" else {}
+            outputs = outputs_of(machine, X_val)
+            return measure_quality("held-out rows", y_val, machine.predict(X_val), outputs, y, rivals=rivals)
+        caveat = "" if self.gamma is not None else "these rows also chose the kernel and gamma"
+        if self.rule != "loo" or not hasattr(machine, "leave_one_out"):
+            return self._leave_folds_out(machine, X, y, caveat)
+        on_a_basis = hasattr(machine, "basis_indices_")  # keeps its basis and not its rows
+        left_out = machine.leave_one_out(X, y) if on_a_basis else machine.leave_one_out()
+        outputs = np.asarray(left_out.outputs if self.task == "classification" else [])
+        return measure_quality(LEFT_OUT, y, np.asarray(left_out.predictions), outputs, y, caveat=caveat)
+
+    def _leave_folds_out(self, machine: Any, X: Array, y: NDArray[Any], caveat: str) -> Quality:
+        """Measure the quality by machines of the same kernel and gamma, fitted again without each fold."""
+        judged, predicted, outputs = [], [], []
+        for train, test in self.folds(y.size):
+            if self.task == "classification" and np.unique(y[train]).size < np.unique(y).size:
+                alone = "one fold has all rows of a class, so no fold could be left out: errors on new rows are larger"
+                of_training = machine.predict(X), outputs_of(machine, X)
+                return measure_quality("training rows", y, *of_training, y, caveat=alone)
+            without = self.refit(machine, X[train], y[train])
+            judged.append(test)
+            predicted.append(without.predict(X[test]))
+            outputs.append(outputs_of(without, X[test]))
+        rows = "rows, predicted in folds from other times" if self.in_time else "rows, left out in folds"
+        found = y[np.concatenate(judged)], np.concatenate(predicted), np.concatenate(outputs)
+        return measure_quality(rows, *found, y, caveat=caveat)
+
+    def _simple_predictions(self, X: Array, y: Array, X_val: Array) -> dict[str, Array]:
+        """Return what the training rows predict without a machine: a straight line in all inputs, the last value."""
+        rivals: dict[str, Array] = {}
+        if X.shape[1] + 1 < X.shape[0]:
+            line = np.linalg.lstsq(np.column_stack([np.ones(X.shape[0]), X]), y, rcond=None)[0]
+            rivals["a straight line"] = line[0] + X_val @ line[1:]
+        if self.in_time:
+            rivals["the last value"] = np.full(X_val.shape[0], y[-1])
+        return rivals
+
+    def describe(self, machine: Any) -> str:
+        """Return the kernel and gamma of a machine, and how they were chosen, in words."""
+        if self.model == "stack":
+            u = machine.stack_weights_
+            order = [int(m) for m in np.argsort(-u, kind="stable") if u[m] > 0.0]
+            named = [f"{u[m]:.0%} {_kernel_name(machine.estimators_[m].kernel_)}" for m in order[:_MOST_MACHINES]]
+            more = [f"and {len(order) - _MOST_MACHINES} more"] if len(order) > _MOST_MACHINES else []
+            return f"model: a stack, weights by leave-one-out error: {'; '.join([*named, *more])}"
+        kernel = f"kernel {_kernel_name(machine.kernel_)}"
+        if self.model == "sparse":
+            kernel = f"{kernel} on {machine.basis_indices_.size} basis vectors"
+        if self.gamma is not None:
+            return f"model: {kernel}; gamma {self.gamma:g}, as given"
+        n_tried = len(getattr(machine, "cv_results_", {}).get("param_kernel", []))
+        tried = f", of {n_tried} kernels" if n_tried > 1 else ""
+        gamma = digits(np.ravel(getattr(machine, "gamma_", machine.gamma))[0])
+        return f"model: {kernel}; gamma {gamma}; by {_CRITERION_WORDS[self.criterion]} error{tried}"
+
     def _new(self, searches: str, n_rows: int, n_basis: int | None = None, **parameters: Any) -> Any:
         """Return the estimator, "CV" or plain, with seed, weights of classes and bars as far as it has them, and a
         basis of so many vectors if it is sparse.
@@ -194,12 +257,12 @@ class Search:
         from problems.estimators.chosen.stacked import StackedLSSVMClassifier, StackedLSSVMRegressor
         from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 
-        regression = self.task == "regression"
-        estimator: Any = LSSVMRegressor if regression else LSSVMClassifier
-        if self.model == "stack":
-            estimator = StackedLSSVMRegressor if regression else StackedLSSVMClassifier
-        elif searches:
-            estimator = LSSVMRegressorCV if regression else LSSVMClassifierCV
+        estimators: dict[str, tuple[Any, Any]] = {
+            "": (LSSVMRegressor, LSSVMClassifier),
+            "CV": (LSSVMRegressorCV, LSSVMClassifierCV),
+            "stack": (StackedLSSVMRegressor, StackedLSSVMClassifier),
+        }
+        estimator = estimators["stack" if self.model == "stack" else searches][self.task == "classification"]
         further: dict[str, Any] = {"random_state": self.random_state, "verbose": self.verbose}
         if self.model == "sparse":
             n_vectors = n_basis or self.n_basis or _FEWEST
@@ -249,6 +312,25 @@ class Search:
             return [Linear(), *alone]
         restricted = [kernel for family in _WITH_A_PLANE for kernel in _widths(family, X[:, others]) or [family]]
         return [Linear(), *alone, *(Linear() + kernel.on(*others) for kernel in restricted)]
+
+
+def outputs_of(machine: Any, X: Array) -> Array:
+    """Return the outputs by which a machine decides on classes; a regression has none."""
+    return np.asarray(machine.decision_function(X) if hasattr(machine, "classes_") else [])
+
+
+def _kernel_name(kernel: Kernel) -> str:
+    """Return a kernel in few words: "Matern 5/2, one width per input"."""
+    parts = [getattr(kernel, name, None) for name in ("left", "right", "kernel")]
+    inner = [_kernel_name(part) for part in parts if isinstance(part, Kernel)]
+    if inner:
+        joined = " plus " if type(kernel).__name__ == "Sum" else " times "
+        return joined.join(inner)
+    name = f"Matern {round(2 * kernel.nu)}/2" if isinstance(kernel, Matern) else type(kernel).__name__
+    width: Any = getattr(kernel, "sigma", None)
+    if width is None:
+        return name
+    return f"{name}, one width per input" if np.ndim(width) else f"{name} of width {digits(width)}"
 
 
 def kernel_of(kernel: Any, sigma: float | None) -> Kernel:

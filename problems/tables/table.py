@@ -1,15 +1,16 @@
 """Tables of text: a file, an embedded data set, a frame or an array, as named columns of cells.
 
-Nothing is guessed silently: everything recognised is a remark of the table. Cells are kept as written; a
-column is numeric when every cell of it is a finite number in one format (:mod:`problems.tables.number_format`); a
-missing cell is empty, or ``NA``, ``N/A``, ``NaN``, ``null``, ``None`` or ``?``.
+pandas reads files; which encoding and separator they have, and what their cells mean, is found here. Nothing is guessed
+silently: everything recognised is a remark of the table. Cells are kept as written; a column is numeric when every cell
+of it is a finite number in one format (:mod:`problems.tables.number_format`); a missing cell is empty, or ``NA``,
+``N/A``, ``NaN``, ``null``, ``None`` or ``?``.
 """
 
 import codecs
-import csv
 import io
 import math
 import os
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from problems.tables.embedded_sets import dataset_rows
+from problems.tables.embedded_sets import dataset_columns
 from problems.tables.number_format import PLAIN, NumberFormat, column_format, decides, is_code, number, readings
 from substrate.arrays import is_sparse
 from substrate.errors import DataError
@@ -211,44 +212,76 @@ def read_table(
         raise DataError(f"delimiter must be one character, received {delimiter!r}")
     if isinstance(source, Table):
         return source
+    name = os.fspath(source) if isinstance(source, (str, os.PathLike)) else "X"
     if not isinstance(source, (str, os.PathLike)):
-        return replace(table_of(source), decimal=decimal, thousands=thousands)
-    name = os.fspath(source)
-    if name.startswith("@"):
-        header, lines = dataset_rows(name[1:])
-        return Table(name, _columns(name, header, lines), typed=frozenset(header))
-    path = Path(name)
-    if not path.is_file():
+        table = table_of(source)
+    elif name.startswith("@"):
+        table = table_of(dataset_columns(name[1:]))
+    elif not Path(name).is_file():
         raise DataError(f"there is no file {name}; name a CSV file, or an embedded data set such as @motorcycle")
-    if path.suffix.lower() in (*_PARQUET, *_EXCEL):
-        return replace(_read_by_pandas(path), decimal=decimal, thousands=thousands)
-    text, remark = _decode(name, path.read_bytes(), encoding)
-    remarks = [remark] if remark else []
-    lines = _lines(name, text, delimiter or ",")
-    if delimiter is None and len(lines[0]) == 1:
-        for candidate, words in _OTHER_DELIMITERS.items():
-            if candidate in lines[0][0]:
-                lines, delimiter = _lines(name, text, candidate), candidate
-                remarks += [f"separator: the cells are separated by {words} (delimiter=..., if not)"]
-                break
-    return Table(
-        source=name,
-        columns=_columns(name, lines[0], lines[1:]),
-        remarks=tuple(remarks),
-        decimal=decimal,
-        thousands=thousands,
-        takes_commas=(delimiter or ",") != ",",
-    )
+    else:
+        table = _read_file(Path(name), delimiter, encoding)
+    return replace(table, source=name, decimal=decimal, thousands=thousands)
 
 
-def _decode(name: str, content: bytes, encoding: str | None) -> tuple[str, str]:
+def _read_file(path: Path, delimiter: str | None, encoding: str | None) -> Table:
+    """Return a CSV file, a Parquet file, or the first sheet of a spreadsheet."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise DataError(f'pandas, which reads {path}, is missing: pip install "lssvm-substrate[tables]"') from error
+    remarks: list[str] = []
+    try:
+        if path.suffix.lower() in _PARQUET:
+            return table_of(pandas.read_parquet(path))
+        if path.suffix.lower() in _EXCEL:
+            sheets = pandas.read_excel(path, sheet_name=None, header=None)
+            frame = next(iter(sheets.values())).dropna(how="all").dropna(axis=1, how="all")
+            remarks += [f"sheet: {next(iter(sheets))!r}, the first of {len(sheets)}"] if len(sheets) > 1 else []
+            return replace(table_of(_name_columns(path, frame)), remarks=tuple(remarks))
+        text, remark = _decode(path, encoding)
+        remarks += [remark] if remark else []
+        if delimiter is None:
+            delimiter = _delimiter(text)
+            words = _OTHER_DELIMITERS.get(delimiter)
+            remarks += [f"separator: the cells are separated by {words} (delimiter=..., if not)"] if words else []
+        # by the engine that tells cells that are absent from empty ones
+        options: dict[str, Any] = {"sep": delimiter, "engine": "python", "dtype": object, "keep_default_na": False}
+        frame = pandas.read_csv(io.StringIO(text, newline=""), header=None, **options)
+    except pandas.errors.EmptyDataError as error:
+        raise DataError(f"{path} is empty; the first line must name the columns") from error
+    except pandas.errors.ParserError as error:
+        raise DataError(
+            f"{path} is not a CSV file: {error} (a cell that contains the separator must be in quotes, and quotes must "
+            "be closed); correct it, or save the table again as CSV (UTF-8)"
+        ) from error
+    except DataError:
+        raise
+    except Exception as error:  # the readers of pandas raise various errors
+        raise DataError(f"{path} cannot be read, or is damaged: {error}") from error
+    if short := [row for row, is_short in enumerate(frame.isna().any(axis=1)) if is_short]:
+        raise DataError(
+            f"{named_rows(short)} of {path} {'has' if len(short) == 1 else 'have'} fewer cells than the header, which "
+            f"names {frame.shape[1]} columns; correct the rows"
+        )
+    columns = {column: tuple(cells) for column, cells in _name_columns(path, frame).items()}
+    return Table(str(path), columns, tuple(remarks), takes_commas=delimiter != ",")
+
+
+def _delimiter(text: str) -> str:
+    """Return what separates the names in the first line, outside quotes: commas, if there are any."""
+    header = re.sub('"[^"]*"', "", text.lstrip().partition("\n")[0])
+    return next((mark for mark in (",", *_OTHER_DELIMITERS) if mark in header), ",")
+
+
+def _decode(path: Path, encoding: str | None) -> tuple[str, str]:
     """Return the text of a file, and a remark on its encoding, which is empty for UTF-8.
 
     A byte order mark leaves no doubt. Without one a file whose every other byte is zero is UTF-16; text that is not
     UTF-8 is read as Windows-1252, the encoding of spreadsheets of western languages, in which nearly all bytes are
     letters.
     """
-    remark = ""
+    content, remark = path.read_bytes(), ""
     if encoding is None:
         encoding = next((marked for mark, marked in _MARKS if content.startswith(mark)), None)
         remark = "" if encoding in (None, "utf-8-sig") else f"encoding: {encoding}, by its byte order mark"
@@ -268,7 +301,7 @@ def _decode(name: str, content: bytes, encoding: str | None) -> tuple[str, str]:
         ) from error
     except UnicodeDecodeError as error:
         raise DataError(
-            f"{name} is not in the encoding {encoding}: byte {error.start + 1}, {content[error.start]:#04x}, is not "
+            f"{path} is not in the encoding {encoding}: byte {error.start + 1}, {content[error.start]:#04x}, is not "
             "valid there; name another by encoding=..., or save the table again as CSV (UTF-8)"
         ) from error
 
@@ -284,39 +317,19 @@ def _wide(content: bytes) -> str | None:
     return "utf-16-be" if even > many and not odd else None
 
 
-def _lines(name: str, text: str, delimiter: str) -> list[list[str]]:
-    reader = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), delimiter=delimiter, strict=True)
-    try:
-        lines = [line for line in reader if line]
-    except csv.Error as error:
-        raise DataError(
-            f"{name} is not a CSV file: {error}, at line {reader.line_num}; correct that line, or save the table again "
-            "as CSV (UTF-8)"
-        ) from error
-    if not lines:
-        raise DataError(f"{name} is empty; the first line must name the columns")
-    return lines
-
-
-def _columns(source: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    """Return the columns of a file by name, refused where the header does not name them, or rows are ragged."""
-    names = [name.strip() for name in header]
-    if names and all(number(name) is not None for name in names):
-        raise DataError(f"the first line of {source} holds numbers only; put the names of the columns above it")
-    if not rows:
-        raise DataError(f"{source} has a header and no rows")
-    if ragged := [row for row, cells in enumerate(rows, 1) if len(cells) != len(names)]:
-        n_cells = len(rows[ragged[0] - 1])
-        remark = f" ({len(ragged) - 1} more rows differ too)" if len(ragged) > 1 else ""
-        raise DataError(
-            f"row {ragged[0]} of {source} has {n_cells} cell{'s' if n_cells != 1 else ''}, but the header names "
-            f"{len(names)} columns{remark}; correct the rows (a cell that contains the separator must be in quotes)"
-        )
+def _name_columns(path: Path, frame: Any) -> dict[str, list[Any]]:
+    """Return the columns below a line of names, refused where it does not name them."""
+    if frame.shape[0] < 2:
+        raise DataError(f"{path} has no rows below its first line, which must name the columns")
+    names = ["" if _is_absent(name) else str(name).strip() for name in frame.iloc[0]]
+    columns = [frame.iloc[1:, place].tolist() for place in range(len(names))]
+    if all(number(name) is not None for name in names):
+        raise DataError(f"the first line of {path} holds numbers only; put the names of the columns above it")
     for place, name in enumerate(names):
-        if not name and counts_rows([cells[place] for cells in rows], place):
+        if not name and counts_rows(list(map(str, columns[place])), place):
             names[place] = f"Unnamed: {place}"  # the index of a pandas frame, under the name that pandas gives it
-    _check_names(f"the header of {source}", names)
-    return dict(zip(names, zip(*rows, strict=True), strict=True))
+    _check_names(f"the header of {path}", names)
+    return dict(zip(names, columns, strict=True))
 
 
 def _check_names(where: str, names: Sequence[str]) -> None:
@@ -339,34 +352,6 @@ def counts_rows(cells: Sequence[str], place: int) -> bool:
     if place == 0:
         return len(set(numbers)) == len(numbers)
     return numbers[0] in (0, 1) and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
-
-
-def _read_by_pandas(path: Path) -> Table:
-    """Return a Parquet file, or the first sheet of a spreadsheet."""
-    is_sheet = path.suffix.lower() in _EXCEL
-    try:
-        import pandas
-
-        if not is_sheet:
-            return replace(table_of(pandas.read_parquet(path)), source=str(path))
-        sheets = pandas.read_excel(path, sheet_name=None, header=None)
-    except ImportError as error:
-        what = "spreadsheet" if is_sheet else "Parquet file"
-        raise DataError(
-            f'{path} is a {what}, which needs pandas: pip install "lssvm-substrate[tables]", or save it as CSV (UTF-8)'
-        ) from error
-    except DataError:
-        raise
-    except Exception as error:  # the readers raise various errors
-        raise DataError(f"{path} cannot be read, or is damaged: {error}") from error
-    frame = next(iter(sheets.values())).dropna(how="all").dropna(axis=1, how="all")
-    if frame.shape[0] < 2:
-        raise DataError(f"the first sheet of {path} has no rows; the first line must name the columns")
-    header = ["" if _is_absent(name) else str(name).strip() for name in frame.iloc[0]]
-    _check_names(f"the header of {path}", header)
-    table = table_of({name: frame.iloc[1:, place].tolist() for place, name in enumerate(header)})
-    remarks = (f"sheet: {next(iter(sheets))!r}, the first of {len(sheets)}",) if len(sheets) > 1 else ()
-    return replace(table, source=str(path), remarks=remarks)
 
 
 def table_of(X: Any, name: str = "X") -> Table:

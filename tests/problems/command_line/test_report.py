@@ -10,8 +10,8 @@ import pytest
 from problems import TabularRegressor
 from problems.command_line.main import main
 from problems.command_line.report import report
-from problems.command_line.summary import importance
 from problems.command_line.words import in_shell
+from problems.tables.quality import importance
 
 VOID = {"meta", "link", "img", "br", "input"}
 RNG = np.random.default_rng(0)

@@ -56,7 +56,7 @@ def test_classes_are_judged_by_accuracy_its_mean_over_classes_and_auc(classes):
     assert found["balanced accuracy"] == pytest.approx((balanced_accuracy_score(y, predicted), 1.0 / classes))
     auc = [roc_auc_score(y == k, outputs[:, k]) for k in range(3)] if classes == 3 else [roc_auc_score(y, outputs)]
     assert found["AUC"] == (pytest.approx(np.mean(auc)), 0.5)
-    assert np.trace(judged.quality.confusion.counts) == np.sum(predicted == y)
+    assert np.trace(judged.quality.counts) == np.sum(predicted == y)
 
 
 def test_at_most_fifteen_lines_and_the_rest_by_verbose():

@@ -33,12 +33,14 @@ def test_a_byte_order_mark_and_other_delimiters_are_no_part_of_a_name(tmp_path):
     ("text", "message"),
     [
         ("", "is empty; the first line must name the columns"),
-        ("a,b\n", "a header and no rows"),
+        ("a,b\n", "no rows below its first line"),
+        ('"größe, cm";b\n1;2;3\n', "Expected 2 fields in line 2, saw 3"),
         ("a,\n1,2\n", "without a name"),
         ("a,a\n1,2\n", "'a' twice"),
         ("1,2\n3,4\n", "numbers only; put the names"),
-        ("a,b\n1,2\n3\n4,5,6\n", r"row 2 of .* has 1 cell, but the header names 2 columns \(1 more rows? differ"),
-        ('a,b\n1,"2\n', "not a CSV file"),
+        ("a,b\n1,2\n3\n4,5,6\n", "not a CSV file: Expected 2 fields in line 4, saw 3"),
+        ("a,b\n1,2\n3\n4,5\n6\n", r"rows 2, 4 of .* have fewer cells than the header, which names 2 columns"),
+        ('a,b\n1,"2\n', "not a CSV file: .*quotes must be closed"),
     ],
 )
 def test_a_malformed_file_is_refused(tmp_path, text, message):
@@ -79,12 +81,9 @@ def test_an_encoding_that_is_none_or_another_is_refused_in_words(tmp_path):
     path.write_bytes(b"\xff\xfea\x00,\x00b")
     with pytest.raises(DataError, match="is not in the encoding utf-16: byte"):
         read_table(path)
-    path.write_text('a,b\n1,"2\n')
-    with pytest.raises(DataError, match=r"is not a CSV file: .* at line"):
-        read_table(path)
 
 
-def test_spreadsheets_are_read_by_pandas_or_refused_in_a_sentence(tmp_path, monkeypatch):
+def test_spreadsheets_are_read_or_refused_in_a_sentence(tmp_path, monkeypatch):
     pandas = pytest.importorskip("pandas")
     path = write(tmp_path, "PK", "data.xlsx")
     rows = [("a", "when", "town", None), (1.5, date(2024, 1, 31), "Ghent", None), (None, None, None, None)]
@@ -100,10 +99,10 @@ def test_spreadsheets_are_read_by_pandas_or_refused_in_a_sentence(tmp_path, monk
     with pytest.raises(DataError, match="has the column 'a' twice"):
         read_table(path)
     sheets["Sales"] = pandas.DataFrame()
-    with pytest.raises(DataError, match=r"the first sheet of .* has no rows"):
+    with pytest.raises(DataError, match="no rows below its first line"):
         read_table(path)
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(DataError, match=r"needs pandas: pip install .*\[tables\].*, or save it as CSV"):
+    with pytest.raises(DataError, match=r"pandas, which reads .*, is missing: pip install .*\[tables\]"):
         read_table(path)
 
 
