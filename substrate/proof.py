@@ -237,9 +237,8 @@ def ball_matrix(kernel: Kernel, X: Any, Z: Any = None) -> Balls:
 def ball_derivatives(kernel: Kernel, X: Array, Z: Array, left: Orders, right: Orders) -> Balls:
     """Return derivatives of kernel values of all pairs of rows, of these orders in either, in balls."""
     x, z = ([Balls.exact(column) for column in columns] for columns in (X.T[:, :, None], Z.T[:, None, :]))
-    twice = ([c for c, order in orders.items() for _ in range(order)] for orders in (left, right))
     try:
-        values = differentiate_formula(kernel.exact_formula(Balls.exact, len(x)), x, z, *twice)
+        values = differentiate_formula(kernel.exact_formula(Balls.exact, len(x)), x, z, left, right)
     except (AttributeError, TypeError) as error:
         raise DeclarationError(
             f"derivatives of {kernel!r} are known in double precision only, since its formula has a root; take RBF, "

@@ -7,48 +7,38 @@ order in each input, and
 
     \langle D^a \varphi(x), D^b \varphi(z) \rangle = D_x^a D_z^b \, k(x, z)
 
-([Solak2003]_ section 2, for first orders). They exist where k has the derivative with a = b, also at x = z. A kernel of
-the scaled distance, :math:`k(x, z) = g(\|v\|^2)` with :math:`v_c = (x_c - z_c)/u_c`, has, with
-:math:`n = a + b` and a sum over all :math:`0 \le 2 m \le n`,
+([Solak2003]_ section 2, for first orders). They exist where k has the derivative with a = b, also at x = z.
 
-.. math::
-
-    D_x^a D_z^b \, k = (-1)^{|b|} \prod_c u_c^{-n_c} \sum_m \Big(\prod_c \frac{n_c!}{m_c!\,(n_c - 2 m_c)!}
-    (2 v_c)^{n_c - 2 m_c}\Big)\, g^{(|n| - |m|)}(\|v\|^2) ,
-
-since :math:`\frac{d^n}{dv^n} g(v^2) = \sum_m \frac{n!}{m!(n-2m)!} (2v)^{n-2m} g^{(n-m)}(v^2)`, one input after another.
-One of the inner product, :math:`k = p(x^T z)`, has, with a sum over :math:`m \le \min(a, b)`,
-
-.. math::
-
-    D_x^a D_z^b \, k = \sum_m \Big(\prod_c \binom{a_c}{m_c} \binom{b_c}{m_c} m_c!\; z_c^{a_c - m_c} x_c^{b_c - m_c}\Big)
-    \, p^{(|a| + |b| - |m|)}(x^T z) .
+They follow from the formula of the kernel, by the rules of differentiation: a :class:`Dual` has a value and a slope,
+both numbers of the same arithmetic, which may be such numbers themselves, one for every order. Arrays, balls and nodes
+of a graph are differentiated alike.
 """
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 from substrate.errors import DeclarationError
-from substrate.numbers import Array
 
 __all__ = [
     "Dual",
     "Orders",
+    "Plain",
     "checked_column",
     "checked_orders",
-    "differentiate_distance",
     "differentiate_formula",
-    "differentiate_inner_product",
     "split_orders",
+    "times",
 ]
 
 #: The order of a derivative in every input that has one.
 Orders = Mapping[int, int]
+#: Quotients beyond which a square overflows.
+_FAR = 1e150
 
 
 def checked_column(column: Any, n_features: int) -> int:
@@ -84,57 +74,38 @@ def split_orders(orders: Orders) -> Iterator[tuple[int, dict[int, int], dict[int
         yield multiplicity, first, {column: component for column, component in second.items() if component}
 
 
-def differentiate_distance(
-    directions: Mapping[int, Array], orders: Orders, profile: Callable[[int, int], Array]
-) -> Array:
-    r"""Return the sum above without its units and its sign, for a kernel of the distance.
+class Plain(np.ndarray):
+    """Numbers in double precision with the functions that formulas ask of their arithmetic.
 
-    Parameters
-    ----------
-    directions
-        :math:`v_c / r` for every input with an order, r the distance; zero where r is.
-    orders
-        n, at least one.
-    profile
-        :math:`r^p g^{(j)}(r^2)` as a function of j and p: a derivative of g may be infinite at zero, where its
-        product with the differences is not.
+    A quotient is cut off where its square would overflow: a kernel of the distance is zero there.
     """
-    total: Any = 0.0
-    for halves in product(*(range(order // 2 + 1) for order in orders.values())):
-        factor, power, along = 1.0, 0, None
-        for (column, order), m in zip(orders.items(), halves, strict=True):
-            p = order - 2 * m
-            factor *= math.factorial(order) / (math.factorial(m) * math.factorial(p)) * 2.0**p
-            power += p
-            if p:
-                piece = directions[column] ** p
-                along = piece if along is None else along * piece
-        values = factor * profile(sum(orders.values()) - sum(halves), power)
-        total = total + (values if along is None else along * values)
-    return np.asarray(total)
 
+    @classmethod
+    def of(cls, values: Any) -> "Plain":
+        """Return numbers, or one number."""
+        return np.asarray(values, dtype=np.float64).view(cls)
 
-def differentiate_inner_product(
-    X: Array, Z: Array, left: Orders, right: Orders, profile: Callable[[int], Array | float]
-) -> Array:
-    """Return the sum above for a kernel of the inner product; ``profile`` is the j-th derivative of p, by j."""
-    columns = sorted({*left, *right})
-    total = np.zeros((X.shape[0], Z.shape[0]))
-    for shared in product(*(range(min(left.get(c, 0), right.get(c, 0)) + 1) for c in columns)):
-        factor, over_x, over_z = 1.0, np.ones(X.shape[0]), np.ones(Z.shape[0])
-        for c, m in zip(columns, shared, strict=True):
-            a, b = left.get(c, 0), right.get(c, 0)
-            factor *= math.comb(a, m) * math.comb(b, m) * math.factorial(m)
-            over_z, over_x = over_z * Z[:, c] ** (a - m), over_x * X[:, c] ** (b - m)
-        order = sum(left.values()) + sum(right.values()) - sum(shared)
-        total += factor * (over_x[:, None] * over_z[None, :]) * profile(order)
-    return total
+    def __truediv__(self, other: Any) -> Any:
+        return np.clip(np.true_divide(self, other), -_FAR, _FAR)
+
+    def exp(self) -> Any:
+        """Return the exponential."""
+        return np.exp(self)
+
+    def sqrt(self) -> Any:
+        """Return the root."""
+        return np.sqrt(self)
 
 
 class Dual:
-    """A number of any arithmetic with its derivative in one quantity; the value may be such a number itself."""
+    """A number of any arithmetic with its derivative in one quantity; the value may be such a number itself.
+
+    A slope that is the integer zero costs nothing.
+    """
 
     __slots__ = ("slope", "value")
+    # an array leaves the product with one of these to this class
+    __array_ufunc__ = None
 
     def __init__(self, value: Any, slope: Any) -> None:
         self.value, self.slope = value, slope
@@ -157,23 +128,26 @@ class Dual:
 
     def __mul__(self, other: Any) -> "Dual":
         if not isinstance(other, Dual):
-            return Dual(self.value * other, self.slope * other)
-        return Dual(self.value * other.value, self.value * other.slope + self.slope * other.value)
+            return Dual(self.value * other, times(other, self.slope))
+        slope = times(self.value, other.slope) + times(other.value, self.slope)
+        return Dual(self.value * other.value, slope)
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Any:
-        return self * (1 / other)
+        if isinstance(other, Dual):
+            return self * (1 / other)
+        return Dual(self.value / other, times(1 / other, self.slope))
 
     def __rtruediv__(self, other: Any) -> Any:
         inverse = 1 / self.value
-        return Dual(inverse, -(inverse * inverse * self.slope)) * other
+        return Dual(inverse, -times(inverse * inverse, self.slope)) * other
 
     def __pow__(self, power: int) -> "Dual":
         if not isinstance(power, int) or power < 1:
             return NotImplemented
         lower = self.value ** (power - 1) * power if power > 1 else 1
-        return Dual(self.value**power, lower * self.slope)
+        return Dual(self.value**power, times(lower, self.slope))
 
     def __ne__(self, other: Any) -> Any:
         return self.value != (other.value if isinstance(other, Dual) else other)
@@ -183,25 +157,32 @@ class Dual:
     def exp(self) -> "Dual":
         """Return the exponential."""
         value = self.value.exp()
-        return Dual(value, value * self.slope)
+        return Dual(value, times(value, self.slope))
+
+
+def times(number: Any, slope: Any) -> Any:
+    """Return the product of a number and a slope, which costs nothing for zero and for one."""
+    if isinstance(slope, int) and slope in (0, 1):
+        return number if slope else 0
+    return number * slope
 
 
 def differentiate_formula(
     formula: Callable[[Sequence[Any], Sequence[Any]], Any],
     x: Sequence[Any],
     z: Sequence[Any],
-    left: Iterable[int],
-    right: Iterable[int],
+    left: Orders,
+    right: Orders,
 ) -> Any:
-    """Return the derivative of a formula of two points, once in each of these columns of either, in any arithmetic.
+    """Return the derivative of a formula of two points, of these orders in the columns of either, in any arithmetic.
 
     The formula is made of sums, products, quotients, whole powers and exponentials; a root or an absolute value has no
     derivative where two points meet, and is refused by a TypeError or an AttributeError.
     """
-    points = [*x, *z]
-    places = [*left, *(len(x) + column for column in right)]
+    points, after = [*x, *z], {len(x) + column: order for column, order in right.items()}
+    places = [place for orders in (left, after) for place, order in orders.items() for _ in range(order)]
     for place in places:
-        points = [Dual(value, value * 0 + int(number == place)) for number, value in enumerate(points)]
+        points = [Dual(value, int(number == place)) for number, value in enumerate(points)]
     value = formula(points[: len(x)], points[len(x) :])
     for _ in places:
         value = value.slope if isinstance(value, Dual) else 0

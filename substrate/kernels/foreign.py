@@ -53,7 +53,7 @@ class Foreign(Kernel):
     function: Callable[..., Any]
     trusted: ClassVar[bool] = False
     not_smooth: ClassVar[str] = (
-        "only its values are known; write it as a Kernel with `_derivative` and an empty `not_smooth`, or "
+        "only its values are known; write it as a Kernel with `exact_formula` and an empty `not_smooth`, or "
         "constrain differences of values"
     )
 

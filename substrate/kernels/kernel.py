@@ -43,7 +43,7 @@ from substrate.arrays import (
     zeros_beside,
 )
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels.derivatives import Orders, checked_orders, split_orders
+from substrate.kernels.derivatives import Orders, Plain, checked_orders, differentiate_formula
 from substrate.numbers import ROUNDED_ONCE, Double, add_roundings, block_length
 from substrate.values import Value
 
@@ -275,11 +275,12 @@ class Kernel(Value, ABC):
             )
 
     def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        """Return the same as :meth:`derivative`, of two checked dense point sets."""
-        raise DeclarationError(
-            f"{self!r} states that it is smooth and has no `_derivative`: write that method, or return from "
-            "`not_smooth` why it has no derivatives"
-        )
+        """Return the same as :meth:`derivative`, of two checked dense point sets: by the formula of the kernel."""
+        x, z = Plain.of(X.T[:, :, None]), Plain.of(Z.T[:, None, :])
+        formula = self.exact_formula(Plain.of, X.shape[1])
+        with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+            values = differentiate_formula(formula, list(x), list(z), left, right)
+        return np.array(np.broadcast_to(refuse_overflow(np.asarray(values), self), (X.shape[0], Z.shape[0])))
 
     @property
     def no_integral(self) -> str:
@@ -568,10 +569,6 @@ class Composite(Kernel):
 class Polynomials(Composite):
     """A kernel that is a polynomial of others, their sum unless it says otherwise."""
 
-    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        """Return the sum of the derivatives of all parts."""
-        return np.asarray(add_values(term._derivative(X, Z, left, right) for term in self.parts(X.shape[1])))
-
     @property
     def no_integral(self) -> str:
         """Empty where all parts have integrals; whether the factors of a product are on different columns is checked
@@ -662,15 +659,6 @@ class Product(Polynomials):
             return math.inf
         return add_roundings(*(side.rounding(X, by_differences) for side in self.inside))
 
-    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        """Return the derivative by the rule of Leibniz in both arguments."""
-        total = np.zeros((X.shape[0], Z.shape[0]))
-        for times_x, a, c in split_orders(left):
-            for times_z, b, d in split_orders(right):
-                sides = self.left._derivative(X, Z, a, b), self.right._derivative(X, Z, c, d)
-                total += times_x * times_z * (sides[0] * sides[1])
-        return total
-
     def _integral(self, boxes: Array, others: Array, orders: Orders) -> Array:
         """Return the product of the integrals of sides on different columns: each is times the lengths of the columns
         of the other, and of columns that no kernel depends on.
@@ -735,10 +723,6 @@ class Scaled(Polynomials):
         if may_enlarge(diagonal, factor) or may_enlarge(factor, diagonal):
             return math.inf
         return self.kernel.rounding(X, by_differences) + ROUNDED_ONCE
-
-    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        """Return the multiple of the derivative."""
-        return self.factor * super()._derivative(X, Z, left, right)
 
     def _integral(self, boxes: Array, others: Array, orders: Orders) -> Array:
         """Return the multiple of the integral."""
@@ -817,13 +801,6 @@ class Restricted(Composite):
         inside = self._orders(dict.fromkeys(columns, 1))
         return math.inf if inside is None else self.kernel.largest_order(list(inside))
 
-    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        """Return the derivative of the kernel inside; zero in any other column."""
-        a, b = self._orders(left), self._orders(right)
-        if a is None or b is None:
-            return np.zeros((X.shape[0], Z.shape[0]))
-        return self.kernel._derivative(self._points(X), self._points(Z), a, b)
-
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """Return the derivatives of the kernel inside, on its columns."""
         return self.kernel._scale_gradient(self._points(X), self._points(Z), weights)
@@ -889,12 +866,6 @@ class Symmetric(Composite):
         # a new array: a product of X with itself would round in another order than one with -X, and not cancel exactly
         mirrored = -X
         return self.combine(read(self.kernel, points, Z) for points in (-mirrored, mirrored))
-
-    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        """Return the part; every derivative in a mirrored point changes the sign."""
-        sign = -1.0 if sum(left.values()) % 2 else 1.0
-        pair = ((X, 1.0), (-X, sign))
-        return np.asarray(self.combine(by * self.kernel._derivative(points, Z, left, right) for points, by in pair))
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """Return the part of both derivatives."""

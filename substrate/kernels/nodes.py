@@ -190,9 +190,8 @@ def kernel_formula(
 
     A kernel that has no such formula is refused.
     """
-    columns = [column for column, order in (orders or {}).items() for _ in range(order)]
     try:
-        return constant(differentiate_formula(kernel.exact_formula(constant, len(x)), x, z, [], columns))
+        return constant(differentiate_formula(kernel.exact_formula(constant, len(x)), x, z, {}, orders or {}))
     except (AttributeError, TypeError, DataError, DeclarationError) as error:
         raise DeclarationError(
             f"{kernel!r} has no formula of exponentials, roots and powers, of which a graph of ONNX is made; fit "

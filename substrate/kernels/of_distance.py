@@ -54,7 +54,7 @@ from substrate.arrays import (
     zeros_beside,
 )
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels.derivatives import Orders, differentiate_distance
+from substrate.kernels.derivatives import Dual, Orders, times
 from substrate.kernels.integrals import integrate_differences
 from substrate.kernels.kernel import Formula, Kernel, Number
 from substrate.numbers import (
@@ -87,8 +87,8 @@ __all__ = [
     "squares_error",
 ]
 
-#: In units of the width: exp(-50^2) is zero.
-_ZERO_BEYOND = 50.0
+#: In units of the width: a distance that counts as none where a derivative is infinite.
+_SAME = 1e-15
 _ROOT_LOG2_E = 1.4426950408889634**0.5
 #: Smallest q for which the largest and the smallest difference of two numbers act like infinity and zero.
 _SMALLEST_POWER = 0.1
@@ -476,27 +476,6 @@ class KernelOfDistance(Kernel, ABC):
             return np.array([np.vdot(slopes, s)])
         return add_by_column(X, Z, self._unit(X.shape[1]), self.power, slopes, codes=self.codes)
 
-    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        """Differentiate by the profile of the kernel, see :mod:`~substrate.kernels.derivatives`."""
-        orders = {c: left.get(c, 0) + right.get(c, 0) for c in sorted({*left, *right})}
-        sums = self._sums(X, Z)
-        if not orders:
-            return np.asarray(self.formula(sums, NUMPY))
-        unit, r = self._unit(X.shape[1]), np.sqrt(sums)
-        divisor = np.where(r > 0.0, r, 1.0)
-        with np.errstate(over="ignore"):
-            differences = {c: (X[:, c, None] - Z[None, :, c]) / unit[c] for c in orders}
-        along = {c: np.clip(difference, -divisor, divisor) / divisor for c, difference in differences.items()}
-        values = differentiate_distance(along, orders, lambda order, power: self._profile(r, order, power))
-        for c, order in orders.items():
-            for _ in range(order):
-                values = values / unit[c]
-        return -values if sum(right.values()) % 2 else values
-
-    def _profile(self, r: Array, order: int, power: int) -> Array:
-        """Return r^power times the derivative of this order of the kernel as a function of r^2, for smooth kernels."""
-        raise DeclarationError(f"{self!r} has no profile of its derivatives")
-
     def _integral(self, boxes: Array, others: Array, orders: Orders) -> Array:
         """Return the product over the columns of integrals of the kernel on one column."""
         self.refuse_orders(orders)
@@ -548,11 +527,6 @@ class RBF(KernelOfDistance):
             out[...] = super().evaluate(X, Z, np.float64)
         else:
             np.exp2(np.minimum(squares, 0.0, out=out), out=out)
-
-    def _profile(self, r: Array, order: int, power: int) -> Array:
-        """Return r^power times the derivative of this order of exp(-s) in s = r^2."""
-        r = np.minimum(r, _ZERO_BEYOND)
-        return np.asarray((-1.0) ** order * r**power * np.exp(-np.square(r)))
 
     def rounding(self, X: Any, by_differences: bool = False) -> float:
         """Return the absolute error of the exponent, and the error of the exponential."""
@@ -615,7 +589,7 @@ class Matern(KernelOfDistance):
 
     def formula(self, s: Any, functions: Functions) -> Any:
         """Return p_n(r) exp(-r) of s = r^2."""
-        return self._polynomial(int(self.nu), s, functions)
+        return self._differentiated(s, 0) if isinstance(s, Dual) else self._polynomial(int(self.nu), s, functions)
 
     def _polynomial(self, degree: int, s: Any, functions: Functions) -> Any:
         """Return p_m(r) exp(-r), whose factors are multiplied first: far away the polynomial overflows."""
@@ -628,7 +602,7 @@ class Matern(KernelOfDistance):
 
     def slope(self, s: Array, values: Array) -> Array:
         """Return -2 f'(s); at a distance of zero nothing changes."""
-        return -2.0 * self._profile(np.sqrt(s), 1, 0)
+        return np.asarray(-2.0 * self._differentiated(s, 1))
 
     @property
     def not_smooth(self) -> str:
@@ -639,18 +613,23 @@ class Matern(KernelOfDistance):
         """Return the largest integer below nu."""
         return float(int(self.nu))
 
-    def _profile(self, r: Array, order: int, power: int) -> Array:
-        r"""Return r^power times the derivative of this order in s = r^2.
+    def _differentiated(self, s: Any, order: int) -> Any:
+        r"""Return the derivative of this order in s = r^2; zero where it is infinite, at x = z, for what it is
+        multiplied by there is smaller.
 
         The function is :math:`r^\nu K_\nu(r)`, whose derivative is :math:`-\tfrac12 r^{\nu-1} K_{\nu-1}(r)`, and
         :math:`K_{-\mu} = K_\mu`.
         """
-        index = self.nu - order
-        degree, exponent = int(abs(index)), power + min(2.0 * index, 0.0)
+        if isinstance(s, Dual):
+            return Dual(self._differentiated(s.value, order), times(self._differentiated(s.value, order + 1), s.slope))
+        if not isinstance(s, np.ndarray):
+            raise TypeError("a root has no derivative where two points meet")
+        s, index = np.minimum(s, _FARTHEST), self.nu - order
+        degree, exponent = int(abs(index)), min(2.0 * index, 0.0)
         at_zero, own = (math.prod(range(2 * m - 1, 0, -2)) for m in (degree, int(self.nu)))
-        factor = (-0.5) ** order * at_zero / own
-        lengths = np.where((r > 0.0) | (exponent >= 0.0), r, np.inf) ** exponent
-        return np.asarray(factor * lengths * self._polynomial(degree, np.square(r), NUMPY))
+        r = np.sqrt(s)
+        lengths = np.where((r > _SAME) | (exponent == 0.0), r, np.inf) ** exponent
+        return (-0.5) ** order * at_zero / own * lengths * self._polynomial(degree, s, NUMPY)
 
     def _integral(self, boxes: Array, others: Array, orders: Orders) -> Array:
         """Integrate over intervals; boxes of several columns are refused."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from substrate.arrays import Array, is_sparse, namespace_of, non_negative, paired_sums, to_dense
 from substrate.errors import DeclarationError
-from substrate.kernels.derivatives import Orders, differentiate_inner_product
+from substrate.kernels.derivatives import Orders
 from substrate.kernels.integrals import integrate_by_rule
 from substrate.kernels.kernel import Formula, Kernel, Number, refuse_overflow
 from substrate.numbers import Double, relative_rounding
@@ -56,15 +56,6 @@ class _OfInnerProduct(Kernel):
         """Return u^(p - lower) with u = x'z + offset; an overflow is refused rather than passed on."""
         base = products + self.offset if self.offset else products
         return refuse_overflow(base ** (self.degree - lower) if self.degree - lower != 1 else base, self)
-
-    @np.errstate(over="ignore", invalid="ignore")
-    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        """Return the derivative of the power: p (p-1) ... (p-j+1) u^(p-j)."""
-
-        def profile(j: int) -> Array | float:
-            return math.perm(self.degree, j) * self._power(X @ Z.T, j) if j <= self.degree else 0.0
-
-        return np.asarray(refuse_overflow(differentiate_inner_product(X, Z, left, right, profile), self))
 
     def _integral(self, boxes: Array, others: Array, orders: Orders) -> Array:
         """Integrate by a rule of Gauss."""

@@ -36,7 +36,7 @@ import numpy as np
 
 from substrate.arrays import Array, is_device_array, real_array, real_points, strips, to_dense
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels.derivatives import Orders, differentiate_formula
+from substrate.kernels.derivatives import Plain, differentiate_formula
 from substrate.kernels.kernel import Composite, Formula, Kernel, Number
 from substrate.numbers import Double, relative_rounding
 
@@ -78,8 +78,8 @@ class OnDirections(Composite):
         """Return how many of so many columns belong to the point; the others belong to the direction."""
 
     @abstractmethod
-    def pair(self, x: Array, u: Array, z: Array, v: Array, left: Orders, right: Orders) -> Array:
-        """Return u'K(x, z) v of all pairs of rows, with derivatives of these orders in the points."""
+    def pair(self, x: Array, u: Array, z: Array, v: Array) -> Array:
+        """Return u'K(x, z) v of all pairs of rows."""
 
     def _refuse_split(self, n_features: int, expected: str) -> DataError:
         """Return the error of rows that are no points with directions."""
@@ -109,28 +109,13 @@ class OnDirections(Composite):
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """Return u'K(x, z) v; arrays of other libraries are refused."""
-        return self.pair(*self._parts(X), *self._parts(Z), {}, {}).astype(dtype, copy=False)
+        return self.pair(*self._parts(X), *self._parts(Z)).astype(dtype, copy=False)
 
     def diag(self, X: Any) -> Array:
         """Return u'K(x, x) u, in blocks of few rows."""
         x, u = self._parts(X)
         blocks = strips(x.shape[0], 32)
-        return np.concatenate([np.diagonal(self.pair(x[b], u[b], x[b], u[b], {}, {})) for b in blocks])
-
-    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        """Return the derivative of the matrix in points; in a direction, the unit vector takes its place once."""
-        sides = []
-        for points, orders in ((X, left), (Z, right)):
-            x, u = self._parts(points)
-            d = x.shape[1]
-            along = {c - d: order for c, order in orders.items() if c >= d}
-            if sum(along.values()) > 1:
-                return np.zeros((X.shape[0], Z.shape[0]))
-            if along:
-                u = np.tile(np.eye(u.shape[1])[next(iter(along))], (u.shape[0], 1))
-            sides.append((x, u, {c: order for c, order in orders.items() if c < d}))
-        (x, u, a), (z, v, b) = sides
-        return self.pair(x, u, z, v, a, b)
+        return np.concatenate([np.diagonal(self.pair(x[b], u[b], x[b], u[b])) for b in blocks])
 
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
         """Return the groups of the kernel inside."""
@@ -164,10 +149,9 @@ class Separable(OnDirections):
             raise self._refuse_split(n_features, f"the last {m} columns being the direction")
         return n_features - m
 
-    def pair(self, x: Array, u: Array, z: Array, v: Array, left: Orders, right: Orders) -> Array:
+    def pair(self, x: Array, u: Array, z: Array, v: Array) -> Array:
         """Return the product of both."""
-        inner = self.kernel._derivative(x, z, left, right) if left or right else self.kernel(x, z)
-        return np.asarray((u @ np.array(self.mixing) @ v.T) * inner)
+        return np.asarray((u @ np.array(self.mixing) @ v.T) * self.kernel(x, z))
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """Return the derivatives of the kernel inside, weighted by u'B v."""
@@ -219,7 +203,7 @@ class _VectorField(OnDirections):
     def weigh(self, u: Any, v: Any, a: int, b: int) -> Any:
         """Return the factor of D_ab, from the entries of two directions: numbers, or columns and rows of arrays."""
 
-    def pair(self, x: Array, u: Array, z: Array, v: Array, left: Orders, right: Orders) -> Array:
+    def pair(self, x: Array, u: Array, z: Array, v: Array) -> Array:
         """Return the sum over all pairs of inputs."""
         total, d = np.zeros((x.shape[0], z.shape[0])), x.shape[1]
         along, across = [u[:, [c]] for c in range(d)], [v[:, c][None, :] for c in range(d)]
@@ -227,8 +211,7 @@ class _VectorField(OnDirections):
             for b in range(d):
                 factors = self.weigh(along, across, a, b)
                 if factors.any():
-                    orders = ({**one, c: one.get(c, 0) + 1} for one, c in ((left, a), (right, b)))
-                    total += factors * self.kernel._derivative(x, z, *orders)
+                    total += factors * self.kernel._derivative(x, z, {a: 1}, {b: 1})
         return total
 
     @property
@@ -256,7 +239,7 @@ class _VectorField(OnDirections):
         pairs, inner = [(a, b) for a in range(d) for b in range(d)], self.kernel.exact_formula(number, d)
 
         def value(x: Any, z: Any) -> Any:
-            derivatives = (differentiate_formula(inner, x[:d], z[:d], [a], [b]) for a, b in pairs)
+            derivatives = (differentiate_formula(inner, x[:d], z[:d], {a: 1}, {b: 1}) for a, b in pairs)
             weights = (self.weigh(x[d:], z[d:], a, b) for a, b in pairs)
             return sum(weight * derivative for weight, derivative in zip(weights, derivatives, strict=True))
 
@@ -264,7 +247,7 @@ class _VectorField(OnDirections):
             same = value([number(0.5)] * n_features, [number(0.5)] * n_features)
         except (AttributeError, TypeError, DeclarationError):
             same = None
-        if same is None or not getattr(same, "is_finite", bool)():  # a root has no derivative at zero
+        if not isinstance(same, Plain) and not getattr(same, "is_finite", bool)():  # a root has no derivative at zero
             raise DataError(f"{self!r} has no formula in ball arithmetic; take RBF inside")
         return value
 
