@@ -44,7 +44,7 @@ from numpy.typing import NDArray
 from substrate.arrays import Array, is_sparse
 from substrate.certificates import NO_BOUND, UNPOLISHED, VALUES, Accuracy, Row, Tolerance, accuracy_of_outputs
 from substrate.composition.compiled import CompiledSubstrate
-from substrate.composition.conic import StandardForm, Witness
+from substrate.composition.conic import Witness
 from substrate.composition.linear_operators import add_lengths, bound_rounding
 from substrate.composition.outputs import LinearPart, One, Outputs, Term, WeightedTerm, base_of, scale_of_targets
 from substrate.composition.program import FeasiblePoint, Program
@@ -65,7 +65,10 @@ _TAKEN = (
     "where squares do not determine a variable, its optimum is taken to be within 1000 times (its size + the spread of "
     "y); were it k times farther, the accuracy would be at most sqrt(k) times larger"
 )
-_NEITHER = "the objective has neither a squared loss in f nor (w'w)/2, so that its value does not bound the answer"
+_NEITHER = (
+    "the solver was given neither a squared loss in f nor (w'w)/2, so that the objective's value does not bound the "
+    "answer; CLARABEL and SCS take squares as such"
+)
 _FREE = (
     "squares in the objective determine {known}, but not {free}; add a squared loss in these, or the squares of the "
     "weights of the linear part"
@@ -223,7 +226,7 @@ class _Function:
 
 
 def _functions(
-    form: StandardForm, program: Program, compiled: Sequence[CompiledSubstrate], representers: dict[int, _Representers]
+    program: Program, compiled: Sequence[CompiledSubstrate], representers: dict[int, _Representers]
 ) -> list[_Function] | None:
     """Return every w that coordinates do not know exactly; None if one enters by more than readings and w'w."""
     defined = [(each, holder, variable) for each in compiled for holder, variable in each.defined]
@@ -240,7 +243,7 @@ def _functions(
         if id(each) not in representers:
             representers[id(each)] = _Representers.of(each.span)
         for column in range(each.z.shape[1] if each.z.ndim == 2 else 1):
-            z, shift = np.split(each.places(form.columns, column), [L.shape[1]])
+            z, shift = np.split(each.places(program.columns, column), [L.shape[1]])
             rows, columns, places = [], [], []
             for start, (owner, holder, variable) in zip(starts, defined, strict=True):
                 if owner is each:
@@ -250,7 +253,7 @@ def _functions(
                         np.arange(n) if is_training else each.span.places.get(id(holder.leaf), np.zeros(0, int))
                     )
                     rows.append(program.equal[start + column * n : start + (column + 1) * n])
-                    columns.append(form.columns[variable.id] + column * n + np.arange(n))
+                    columns.append(program.columns[variable.id] + column * n + np.arange(n))
             if not rows or not (P[z] == P[z[0]]).all() or P[z[0]] <= 0.0:
                 return None
             every, read, values = (np.concatenate(blocks) for blocks in (rows, places, columns))
@@ -417,17 +420,15 @@ class OptimalValue:
 
 
 class AnswerCheck:
-    """The accuracy of one machine; quantities that do not depend on the present values are kept between checks."""
+    """The accuracy of one machine; the inner products of its representers are kept between checks."""
 
     def __init__(self, compiled: list[CompiledSubstrate], outputs: Outputs) -> None:
         self._compiled, self._outputs = compiled, outputs
         self._representers: dict[int, _Representers] = {}
-        self._at: tuple[Any, Any] = (None, None)
-        self._kept: OptimalValue | str = ""
 
-    def row(self, problem: Any, witness: Witness | None) -> tuple[Row | None, Facts]:
+    def row(self, witness: Witness | None) -> tuple[Row | None, Facts]:
         """Return the row and further facts; no row but the reason if there is no bound."""
-        optimum = self.optimal_value(problem, witness)
+        optimum = self.optimal_value(witness)
         if isinstance(optimum, str):
             return None, ((NO_BOUND, optimum),)
         worst = max(each.share(optimum.near) for each in optimum.bounds)
@@ -436,49 +437,38 @@ class AnswerCheck:
         row = accuracy_of_outputs([each.row(optimum.near) for each in optimum.bounds])
         return row, ((_RADIUS, _TAKEN),)
 
-    def optimal_value(self, problem: Any, witness: Witness | None) -> OptimalValue | str:
+    def optimal_value(self, witness: Witness | None) -> OptimalValue | str:
         """Return what is known of the optimal value at a solver's point, or why nothing is."""
         if witness is None:
-            return "the solver left no multipliers"
-        numbers = witness.form.numbers()
-        if self._at[0] is not witness or self._at[1] is not numbers:
-            with np.errstate(all="ignore"):
-                try:
-                    self._kept = self._check(problem, witness)
-                except np.linalg.LinAlgError as error:
-                    self._kept = f"the linear algebra of the check failed ({error})"
-                except SolverError as error:
-                    self._kept = str(error)
-            self._at = (witness, numbers)
-        return self._kept
+            return "the solver left no multipliers that can be read, or has cones beyond this check"
+        with np.errstate(all="ignore"):
+            try:
+                return self._check(witness)
+            except np.linalg.LinAlgError as error:
+                return f"the linear algebra of the check failed ({error})"
+            except SolverError as error:
+                return str(error)
 
-    def _check(self, problem: Any, witness: Witness) -> OptimalValue | str:
+    def _check(self, witness: Witness) -> OptimalValue | str:
         """Return the bounds at a solver's point, or why there are none."""
-        form, x, z = witness.form, witness.x, witness.form.multipliers(witness.duals)
-        if not form.understood:
-            return "its cones are beyond this check"
-        program = replace(form.numbers())  # what is remembered of it belongs to this check
+        program, x, z = replace(witness.program), witness.x, witness.z  # what is remembered belongs to this check
         P, q, A, b = program.P[0], program.q[0], program.A, program.b[0]
         if not P.nnz:
-            compiled = problem.get_problem_data("CLARABEL")[0]["param_prob"]
-            squares = StandardForm(compiled, "CLARABEL").numbers().P[0].nnz
-            return "the solver was given the squares as cones; CLARABEL and SCS take them" if squares else _NEITHER
-        if z is None:
-            return "the solver left no multipliers that can be read"
+            return _NEITHER
         if not all(np.isfinite(values).all() for values in (P.data, q, A.data, b, x, z)):
             return "the solver's point, or a number of the problem, is not finite"
-        if not all(leaf.id in form.columns for compiled in self._compiled for leaf in compiled.leaves()):
+        if not all(leaf.id in program.columns for compiled in self._compiled for leaf in compiled.leaves()):
             return "a variable of the machine is in no term of the compiled problem"
         program.rounding = program.rounding.copy()
         program.remember(x)
         program.reach = np.maximum(program.reach, max(each.spread for each in self._compiled))
-        functions = _functions(form, program, self._compiled, self._representers)
+        functions = _functions(program, self._compiled, self._representers)
         if functions is None:
             return _CUT_OFF
         point, z = _feasible_point(program, functions, x, z)
         ways = [_list_outputs(self._compiled, self._outputs, predicted) for predicted in (False, True)]
         ways = ways if len(self._compiled) > 1 else ways[:1]
-        ties = [[_bind(form, program, functions, point, z, output) for output in outputs] for outputs in ways]
+        ties = [[_bind(program, functions, point, z, output) for output in outputs] for outputs in ways]
         candidates = next((bounds for bounds in ties if bounds and None not in bounds), [])
         if not candidates:
             fixed_outputs, free_outputs = (
@@ -556,7 +546,7 @@ def _add_exactly(program: Program, z: Array, r: Array, error: Array) -> None:
 
 
 def _bind(
-    form: StandardForm, program: Program, functions: list[_Function], point: FeasiblePoint, z: Array, output: _Output
+    program: Program, functions: list[_Function], point: FeasiblePoint, z: Array, output: _Output
 ) -> _Bound | None:
     """Return how squares determine the values, or these about their mean; None if they do not."""
     n, column = output.terms[0][0].size, output.column
@@ -569,7 +559,7 @@ def _bind(
     alone = program.alone(program.P[0])
     for weights, term in output.terms:
         if isinstance(term, LinearPart):
-            places, M = term.places(form.columns, column), sp.csr_array(term.matrix(output.rows))
+            places, M = term.places(program.columns, column), sp.csr_array(term.matrix(output.rows))
             fit = M @ point.x[places]
             fit_radius = abs(M) @ (point.radius[places] + relative_rounding(M.shape[1] + 4.0) * np.abs(point.x[places]))
             columns, squared = M.toarray(), alone[places] > 0.0
@@ -577,11 +567,11 @@ def _bind(
             if not columns[:, ~squared].any():  # nothing in them but constants, which are left out
                 squares.append(np.square(weights[:, None] * columns[:, squared]) @ (1.0 / alone[places][squared]))
         else:
-            start = next((form.columns[v.id] for h, v in term.defined if h.role == "f" and h.points is None), None)
+            start = next((program.columns[v.id] for h, v in term.defined if h.role == "f" and h.points is None), None)
             in_columns = in_columns and start is not None
             places, M = (start or 0) + column * n + np.arange(n), sp.eye_array(n)
             function = next(
-                (f for f in functions if f.compiled is term and f.z[0] == term.places(form.columns, column)[0]), None
+                (f for f in functions if f.compiled is term and f.z[0] == term.places(program.columns, column)[0]), None
             )
             if function is not None:
                 fit, fit_radius = function.fitted(point, z)
@@ -591,7 +581,7 @@ def _bind(
                 return None
             else:
                 fit, fit_radius = point.x[places], point.radius[places]
-                coordinates = term.places(form.columns, column)[: term.frame.training.shape[1]]
+                coordinates = term.places(program.columns, column)[: term.frame.training.shape[1]]
                 if (alone[coordinates] > 0.0).all():
                     K = term.in_variables(column)
                     K = K - K.mean(axis=0) if centred else K

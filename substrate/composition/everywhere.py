@@ -18,10 +18,19 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array, real_array
+from substrate.certificates import Row
 from substrate.composition.linear_operators import LinearOperator
 from substrate.errors import DataError, DeclarationError
 
-__all__ = ["Everywhere", "ShapeConstraint", "ShapeExpression", "ShapeTerm", "read_operator"]
+__all__ = [
+    "Everywhere",
+    "ShapeConstraint",
+    "ShapeExpression",
+    "ShapeMultipliers",
+    "ShapeReport",
+    "ShapeTerm",
+    "read_operator",
+]
 
 _REFUSED = (
     "what holds everywhere is compared with a number by >= or <=, as s.gradient(everywhere, 0) >= 0; received {}. For "
@@ -196,6 +205,43 @@ class ShapeConstraint:
         parts = [_describe(term, -1.0 if negated else 1.0) for term in self.terms]
         left_side = parts[0] + "".join(f" - {p[1:]}" if p.startswith("-") else f" + {p}" for p in parts[1:])
         return f"{left_side} <= {0.0 - self.bound:g}" if negated else f"{left_side} >= {self.bound:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeReport:
+    """What was proved of one shape: its words, its bound c, the slack with D f >= c + slack everywhere, and the box."""
+
+    description: str
+    bound: float
+    slack: float
+    box: Array
+    cells: int
+    scale: float
+
+    @classmethod
+    def of(cls, plan: Any, proof: Any, scale: float) -> "ShapeReport":
+        """Return what a proof says of a shape; ``scale`` is the size of its values."""
+        bound = plan.constraint.bound
+        return cls(plan.constraint.description, bound, proof.lower - bound, plan.box, proof.cells, scale)
+
+    def row(self) -> Row:
+        """Return the row of a certificate."""
+        return Row(
+            name=f"holds everywhere: {self.description}",
+            value=max(-self.slack, 0.0) if math.isfinite(self.slack) else math.inf,
+            scale=self.scale,
+            tolerance=0.0,
+            formula=f"violation, proved over the box; slack {self.slack:.1e}, {self.cells} cells",
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShapeMultipliers:
+    """The multipliers of one shape: points, directions where it is of a Hessian, and numbers that are not negative."""
+
+    points: Array
+    directions: Array
+    values: Array
 
 
 def _describe(term: ShapeTerm, sign: float) -> str:

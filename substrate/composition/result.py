@@ -5,15 +5,18 @@ the coefficients and maps of a linear operator. The machine itself, its terms an
 found is. Substrates are declared again from their rows, which checks them as a declaration does.
 """
 
+import math
 import os
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from typing import Any, Literal, Self
 
 import numpy as np
 
-from substrate.arrays import Array, is_sparse
+from substrate.arrays import Array, is_sparse, real_points
 from substrate.certificates import Certificate
+from substrate.composition.everywhere import ShapeMultipliers, ShapeReport
 from substrate.composition.linear_operators import Integral, LinearOperator, Measure, OperatorTerm
 from substrate.composition.outputs import Column, LinearPart, One, Outputs, Term, WeightedTerm
 from substrate.composition.span import Further, KernelExpansion
@@ -52,6 +55,12 @@ class Result:
     declared: tuple[Any, int] | None = field(default=None, repr=False, compare=False)
     #: The machine as one with a loss for every row, which is proved in ball arithmetic; None of other machines.
     rows: Any = field(default=None, repr=False, compare=False)
+    #: Of a machine whose shapes hold everywhere, a number that the optimal value is at least; what was proved of each
+    #: shape; and the points at which it was imposed, with their multipliers.
+    lower_bound: float = -math.inf
+    shapes: tuple[ShapeReport, ...] = ()
+    multipliers: tuple[ShapeMultipliers, ...] = ()
+    _told: list[bool] = field(default_factory=list, init=False, compare=False, repr=False)
     #: The fitted terms of each output by its name; None names the only one.
     fitted: Mapping[str | None, tuple[KernelExpansion | LinearPart | WeightedTerm | One, ...]] = field(init=False)
 
@@ -81,6 +90,8 @@ class Result:
         Outputs on different inputs take a dict of their rows by name. With ``task="classification"`` these are labels:
         -1 and +1 by the sign of one output, or the name (of columns the number) of the largest of several.
         """
+        if self.shapes and not self._told:
+            warn_outside([shape.box for shape in self.shapes], X, self._told)
         values = self.decision_function(X)
         if self.task != "classification":
             return values
@@ -180,6 +191,20 @@ class Result:
         if name in _QUANTITIES:
             return getattr(self._only(name), name)
         raise AttributeError(f"a result has no attribute {name!r}")
+
+
+def warn_outside(boxes: Sequence[Array], X: Any, told: list[bool]) -> None:
+    """Warn where a row is outside a box in which a shape was proved, and note it."""
+    rows = real_points(X)
+    rows = rows.toarray() if is_sparse(rows) else rows
+    if any(((rows < box[:, 0]) | (rows > box[:, 1])).any() for box in boxes if box.shape[0] == rows.shape[1]):
+        told.append(True)
+        warnings.warn(
+            "some rows are outside the box in which the shape holds; nothing is promised there. Give a wider box, "
+            "Everywhere(box), to have it there too",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _total(values: list[Array]) -> Array:

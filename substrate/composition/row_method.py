@@ -20,7 +20,7 @@ from substrate.ingredients import zero_sum_row
 from substrate.least_squares.border import NO_BORDER, ONES
 from substrate.losses import PieceLoss
 from substrate.proof import Proof, ball_matrix, prove_rows
-from substrate.solvers import OUT_OF_TIME
+from substrate.solvers import OUT_OF_TIME, Attempt
 
 __all__ = ["ROWS", "RowMethod", "RowSolution"]
 
@@ -105,6 +105,8 @@ class RowMethod:
         self._objective, self._substrate, self._label = objective, substrate, label
         self._mentioned = _mentioned(objective, substrate)
         self._start: RowPoint | None = None
+        #: The losses where they depend on no parameter.
+        self._losses: ReadLosses | None = None
 
     @classmethod
     def of(
@@ -126,46 +128,50 @@ class RowMethod:
         for parameter in parameters:
             parameter.save_value(np.ones(parameter.shape))
         try:
-            is_readable = method.read() is not None
+            losses = method.read()
         finally:
             for parameter, value in zip(parameters, kept, strict=True):
                 parameter.save_value(value)
-        return method if is_readable else None
+        method._losses = None if parameters else losses
+        return None if losses is None else method
 
     def read(self) -> ReadLosses | None:
         """Return the weight of w'w and the losses at the present values of the parameters."""
         leaves = self._mentioned
-        if set(leaves) != {"f", "squared_norm"}:
-            return None
+        if self._losses is not None or set(leaves) != {"f", "squared_norm"}:
+            return self._losses
         return read_row_losses(self._objective, leaves["f"], leaves["squared_norm"])
 
-    def solve(self, time_limit: float | None) -> RowSolution | str:
-        """Return the solution, or the status of a method that failed."""
-        read = self.read()
+    def solve(self, time_limit: float | None) -> "tuple[Attempt, RowSolution | None] | None":
+        """Return how the method ended, and its solution; None if the objective is another one at these parameters."""
+        read, start = self.read(), time.perf_counter()
         if read is None:
-            return ""
+            return None
         s, losses, lam = self._substrate, read.losses, 2.0 * read.norm
         deviation = float(np.abs(s.y - (s.y.mean() if s.bias else 0.0)).max())
         spread = deviation or float(np.abs(s.y).max()) or 1.0
         deadline = None if time_limit is None else time.monotonic() + time_limit
         space = GramRows(s.gram.matrix, lam, np.ones((s.n, int(s.bias))))
-        solution: RowSolution | str = ""
+        solution, status = None, ""
         # from the latest point, and anew if that does not lead to the optimum
-        for start in (None,) if self._start is None else (self._start, None):
+        for first in (None,) if self._start is None else (self._start, None):
             try:
-                point = solve_rows(space, losses, spread, deadline, start)
+                point = solve_rows(space, losses, spread, deadline, first)
             except TimeoutError:
-                return OUT_OF_TIME
+                solution, status = None, f"{OUT_OF_TIME} {time_limit:g} s"
+                break
             except SolverError as error:
-                solution = f"failed ({error})"
+                solution, status = None, f"failed ({error})"
                 continue
             b = float(point.c[0]) if s.bias else 0.0
             g = losses.limit_slopes(point.g)
-            solution = RowSolution(substrate=s, read=read, a=-g / lam, b=b, g=g, label=self._label)
+            solution, status = RowSolution(substrate=s, read=read, a=-g / lam, b=b, g=g, label=self._label), "optimal"
             if solution.worst() <= 1.0:
                 self._start = point
                 break
-        return solution
+        worst = np.inf if solution is None else solution.worst()
+        seconds = time.perf_counter() - start
+        return Attempt(ROWS, status, 1.0, worst, bool(worst <= 1.0), seconds), solution
 
     def of_coefficients(self, a: Array, b: float) -> RowSolution | None:
         """Return the solution of another solver at the present parameters; None where rows do not state the machine."""
@@ -174,10 +180,6 @@ class RowMethod:
             return None
         g = read.losses.limit_slopes(-2.0 * read.norm * a)
         return RowSolution(substrate=self._substrate, read=read, a=a, b=b, g=g, label=self._label)
-
-    def at_present_parameters(self, solution: RowSolution) -> RowSolution:
-        """Return the same coefficients as a solution at the present values of the parameters, good or bad."""
-        return replace(solution, read=self.read() or solution.read)
 
 
 def is_known(substrate: Any) -> bool:

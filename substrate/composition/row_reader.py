@@ -1,15 +1,18 @@
 r"""Losses that are sums over the rows of a machine, read from their cvxpy expression.
 
 For every training row the part of the objective that depends on the value f there is a convex function of one number,
+quadratic by pieces, or the exponential or :math:`\log(1 + e^x)` of an affine function and a slope. Functions that are
+linear by pieces have maxima and squares, and sums and multiples of either are quadratic by pieces:
 
-.. math:: \ell(f) = \beta + \alpha f + \sum_k \ell_k(f) + \sum_k w_k \varphi_k(a_k f + c_k) ,
+.. math:: \max(g, h) = h + (g - h)_+ , \qquad |g| = g_+ + (-g)_+ , \qquad
+          \operatorname{huber}_M(g) = g^2 - (|g| - M)_+^2 .
 
-with functions :math:`\ell_k` whose slopes are linear by pieces (:class:`substrate.losses.PieceLoss`): kinks, parabolas,
-and parabolas that end in straight lines; and :math:`\varphi` the exponential or :math:`\log(1 + e^x)`.
+Each piece is known from a point of its own, the root of what was squared, so that nothing cancels next to it.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any, NamedTuple
 
 import cvxpy as cp
@@ -24,239 +27,234 @@ from numpy.typing import NDArray
 
 from substrate.arrays import Array
 from substrate.losses import Exponential, LogisticRows, PieceLoss, RowLoss, SmoothLoss
+from substrate.numbers import relative_rounding
 
 __all__ = ["ReadLosses", "read_row_losses"]
 
 
-def _pieces(places: list[Array], slopes: list[tuple[Any, Any]], curvature: list[Any], level: Any = 0.0) -> PieceLoss:
-    """Return functions by their breakpoints, the slopes on both sides of each, and the curvatures between them."""
-    n = places[0].size
-    below, above = (np.column_stack([np.broadcast_to(pair[k], n) for pair in slopes]) for k in (0, 1))
-    curved = np.column_stack([np.broadcast_to(values, n) for values in curvature])
-    levels = np.broadcast_to(np.asarray(level, dtype=np.float64), n)
-    return PieceLoss(np.column_stack(places), below, above, curved, np.zeros(n), levels)
+#: Rounded operations by which the slopes on both sides of a breakpoint may differ where there is no kink.
+_SLOPE = 16.0
+
+
+class _UnreadableError(Exception):
+    """The expression is not a sum over rows of functions of their values that are known here."""
 
 
 @dataclass(frozen=True)
 class _Entries:
     """Functions of single values, as the entries of an expression; ``rows`` says of which.
 
-    They are ``constant`` + ``slope`` f and the sum of the losses. ``width`` is the size of the numbers that breakpoints
-    are made of; ``vanishes`` that the function is zero between its breakpoints and positive elsewhere.
+    Between ``places``, in ascending order, each is ``value + slope (f - anchor) + curvature (f - anchor)^2 / 2``;
+    ``pieces`` has anchors, values, slopes and curvatures, one column more than places. ``smooth`` functions are added,
+    and ``size`` has the sizes of the numbers that places were computed from.
     """
 
     rows: NDArray[np.intp]
-    constant: Array
-    slope: Array
-    losses: tuple[PieceLoss, ...] = ()
+    places: Array
+    pieces: Array
     smooth: tuple[SmoothLoss, ...] = ()
-    width: Array = field(default_factory=lambda: np.zeros(1))
-    vanishes: bool = False
+    size: Any = 0.0
 
-    @property
-    def is_affine(self) -> bool:
-        """Return whether the term is a constant and a slope only."""
-        return not self.losses and not self.smooth
+    @classmethod
+    def identity(cls, n: int) -> "_Entries":
+        """Return the values themselves."""
+        return cls(np.arange(n), np.zeros((n, 0)), np.tile(np.array([0.0, 0.0, 1.0, 0.0])[:, None, None], (1, n, 1)))
 
-    def of_losses(
-        self, *losses: PieceLoss, constant: Any = 0.0, width: Any = 0.0, vanishes: bool = False
-    ) -> "_Entries":
-        """Return other functions of the same values."""
-        zero = np.zeros_like(self.slope)
-        return _Entries(self.rows, zero + constant, zero, losses, (), self.width + width, vanishes)
-
-    def scale(self, factor: Any) -> "_Entries | None":
-        """Return a multiple; None if that is not convex."""
+    def scale(self, factor: Any) -> "_Entries":
+        """Return a multiple."""
         size = np.broadcast_to(np.asarray(factor, dtype=np.float64), self.rows.shape)
-        if not self.is_affine and (size < 0.0).any():
-            return None
+        pieces = np.concatenate([self.pieces[:1], size[:, None] * self.pieces[1:]])
         return replace(
-            self,
-            constant=self.constant * size,
-            slope=self.slope * size,
-            losses=tuple(_multiply(loss, size) for loss in self.losses),
-            smooth=tuple(replace(piece, weight=piece.weight * size) for piece in self.smooth),
-            vanishes=False,
+            self, pieces=pieces, smooth=tuple(replace(each, weight=each.weight * size) for each in self.smooth)
         )
 
-    def add(self, other: "_Entries") -> "_Entries | None":
-        """Return a sum; None if the entries are of different rows."""
+    def shift(self, constant: Any) -> "_Entries":
+        """Return the sum with numbers."""
+        pieces = self.pieces.copy()
+        pieces[1] += np.broadcast_to(constant, self.rows.shape)[:, None]
+        return replace(self, pieces=pieces)
+
+    def add(self, other: "_Entries") -> "_Entries":
+        """Return a sum."""
         if not np.array_equal(self.rows, other.rows):
-            return None
-        return _Entries(
-            rows=self.rows,
-            constant=self.constant + other.constant,
-            slope=self.slope + other.slope,
-            losses=self.losses + other.losses,
-            smooth=self.smooth + other.smooth,
-            width=np.maximum(self.width, other.width),
-        )
+            raise _UnreadableError
+        places = np.sort(np.hstack([self.places, other.places]), axis=1)
+        first, second = self._refine(places), other._refine(places)
+        total = np.zeros_like(first)
+        total[0] = np.where(_is_flat(first), second[0], first[0])
+        for anchor, value, slope, curvature in (first, second):
+            step = total[0] - anchor
+            total[1:] += value + step * (slope + 0.5 * curvature * step), slope + curvature * step, curvature
+        size = np.maximum(self.size, other.size)
+        return _Entries(self.rows, places, total, self.smooth + other.smooth, size)._join()
 
-    def _anchor(self) -> Array:
-        """Return where an affine function is zero, and zero where it is constant."""
-        return np.where(self.slope == 0.0, 0.0, -self.constant / np.where(self.slope == 0.0, 1.0, self.slope))
+    def _refine(self, places: Array) -> Array:
+        """Return the pieces between more places."""
+        left = np.hstack([np.full((len(places), 1), -np.inf), places])
+        number = (self.places[:, None, :] <= left[:, :, None]).sum(axis=2)
+        return np.take_along_axis(self.pieces, number[None], axis=2)
 
-    def positive_part(self) -> "_Entries | None":
-        """Return max(0, .) of an affine function, or of one with a single kink that falls and then rises."""
-        if self.is_affine:
-            flat, place = self.slope == 0.0, self._anchor()
-            kink = _pieces([place], [(np.minimum(self.slope, 0.0), np.maximum(self.slope, 0.0))], [0.0, 0.0])
-            constant = np.where(flat, np.maximum(self.constant, 0.0), 0.0)
-            return self.of_losses(kink, constant=constant, width=np.abs(place), vanishes=not flat.any())
-        if self.smooth or len(self.losses) > 1 or self.losses[0].places.shape[1] > 1 or self.losses[0].curvature.any():
-            return None
-        place, first, last = (values[:, 0] for values in (self._loss.places, self._loss.below, self._loss.above))
-        first, last = first + self.slope, last + self.slope
-        lowest = self._loss.level + self.constant + self.slope * place
-        if not ((first < 0.0) & (last > 0.0)).all() or (lowest >= 0.0).any():
-            return self if (lowest >= 0.0).all() else None
-        ends = [place - lowest / first, place - lowest / last]
-        width = np.abs(place) + np.abs(lowest) / np.minimum(-first, last)
-        return self.of_losses(_pieces(ends, [(first, 0.0), (0.0, last)], [0.0] * 3), width=width, vanishes=True)
+    def _join(self) -> "_Entries":
+        """Return the functions without places at which none of them changes, and without repeated ones."""
+        same = self.pieces[:, :, 1:] == self.pieces[:, :, :-1]
+        is_flat = _is_flat(self.pieces)
+        same[0] |= is_flat[:, 1:] & is_flat[:, :-1]
+        entries = self._keep(~same.all(axis=(0, 1)))
+        return entries._keep((np.diff(entries.places, axis=1, prepend=-np.inf) > 0.0).any(axis=0))
 
-    @property
-    def _loss(self) -> PieceLoss:
-        (loss,) = self.losses
-        return loss
+    def _keep(self, kept: Any) -> "_Entries":
+        """Return the functions without some places, and without the pieces before these."""
+        return replace(self, places=self.places[:, kept], pieces=self.pieces[:, :, np.append(kept, True)])
 
-    def absolute_value(self) -> "_Entries | None":
-        """Return the size of an affine function."""
-        if not self.is_affine:
-            return self if self.vanishes else None
-        place, steep = self._anchor(), np.abs(self.slope)
-        constant = np.where(self.slope == 0.0, np.abs(self.constant), 0.0)
-        return self.of_losses(_pieces([place], [(-steep, steep)], [0.0, 0.0]), constant=constant, width=np.abs(place))
+    def _roots(self) -> Array:
+        """Return where the straight lines of all pieces are zero; minus infinity where they are constant."""
+        anchor, value, slope, curvature = self.pieces
+        if self.smooth or curvature.any():
+            raise _UnreadableError
+        return np.where(slope == 0.0, -np.inf, anchor - value / np.where(slope == 0.0, 1.0, slope))
 
-    def squared(self) -> "_Entries | None":
-        """Return the square of an affine function, or of one that vanishes between its breakpoints."""
-        if self.is_affine:
-            place, curvature = self._anchor(), 2.0 * self.slope**2
-            constant = np.where(self.slope == 0.0, self.constant**2, 0.0)
-            parabola = _pieces([place], [(0.0, 0.0)], [curvature, curvature])
-            return self.of_losses(parabola, constant=constant, width=np.abs(place))
-        if not self.vanishes:
-            return None
-        loss = self._loss
-        kinks, first, last = loss.places.shape[1], 2.0 * loss.below[:, 0] ** 2, 2.0 * loss.above[:, -1] ** 2
-        curvatures = [first, *[0.0] * (kinks - 1), last]
-        return self.of_losses(_pieces(list(loss.places.T), [(0.0, 0.0)] * kinks, curvatures))
+    def positive_part(self) -> "_Entries":
+        """Return max(0, .) of functions that are linear by pieces."""
+        ends, anchor = np.full((self.rows.size, 1), np.inf), self.pieces[0]
+        left, right, roots = np.hstack([-ends, self.places]), np.hstack([self.places, ends]), self._roots()
+        sizes = np.where((left < roots) & (roots < right), np.abs(anchor) + np.abs(roots - anchor), 0.0)
+        roots = np.clip(roots, left, right)
+        for other in (left, right, anchor):  # constant pieces without an end
+            roots = np.where(np.isfinite(roots), roots, other)
+        places = np.sort(np.hstack([self.places, roots]), axis=1)
+        pieces, first, last = self._refine(places), places[:, :1], places[:, -1:]
+        middles = 0.5 * (places[:, 1:] + places[:, :-1])
+        inside = np.hstack([first - 1.0 - np.abs(first), middles, last + 1.0 + np.abs(last)])
+        pieces[1:] *= pieces[1] + pieces[2] * (inside - pieces[0]) > 0.0
+        return replace(self, places=places, pieces=pieces, size=self.size + sizes.max(axis=1))._join()
 
-    def huber(self, bound: float) -> "_Entries | None":
-        """Return the Huber function of an affine function: x^2 up to a bound, 2 M |x| - M^2 beyond."""
-        if not self.is_affine or (self.slope == 0.0).any():
-            return None
-        place, half, steep = self._anchor(), bound / np.abs(self.slope), 2.0 * bound * np.abs(self.slope)
-        ends, slopes = [place - half, place + half], [(-steep, -steep), (steep, steep)]
-        return self.of_losses(
-            _pieces(ends, slopes, [0.0, 2.0 * self.slope**2, 0.0], bound**2), width=np.abs(place) + half
-        )
+    def absolute_value(self) -> "_Entries":
+        """Return the size of functions that are linear by pieces."""
+        return self.positive_part().add(self.scale(-1.0).positive_part())
 
-    def function(self, kind: type[SmoothLoss]) -> "_Entries | None":
-        """Return a function with a derivative of an affine function."""
-        if not self.is_affine or (self.slope == 0.0).any():
-            return None
-        zero = np.zeros_like(self.slope)
-        return replace(self.of_losses(), smooth=(kind(zero + 1.0, self.slope, self.constant, zero),))
+    def squared(self) -> "_Entries":
+        """Return the square of functions that are linear by pieces."""
+        roots, (anchor, value, slope, zero) = self._roots(), self.pieces
+        is_flat = slope == 0.0
+        parts = np.where(is_flat, anchor, roots), np.where(is_flat, value**2, 0.0), zero, 2.0 * slope**2
+        size = np.where(is_flat, 0.0, np.abs(anchor) + np.abs(roots - anchor)).max(axis=1)
+        return replace(self, pieces=np.array(parts), size=self.size + size)
+
+    def huber(self, bound: float) -> "_Entries":
+        """Return the Huber function: x^2 up to a bound, 2 M |x| - M^2 beyond."""
+        beyond = self.absolute_value().shift(-bound).positive_part().squared()
+        return self.squared().add(beyond.scale(-1.0))
+
+    def larger(self, other: "_Entries") -> "_Entries":
+        """Return the larger of two, entry by entry."""
+        return self.add(other.scale(-1.0)).positive_part().add(other)
+
+    def function(self, kind: type[SmoothLoss]) -> "_Entries":
+        """Return a function with a derivative of affine functions."""
+        self._roots()
+        slope, constant = self._affine()
+        if (slope == 0.0).any():
+            raise _UnreadableError
+        zero = np.zeros_like(slope)
+        return replace(self.scale(0.0), smooth=(kind(zero + 1.0, slope, constant, zero),))
+
+    def _affine(self) -> tuple[Array, Array]:
+        """Return the slopes and constants of affine functions."""
+        if self.places.size or self.pieces[3].any():
+            raise _UnreadableError
+        anchor, value, slope, _ = self.pieces[:, :, 0]
+        return slope, value - slope * anchor
+
+    def take(self, chosen: NDArray[np.intp]) -> "_Entries":
+        """Return some of the entries."""
+        if self.smooth:
+            raise _UnreadableError
+        size = np.broadcast_to(self.size, self.rows.shape)[chosen]
+        return _Entries(self.rows[chosen], self.places[chosen], self.pieces[:, chosen], size=size)
+
+    def spread(self, n: int) -> "_Entries":
+        """Return the functions of all rows, zero elsewhere."""
+        if np.array_equal(self.rows, np.arange(n)):
+            return self
+        if self.smooth or np.unique(self.rows).size != self.rows.size:
+            raise _UnreadableError
+        k = self.places.shape[1]
+        places, pieces, size = np.full((n, k), -np.inf), np.zeros((4, n, k + 1)), np.zeros(n)
+        places[self.rows], pieces[:, self.rows], size[self.rows] = self.places, self.pieces, self.size
+        return _Entries(np.arange(n), places, pieces, size=size)
+
+    def loss(self) -> tuple[RowLoss, float]:
+        """Return the losses of the rows, and the sum of constants that they leave out."""
+        if self.smooth:
+            (part, *others), (slope, constant) = self.smooth, self._affine()
+            if others or not (part.weight > 0.0).all():
+                raise _UnreadableError
+            return replace(part, slope=slope), float(constant.sum())
+        places, pieces = self.places, self.pieces
+        if not places.size:
+            places, pieces = pieces[0], np.repeat(pieces, 2, axis=2)
+        # a row that has fewer places than others has its first one several times
+        first = np.where(np.isfinite(places), places, np.inf).min(axis=1)
+        first = np.where(np.isfinite(first), first, pieces[0, :, -1])
+        places = np.where(np.isfinite(places), places, first[:, None])
+        left, right = pieces[:, :, :-1], pieces[:, :, 1:]
+        below, above = (slope + curvature * (places - anchor) for anchor, _, slope, curvature in (left, right))
+        sizes = np.abs(left[2]) + np.abs(right[2]) + np.abs(below) + np.abs(above)
+        below = np.where(np.abs(above - below) <= relative_rounding(_SLOPE) * sizes, above, below)
+        step = (places - left[0])[:, 0]
+        level = left[1][:, 0] + step * (left[2][:, 0] + 0.5 * left[3][:, 0] * step)
+        if not all(np.isfinite(part).all() for part in (places, below, above, pieces)):
+            raise _UnreadableError
+        return PieceLoss.of(places, below, above, pieces[3], level, self.size), 0.0
 
 
-def _multiply(loss: PieceLoss, size: Array) -> PieceLoss:
-    below, above, curvature = (values * size[:, None] for values in (loss.below, loss.above, loss.curvature))
-    return replace(loss, below=below, above=above, curvature=curvature, level=loss.level * size)
+def _is_flat(pieces: Array) -> NDArray[np.bool_]:
+    """Return which pieces are constant."""
+    return np.asarray((pieces[2] == 0.0) & (pieces[3] == 0.0))
 
 
-def _maximum(terms: list[Any]) -> _Entries | None:
-    """Return the largest of several: all but one affine, or numbers."""
-    entries = [term for term in terms if isinstance(term, _Entries)]
-    if not entries or any(term is None for term in terms):
-        return None
-    whole: _Entries | None = None
-    for term in sorted(terms, key=lambda term: isinstance(term, _Entries) and not term.is_affine, reverse=True):
-        this = term if isinstance(term, _Entries) else entries[0].of_losses(constant=term)
-        if whole is None:
-            whole = this
-            continue
-        negative = this.scale(-1.0) if this.is_affine else None
-        difference = None if negative is None else whole.add(negative)
-        # a maximum with zero keeps what is known of where it vanishes
-        if difference is not None and not this.slope.any() and not this.constant.any():
-            difference = whole
-        over = None if difference is None else difference.positive_part()
-        whole = over if over is None or difference is whole else over.add(this)
-        if whole is None:
-            return None
-    return whole
-
-
-def _constant_or_entries(expression: Any, leaf: Any) -> Any:
-    return np.asarray(expression.value).ravel() if expression.is_constant() else _entries(expression, leaf)
-
-
-def _entries(expression: Any, leaf: Any) -> _Entries | None:
-    """Return the entries of an elementwise convex function of single values; None if it is something else."""
-    if expression is leaf:
-        return _Entries(rows=np.arange(leaf.size), constant=np.zeros(leaf.size), slope=np.ones(leaf.size))
-    if expression.ndim > 1:
-        return None
+def _entries(expression: Any, leaf: Any) -> _Entries:
+    """Return the entries of an elementwise function of single values."""
     arguments = expression.args
+    if expression is leaf:
+        return _Entries.identity(leaf.size)
+    if expression.ndim > 1 or expression.is_constant():
+        raise _UnreadableError
     if isinstance(expression, AddExpression):
-        return _sum([_constant_or_entries(argument, leaf) for argument in arguments])
-    if isinstance(expression, NegExpression):
-        return _change(arguments[0], leaf, lambda entries: entries.scale(-1.0))
+        total = reduce(_Entries.add, [_entries(each, leaf) for each in arguments if not each.is_constant()])
+        return reduce(_Entries.shift, [np.ravel(each.value) for each in arguments if each.is_constant()], total)
     if isinstance(expression, (cp.multiply, DivExpression)):
         return _multiple(expression, leaf)
-    if isinstance(expression, (index, special_index)):
-        return _change(arguments[0], leaf, lambda entries: _select(expression, entries))
     if isinstance(expression, cp.maximum):
-        return _maximum([_constant_or_entries(argument, leaf) for argument in arguments])
+        varying = [_entries(each, leaf) for each in arguments if not each.is_constant()]
+        numbers = [varying[0].scale(0.0).shift(np.ravel(each.value)) for each in arguments if each.is_constant()]
+        return reduce(_Entries.larger, [*varying, *numbers])
+    if isinstance(expression, (index, special_index)):
+        inner = _entries(arguments[0], leaf)
+        return inner.take(np.atleast_1d(expression.numeric([np.arange(inner.rows.size)])).astype(np.intp))
     if _is_square(expression):
-        return _change(arguments[0], leaf, _Entries.squared)
-    functions: dict[type, Callable[[_Entries], _Entries | None]] = {
+        return _entries(arguments[0], leaf).squared()
+    functions: dict[type, Callable[[_Entries], _Entries]] = {
+        NegExpression: lambda entries: entries.scale(-1.0),
         cp.abs: _Entries.absolute_value,
         cp.huber: lambda entries: entries.huber(float(expression.M.value)),
         cp.exp: lambda entries: entries.function(Exponential),
         cp.logistic: lambda entries: entries.function(LogisticRows),
     }
-    function = functions.get(type(expression))
-    return None if function is None else _change(arguments[0], leaf, function)
+    if type(expression) not in functions:
+        raise _UnreadableError
+    return functions[type(expression)](_entries(arguments[0], leaf))
 
 
-def _change(argument: Any, leaf: Any, change: Callable[[_Entries], _Entries | None]) -> _Entries | None:
-    """Return what a function makes of an argument; None if that is anything else."""
-    entries = _entries(argument, leaf)
-    return None if entries is None else change(entries)
-
-
-def _sum(summands: list[Any]) -> _Entries | None:
-    """Return the sum of entries and of numbers."""
-    whole: _Entries | None = None
-    for summand in (summand for summand in summands if summand is None or isinstance(summand, _Entries)):
-        whole = summand if whole is None or summand is None else whole.add(summand)
-        if whole is None:
-            return None
-    constants = [summand for summand in summands if not isinstance(summand, _Entries)]
-    if whole is None or not constants:
-        return whole
-    return replace(whole, constant=whole.constant + sum(constants), vanishes=False)
-
-
-def _multiple(expression: Any, leaf: Any) -> _Entries | None:
+def _multiple(expression: Any, leaf: Any) -> _Entries:
     first, second = expression.args
     is_quotient = isinstance(expression, DivExpression)
     constant, operand = (second, first) if is_quotient or second.is_constant() else (first, second)
     if not constant.is_constant() or operand.size != expression.size:
-        return None
+        raise _UnreadableError
     factor = np.asarray(constant.value, dtype=np.float64).ravel()
     inner = operand.args[0] if isinstance(operand, Promote) else operand
-    return _change(inner, leaf, lambda entries: entries.scale(1.0 / factor if is_quotient else factor))
-
-
-def _select(expression: Any, entries: _Entries) -> _Entries | None:
-    if not entries.is_affine:
-        return None
-    rows, width = entries.rows, np.broadcast_to(entries.width, entries.rows.shape)
-    chosen = (np.atleast_1d(expression.numeric([values])) for values in (rows, entries.constant, entries.slope, width))
-    rows, constant, slope, width = chosen
-    return _Entries(rows.astype(np.intp), constant, slope, width=width)
+    return _entries(inner, leaf).scale(1.0 / factor if is_quotient else factor)
 
 
 def _is_square(expression: Any) -> bool:
@@ -274,65 +272,44 @@ class _Sum:
     terms: list[_Entries] = field(default_factory=list)
 
 
-def _collect(term: Any, weight: float, leaf: Any, norm: Any, total: _Sum) -> bool:
-    """Add a scalar term to the sum; return whether it was understood."""
+def _collect(term: Any, weight: float, leaf: Any, norm: Any, total: _Sum) -> None:
+    """Add a scalar term to the sum."""
     if weight == 0.0:  # as a loss whose parameter is zero: nothing
-        return True
+        return
     if term.is_constant():
         total.constant += weight * float(term.value)
-        return True
-    if term is norm:
+    elif term is norm:
         total.norm += weight
-        return True
-    if isinstance(term, AddExpression):
-        return all(_collect(argument, weight, leaf, norm, total) for argument in term.args)
-    if isinstance(term, NegExpression):
-        return _collect(term.args[0], -weight, leaf, norm, total)
-    if isinstance(term, (cp.multiply, MulExpression, DivExpression)) and all(a.is_scalar() for a in term.args):
+    elif isinstance(term, AddExpression):
+        for argument in term.args:
+            _collect(argument, weight, leaf, norm, total)
+    elif isinstance(term, NegExpression):
+        _collect(term.args[0], -weight, leaf, norm, total)
+    elif isinstance(term, (cp.multiply, MulExpression, DivExpression)) and all(a.is_scalar() for a in term.args):
         is_quotient = isinstance(term, DivExpression)
         constant, operand = term.args if term.args[0].is_constant() and not is_quotient else term.args[::-1]
         if not constant.is_constant():
-            return False
+            raise _UnreadableError
         factor = 1.0 / float(constant.value) if is_quotient else float(constant.value)
-        return _collect(operand, weight * factor, leaf, norm, total)
-    entries = _sum_of_entries(term, leaf)
-    entries = None if entries is None else entries.scale(weight)
-    if entries is not None:
-        total.terms.append(entries)
-    return entries is not None
+        _collect(operand, weight * factor, leaf, norm, total)
+    else:
+        total.terms.append(_summed(term, leaf).scale(weight))
 
 
-def _sum_of_entries(term: Any, leaf: Any) -> _Entries | None:
+def _summed(term: Any, leaf: Any) -> _Entries:
     """Return the entries whose sum a scalar term is."""
     first = term.args[0] if term.args else None
     if isinstance(term, Sum) and term.axis is None:
         return _entries(first, leaf)
     if isinstance(term, cp.norm1) and term.axis is None:
-        return _change(first, leaf, _Entries.absolute_value)
+        return _entries(first, leaf).absolute_value()
     if isinstance(term, cp.quad_over_lin) and term.axis is None and term.args[1].is_constant():
-        squares = _change(first, leaf, _Entries.squared)
-        return None if squares is None else squares.scale(1.0 / float(term.args[1].value))
+        return _entries(first, leaf).squared().scale(1.0 / float(term.args[1].value))
     if isinstance(term, MulExpression) and all(argument.ndim == 1 for argument in term.args):
         constant, operand = term.args if term.args[0].is_constant() else term.args[::-1]
         if constant.is_constant():
-            return _change(operand, leaf, lambda entries: entries.scale(np.asarray(constant.value, dtype=np.float64)))
-    return None
-
-
-def read_row_losses(objective: Any, leaf: Any, norm: Any) -> "ReadLosses | None":
-    """Return the weight of w'w and the losses of the rows; None if the objective has anything else in it.
-
-    ``leaf`` is the variable of the fitted values, ``norm`` the variable of w'w.
-    """
-    total = _Sum()
-    with np.errstate(all="ignore"):
-        if not _collect(objective, 1.0, leaf, norm, total) or not total.norm > 0.0:
-            return None
-        losses = _total_loss(leaf.size, total.terms)
-    if losses is None:
-        return None
-    constant = total.constant + sum(float(term.constant.sum()) for term in total.terms)
-    return ReadLosses(total.norm, losses, constant)
+            return _entries(operand, leaf).scale(np.asarray(constant.value, dtype=np.float64))
+    raise _UnreadableError
 
 
 class ReadLosses(NamedTuple):
@@ -343,58 +320,16 @@ class ReadLosses(NamedTuple):
     constant: float
 
 
-def _total_loss(n: int, terms: list[_Entries]) -> RowLoss | None:
-    """Return the sum of the terms of every row; None if a row loss cannot hold it."""
-    slope, width = np.zeros(n), np.zeros(n)
-    losses = list[PieceLoss]()
-    for term in terms:
-        if np.unique(term.rows).size != term.rows.size:
-            return None
-        slope[term.rows] += term.slope
-        width[term.rows] += term.width
-        losses += [_spread(n, term.rows, loss) for loss in term.losses]
-    numbers = [slope, width, *(part for loss in losses for part in (loss.below, loss.above, loss.curvature))]
-    if not all(np.isfinite(values).all() for values in numbers):
+def read_row_losses(objective: Any, leaf: Any, norm: Any) -> ReadLosses | None:
+    """Return the weight of w'w and the losses of the rows; None if the objective has anything else in it.
+
+    ``leaf`` is the variable of the fitted values, ``norm`` the variable of w'w.
+    """
+    total, zero = _Sum(), _Entries.identity(leaf.size).scale(0.0)
+    try:
+        with np.errstate(all="ignore"):
+            _collect(objective, 1.0, leaf, norm, total)
+            losses, constant = reduce(_Entries.add, [term.spread(leaf.size) for term in total.terms], zero).loss()
+    except _UnreadableError:
         return None
-    smooth = [(term.rows, part) for term in terms for part in term.smooth]
-    if smooth:
-        rows, part = smooth[0]
-        alone = len(smooth) == 1 and not losses and np.array_equal(rows, np.arange(n))
-        return replace(part, slope=slope) if alone and (part.weight > 0.0).all() else None
-    return _add(losses, slope, width)
-
-
-def _spread(n: int, rows: NDArray[np.intp], loss: PieceLoss) -> PieceLoss:
-    """Return the losses of some rows as losses of all rows, zero elsewhere."""
-    whole = _pieces(
-        [np.zeros(n)] * loss.places.shape[1], [(0.0, 0.0)] * loss.places.shape[1], [0.0] * loss.curvature.shape[1]
-    )
-    arrays = {}
-    for name in ("places", "below", "above", "curvature", "level"):
-        values = np.array(getattr(whole, name))
-        values[rows] = getattr(loss, name)
-        arrays[name] = values
-    return replace(whole, **arrays)
-
-
-def _add(losses: list[PieceLoss], slope: Array, width: Array) -> PieceLoss:
-    """Return the sum of losses and of a slope."""
-    n = slope.size
-    places = np.sort(np.column_stack([loss.places for loss in losses] or [np.zeros(n)]), axis=1)
-    changed = np.append(True, (np.diff(places, axis=1) > 0.0).any(axis=0))
-    places = places[:, changed]
-    below, above = (
-        np.column_stack([slope + sum(loss.slopes(place, right) for loss in losses) for place in places.T])
-        for right in (False, True)
-    )
-    # the curvature behind each breakpoint, and before the first
-    behind = [sum((_behind(loss, place) for loss in losses), np.zeros(n)) for place in places.T]
-    before = sum((loss.curvature[:, 0] for loss in losses), np.zeros(n))
-    first = places[:, 0]
-    level = slope * first + sum(loss.values(first) for loss in losses)
-    return PieceLoss.of(places, below, above, np.column_stack([before, *behind]), level, width)
-
-
-def _behind(loss: PieceLoss, place: Array) -> Array:
-    """Return the curvature just behind places."""
-    return np.asarray(loss.curvature[np.arange(loss.n), (loss.places <= place[:, None]).sum(axis=1)])
+    return ReadLosses(total.norm, losses, total.constant + constant) if total.norm > 0.0 else None

@@ -23,28 +23,26 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
 
 from substrate.arrays import Array, row_blocks
 from substrate.balls import Balls, above, precision
 from substrate.certificates import Row, Tolerance, spread_of
-from substrate.composition.everywhere import Everywhere, ShapeConstraint
+from substrate.composition.everywhere import Everywhere, ShapeConstraint, ShapeReport
 from substrate.composition.level import Substrate
 from substrate.composition.linear_operators import (
     VALUE,
     LinearOperator,
     inner_product_matrix,
 )
-from substrate.composition.machine import Machine
 from substrate.composition.shape_oracle import EvaluatedTerms, ExpandedFunction, ShapePlan
-from substrate.composition.shaped_machine import BRACKET, ShapedResult, ShapeReport, distance_row
+from substrate.composition.shaped_machine import BRACKET, distance_row
 from substrate.composition.span import Further
 from substrate.kernels.kernel import Kernel
 from substrate.numbers import relative_rounding
 from substrate.proof import Proof, ball_derivatives, prove_bound, tolerance_in_balls
 
-__all__ = ["ShapeParameters", "ShapedExpansion", "ShapedLeastSquares", "fit_shaped"]
+__all__ = ["ShapeParameters", "ShapedExpansion", "ShapedLeastSquares"]
 
 _BITS = 128
 
@@ -124,7 +122,7 @@ class ShapedExpansion:
     multipliers: Array
 
     @classmethod
-    def of(cls, result: ShapedResult, constraints: Sequence[ShapeConstraint]) -> "ShapedExpansion":
+    def of(cls, result: Any, constraints: Sequence[ShapeConstraint]) -> "ShapedExpansion":
         """Return the further terms of a result of one substrate, and the multipliers of its shapes."""
         d = result.expansions[0].substrate.X.shape[1]
         tables = [np.zeros((0, 2 * d + 2))]
@@ -180,18 +178,6 @@ def _table(
     every = np.tile([float(orders.get(c, 0)) for c in range(d)], (n, 1))
     numbers = [np.broadcast_to(values, n)[:, None] for values in (coefficients, multipliers)]
     return np.hstack([every, np.asarray(points) + 0.0, *numbers])
-
-
-def fit_shaped(
-    kernel: Kernel, X: Array, y: Array, gamma: float, weights: Array, shapes: ShapeParameters, box: Array
-) -> tuple[ShapedResult, ShapedExpansion]:
-    """Solve the machine; return the result, which has the facts of the solution, and the expansion besides the rows."""
-    s = Substrate(kernel, X, y)
-    loss = cp.sum_squares(cp.multiply(np.sqrt(0.5 * gamma * weights), s.e))
-    constraints = shapes.constraints(s, box)
-    result = Machine(s, minimize=loss + 0.5 * s.squared_norm, subject_to=constraints).solve()
-    assert isinstance(result, ShapedResult)
-    return result, ShapedExpansion.of(result, constraints)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -17,24 +17,22 @@ errors w alone is bounded, and with it the values about their mean.
 
 import math
 import time
-import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
 
-from substrate.arrays import Array, real_points
+from substrate.arrays import Array
 from substrate.certificates import NO_BOUND, Certificate, Row
-from substrate.composition.accuracy import OptimalValue
-from substrate.composition.result import Result
+from substrate.composition.everywhere import ShapeMultipliers, ShapeReport
 from substrate.composition.shape_oracle import BoundShape, ExpandedFunction, LowestValue, ShapePlan
 from substrate.composition.span import KernelExpansion
 from substrate.errors import SolverError
 from substrate.numbers import relative_rounding
 
-__all__ = ["BRACKET", "DISTANCE", "ShapeMultipliers", "ShapeReport", "ShapedResult", "distance_row", "solve_shaped"]
+__all__ = ["BRACKET", "DISTANCE", "distance_row", "solve_shaped"]
 
 #: Rounds of points, and new points of a round for each shape.
 _ROUNDS, _NEW = 30, 24
@@ -49,79 +47,6 @@ _MORE, _LEAST, _MARGINS = 1.25, 1e-9, 4
 _CHEAP, _EXPENSIVE = 2000, 60_000
 #: The row of a certificate with the bracket of the optimal value.
 DISTANCE = "distance from the optimum over all functions"
-
-
-@dataclass(frozen=True, slots=True)
-class ShapeReport:
-    """What was proved of one shape: its words, its bound c, the slack with D f >= c + slack everywhere, and the box."""
-
-    description: str
-    bound: float
-    slack: float
-    box: Array
-    cells: int
-    scale: float
-
-    @classmethod
-    def of(cls, plan: ShapePlan, proof: LowestValue, scale: float) -> "ShapeReport":
-        """Return what a proof says of a shape; ``scale`` is the size of its values."""
-        bound = plan.constraint.bound
-        return cls(plan.constraint.description, bound, proof.lower - bound, plan.box, proof.cells, scale)
-
-    def row(self) -> Row:
-        """Return the row of a certificate."""
-        return Row(
-            name=f"holds everywhere: {self.description}",
-            value=max(-self.slack, 0.0) if math.isfinite(self.slack) else math.inf,
-            scale=self.scale,
-            tolerance=0.0,
-            formula=f"violation, proved over the box; slack {self.slack:.1e}, {self.cells} cells",
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ShapeMultipliers:
-    """The multipliers of one shape: points, directions where it is of a Hessian, and numbers that are not negative."""
-
-    points: Array
-    directions: Array
-    values: Array
-
-
-@dataclass(frozen=True)
-class ShapedResult(Result):
-    """The solution of a machine whose shape holds everywhere.
-
-    ``objective`` is the value v of the returned machine, and ``lower_bound`` is at most the optimal value of the
-    problem with all points of the box. ``shapes`` says what was proved of each shape, ``multipliers`` at which points
-    the constraints were imposed, and their multipliers there.
-    """
-
-    lower_bound: float = -math.inf
-    shapes: tuple[ShapeReport, ...] = ()
-    multipliers: tuple[ShapeMultipliers, ...] = ()
-    _told: list[bool] = field(default_factory=list, compare=False, repr=False)
-
-    def predict(self, X: Any) -> Any:
-        """Return the machine's values at the rows of X; warn once if a row is outside the box."""
-        warn_outside([shape.box for shape in self.shapes], X, self._told)
-        return super().predict(X)
-
-
-def warn_outside(boxes: Sequence[Array], X: Any, told: list[bool]) -> None:
-    """Warn once where a row is outside a box in which a shape was proved."""
-    if told or not boxes:
-        return
-    rows = real_points(X)
-    rows = rows.toarray() if hasattr(rows, "toarray") else rows
-    if any(((rows < box[:, 0]) | (rows > box[:, 1])).any() for box in boxes if box.shape[0] == rows.shape[1]):
-        told.append(True)
-        warnings.warn(
-            "some rows are outside the box in which the shape holds; nothing is promised there. Give a wider box, "
-            "Everywhere(box), to have it there too",
-            UserWarning,
-            stacklevel=3,
-        )
 
 
 @dataclass(slots=True, eq=False)
@@ -184,7 +109,7 @@ class _Solved(NamedTuple):
 
 def solve_shaped(
     base: Any, plans: Sequence[ShapePlan], solver: str | None, verbose: bool, time_limit: float | None
-) -> ShapedResult:
+) -> Any:
     """Solve the machine ``base`` with its shapes; the parameters have their values."""
     holders = [(s, list(s._holders)) for s in base.substrates]
     end = math.inf if time_limit is None else time.monotonic() + time_limit
@@ -208,12 +133,12 @@ class _Loop:
         """Seconds left."""
         return self.end - time.monotonic()
 
-    def run(self) -> ShapedResult:
+    def run(self) -> Any:
         """Solve, prove and solve with margins; with smaller violations until the bracket is narrow enough."""
-        results, allowed = list[tuple[ShapedResult, list[Any]]](), _CHEAP
+        results, allowed = list[tuple[Any, list[Any]]](), _CHEAP
         for _ in range(_ROUNDS):
             solved = self._solve([0.0] * len(self.plans))
-            optimal = solved.machine.optimal_value()
+            optimal = solved.machine.conic.optimal_value()
             proofs = [
                 shape.proof(self._accepted(k), self.bounds[k], self.seconds_left, allowed)
                 for k, shape in enumerate(solved.shapes)
@@ -300,9 +225,7 @@ class _Loop:
             reason = f"a margin of {max(margins):.1e} at the points is not enough"
         return solved, proofs, reason
 
-    def _result(
-        self, optimal: OptimalValue | str, solved: _Solved, proofs: list[LowestValue], reason: str
-    ) -> ShapedResult:
+    def _result(self, optimal: Any, solved: _Solved, proofs: list[LowestValue], reason: str) -> Any:
         """Return a machine with its value, what was proved of its shapes, and what is known of the optimal value."""
         value, certificate = self.base.value_at(solved.expansions, solved.variable_values), solved.result.certificate
         lower = -math.inf if isinstance(optimal, str) else optimal.lower
@@ -321,20 +244,19 @@ class _Loop:
         if reason:
             facts.append(("no machine that holds everywhere", reason))
         rows = (*answer, *(report.row() for report in reports), distance, *further_rows)
-        return ShapedResult(
+        return replace(
+            solved.result,
+            outputs=self.base.outputs,
             objective=value,
-            parameters=solved.result.parameters,
             expansions=solved.expansions,
             certificate=Certificate("Machine", rows, tuple(facts)),
-            solver_record=solved.result.solver_record,
-            outputs=self.base.outputs,
             lower_bound=lower,
             shapes=reports,
             multipliers=solved.multipliers,
         )
 
 
-def _rank(result: ShapedResult) -> tuple[bool, float]:
+def _rank(result: Any) -> tuple[bool, float]:
     """Return whether every shape holds everywhere, and the relative width of the bracket, negated."""
     value, holds = result.objective, all(report.slack >= 0.0 for report in result.shapes)
     return holds, -(value - result.lower_bound) / abs(value) if value else -math.inf

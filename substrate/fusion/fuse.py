@@ -20,7 +20,7 @@ only where each was cut.
 
 import sys
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import cvxpy as cp
@@ -46,8 +46,6 @@ __all__ = [
 _BUDGETS = (500, 2000)
 #: Solves that chords have at least; a quarter of the budget is more as a rule.
 _FEW = 100
-#: Relative excess of the error of a machine over the error of its vertex at which the two count as the same machine.
-_AGREES = 1e-6
 #: How far the objective at the chosen point may be above its smallest value, relative.
 _OPTIMAL = 1e-6
 #: An error below this share of the largest one counts as none, for a problem.
@@ -190,18 +188,6 @@ def _choose_progress(progress: Progress | bool) -> Progress:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Chosen:
-    """The machine that is returned, the machines of the folds, the sum of their errors, and whether an interrupt ended
-    it.
-    """
-
-    total: float
-    result: Any = None
-    folds: tuple[Any, ...] = ()
-    interrupted: bool = False
-
-
 def _fusion(
     task: FusionTask,
     ends: list[tuple[float, float]],
@@ -213,10 +199,16 @@ def _fusion(
     least: float,
 ) -> Fusion:
     """Return the result of a search: the machine at the best values, and the proof."""
-    knot, values = family.knots[search.best], dict(zip(task.names, search.best, strict=True))
+    knot = family.knots[search.best]
+    values: dict[str, Any] = dict(zip(task.names, search.best, strict=True))
     x, z = knot.shown, knot.dual.z
-    chosen = _take_problem(task, search, x) if task.final is None else _solve_machines(task, values, search, x, z)
-    error = chosen.total / task.weight
+    results = [] if task.final is None else _take_machines(task, values, x, z)
+    if task.final is None:
+        total, result = _take_problem(task, search, x), None
+    else:
+        total = sum(rows.total(each.decision_function(rows.X)) for rows, each in zip(task.sets, results, strict=True))
+        result = results[0] if task.final is task.machines[0] else task.final.solve(**values)
+    error = total / task.weight
     lower = min(search.lower_bound / task.weight, error)
     gap_row = Row(
         name="gap of the search",
@@ -228,14 +220,12 @@ def _fusion(
     stop = search.stop
     if stop == describe_met(gap) and not gap_row.passes:
         stop = f"the points of the search meet the gap of {gap:g}, the machine that was solved at the best does not"
-    if chosen.interrupted:
-        stop += "; interrupted while the best machine was solved"
     optimal = _optimality(task, family, search.best)
     title = f"Fusion over {' and '.join(task.names)}"
     if not gap_row.passes:
         tried = _state_proof(gap_row, len(family.knots), np.isfinite(lower) and gap_row.value < error)
         title += f" ({', '.join(f'{k} = {v:.4g}' for k, v in values.items())}, validation error {error:.4g}: {tried})"
-    machine = chosen.result.certificate if chosen.result is not None else Certificate(title, ())
+    machine = result.certificate if result is not None else Certificate(title, ())
     facts = [("validation", task.words)]
     facts += [
         (f"fused over {name}", f"from {low:g} to {high:g}") for name, (low, high) in zip(values, ends, strict=True)
@@ -258,59 +248,32 @@ def _fusion(
         lower_bound=lower,
         proved_on=dict(zip(task.names, ends, strict=True)),
         certificate=Certificate(title, (*machine.rows, optimal, gap_row), (*machine.record, *facts)),
-        result=chosen.result,
+        result=result,
         path=_path(task, family, search, stop),
         loss=task.words,
         least=least / task.weight,
-        folds=chosen.folds,
+        folds=tuple(results) if len(results) > 1 else (),
         _proof=(bound, family, search.roots),
     )
 
 
-def _take_problem(task: FusionTask, search: SearchResult, x: Array) -> _Chosen:
-    """Leave a cvxpy problem at the best values."""
+def _take_problem(task: FusionTask, search: SearchResult, x: Array) -> float:
+    """Leave a cvxpy problem at the best values, and return its validation error."""
     for parameter, value in zip(task.parameters, search.best, strict=True):
         parameter.value = value
     if task.assign is not None:
         task.assign(x)
-    return _Chosen(task.validate(x))
+    return task.validate(x)
 
 
-def _solve_machines(task: FusionTask, values: dict[str, Any], search: SearchResult, x: Array, z: Array) -> _Chosen:
-    """Solve the machines at the best values, and validate what they predict.
-
-    Where a solver's machine validates worse than the best point, of several optima or by its tolerance, the machine of
-    that point is taken, if it is certified as an optimum like a solver's. An interrupt ends with the latest machine.
-    """
-    interrupted = False
-    try:
-        chosen = _validated(task, values, None)
-    except KeyboardInterrupt:
-        interrupted, chosen = True, _validated(task, values, None)
-    if chosen.total > search.error + _AGREES * max(search.error, task.least):
-        wide, high = np.cumsum([0, *(n for n, _ in task.sizes)]), np.cumsum([0, *(m for _, m in task.sizes)])
-        points = [(x[wide[k] : wide[k + 1]], z[high[k] : high[k + 1]]) for k in range(len(task.sizes))]
-        try:
-            other = _validated(task, values, points)
-            certified = all(result.certificate.holds for result in (other.result, *other.folds))
-        except (SolverError, KeyboardInterrupt) as error:
-            interrupted, certified = interrupted or isinstance(error, KeyboardInterrupt), False
-        chosen = other if certified else _validated(task, values, None)
-    return _Chosen(chosen.total, chosen.result, chosen.folds, interrupted)
-
-
-def _validated(task: FusionTask, values: dict[str, Any], points: list[tuple[Array, Array]] | None) -> _Chosen:
-    """Return the machines at values, by a solver or at given points, and the sum of their validation errors."""
-    results = [
-        machine.solve_program(**values) if points is None else machine.take_optimum(*points[k], **values)
-        for k, machine in enumerate(task.machines)
-    ]
-    total = sum(rows.total(result.decision_function(rows.X)) for rows, result in zip(task.sets, results, strict=True))
-    if task.final is task.machines[0]:
-        return _Chosen(total, results[0])
-    if task.final is None:
-        raise DeclarationError("only machines are solved")
-    return _Chosen(total, task.final.solve_program(**values), tuple(results))
+def _take_machines(task: FusionTask, values: dict[str, Any], x: Array, z: Array) -> list[Any]:
+    """Return the machines at the best point of the search, or solved again where it is not certified as an optimum."""
+    results, wide, high = [], 0, 0
+    for machine, (n, m) in zip(task.machines, task.sizes, strict=True):
+        result = machine.take_optimum(x[wide : wide + n], z[high : high + m], **values)
+        results.append(result if result.certificate.holds else machine.solve(**values))
+        wide, high = wide + n, high + m
+    return results
 
 
 def _optimality(task: FusionTask, family: Any, theta: Theta) -> Row:

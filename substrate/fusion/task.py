@@ -630,7 +630,7 @@ def _map(
         base, rows, weights = base_of(term), X_val, np.ones((X_val.shape[0], 1))
         if isinstance(term, WeightedTerm):
             rows, weights = term.take(X_val), term.weights(X_val)[:, None]
-        for compiled in (compiled for compiled in machine._compiled if compiled.substrate is base):
+        for compiled in (compiled for compiled in machine.conic.compiled if compiled.substrate is base):
             ones = np.ones((X_val.shape[0], int(compiled.substrate.bias)))
             block = np.hstack([compiled.values_at(rows, column), ones])
             M[:, compiled.places(columns, column)] += weights * block

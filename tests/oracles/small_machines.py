@@ -5,7 +5,8 @@ import numpy as np
 from exact_quadratic_program import exact_optimum, exact_values
 
 from substrate import Machine, Substrate
-from substrate.composition.conic import StandardForm
+from substrate.composition.cones import read_cones
+from substrate.composition.program import compiled_program
 from substrate.kernels import RBF, Componentwise, Linear
 
 KERNELS = (RBF(1.0), RBF(3.0), Linear(), Componentwise(RBF(1.0)))
@@ -69,11 +70,11 @@ def exact_fitted_values(machine):
     """Return the fitted values of each substrate at the exact optimum; None where rational arithmetic does not
     find it.
     """
-    form = StandardForm(machine.problem.get_problem_data("CLARABEL")[0]["param_prob"], "CLARABEL")
-    program = form.numbers()
+    compiled = machine.problem.get_problem_data("CLARABEL")[0]["param_prob"]
+    program = compiled_program(compiled, read_cones(compiled.constraints))
     P, q, A, b = program.P[0], program.q[0], program.A, program.b[0]
     rows = {
-        kind: [r for k, where in form.cones if k == kind for r in range(where.start, where.stop)]
+        kind: [r for k, where in program.cones if k == kind for r in range(where.start, where.stop)]
         for kind in ("Zero", "NonNeg")
     }
     near = interior_point(P, q, A, b, rows["Zero"], rows["NonNeg"])
@@ -81,12 +82,12 @@ def exact_fitted_values(machine):
     if x is None:
         return None
     values = []
-    for compiled in machine._compiled:
-        start = form.columns[compiled.z.id]
+    for compiled in machine.conic.compiled:
+        start = program.columns[compiled.z.id]
         signs = compiled.substrate.signs if compiled.frame.kind == "coefficients" else 1.0
         F, at = compiled.frame.training * signs, list(range(start, start + compiled.z.size))
         if compiled.substrate.bias:
-            F, at = np.hstack([F, np.ones((F.shape[0], 1))]), [*at, form.columns[compiled.shift.id]]
+            F, at = np.hstack([F, np.ones((F.shape[0], 1))]), [*at, program.columns[compiled.shift.id]]
         values.append(exact_values(F, [x[column] for column in at]))
     return values
 

@@ -101,8 +101,6 @@ class ShapedModel(LSSVMModel):
 
     def fit_rows(self, rows: WeightedRows, coded: Coding, Y: Array, chosen: ChosenKernel) -> None:
         """Fit the machine with its shape, and keep its expansion and its certificate."""
-        from substrate.composition.shaped_least_squares import fit_shaped
-
         model, X, kernel, gammas = self.estimator, rows.X, chosen.kernel, chosen.gammas
         if Y.shape[1] > 1:
             raise DataError(f"a shape is of one output, received {Y.shape[1]}; fit one model for each")
@@ -117,7 +115,7 @@ class ShapedModel(LSSVMModel):
         center, unit = center_and_unit(y)
         lower, upper = (None if end is None else (end - center) / unit for end in shapes.bounds)
         scaled = replace(shapes, bounds=(lower, upper))
-        result, further = fit_shaped(kernel, X, (y - center) / unit, gamma, v, scaled, box)
+        result, further = _solve(kernel, X, (y - center) / unit, gamma, v, scaled, box)
         a, b = unit * result.expansions[0].coefficients, unit * float(result.expansions[0].b) + center
         further = replace(further, coefficients=unit * further.coefficients, multipliers=unit * further.multipliers)
         model.shape_points_, model.shape_orders_ = further.points, further.orders
@@ -149,6 +147,21 @@ class ShapedModel(LSSVMModel):
             "and call calibrate(X, y), then predict_interval(X, method='split'); for left-out errors use "
             "cross_val_predict; for gamma use LSSVMRegressorCV(..., cv=5)"
         )
+
+
+def _solve(kernel: Any, X: Array, y: Array, gamma: float, weights: Array, shapes: Any, box: Array) -> tuple[Any, Any]:
+    """Return the result of the machine, which has the facts of the solution, and the expansion besides the rows."""
+    import cvxpy as cp
+
+    from substrate.composition.level import Substrate
+    from substrate.composition.machine import Machine
+    from substrate.composition.shaped_least_squares import ShapedExpansion
+
+    s = Substrate(kernel, X, y)
+    loss = cp.sum_squares(cp.multiply(np.sqrt(0.5 * gamma * weights), s.e))
+    constraints = shapes.constraints(s, box)
+    result = Machine(s, minimize=loss + 0.5 * s.squared_norm, subject_to=constraints).solve()
+    return result, ShapedExpansion.of(result, constraints)
 
 
 def _further(model: Any) -> Any:

@@ -1,6 +1,7 @@
 """What a machine promises of its answer: never less than the true error, near to it, and first on its certificate."""
 
 import warnings
+from dataclasses import replace
 
 import cvxpy as cp
 import numpy as np
@@ -28,7 +29,7 @@ def data(n=12, seed=3):
 
 def errors_of(machine, result, exact):
     """The true error of each substrate, in the norm of its row."""
-    answer, known = result.certificate.answer, machine._answer._kept.bounds
+    answer, known = result.certificate.answer, machine.conic.optimal_value().bounds
     assert len(known) == len(exact)
     about_mean = "about their mean" in answer.about
     return [
@@ -80,20 +81,21 @@ def test_a_point_that_was_moved_is_known_to_be_off_by_as_much(kind):
     machine = small_machine(np.random.default_rng(11), kind, wild=False)
     before = machine.solve("CLARABEL").certificate
     rng = np.random.default_rng(0)
-    one = machine._compiled[0]
+    one = machine.conic.compiled[0]
     f, kept = one.fitted_values(), np.array(one.z.value)
     for size in (1e-5, 3e-3, 1.0):
         one.z.save_value(kept + size * rng.normal(size=kept.size))
         moved = one.fitted_values() - f
         about_mean = before.answer.about.endswith("about their mean")
-        weights = machine._answer._kept.bounds[0].weights
+        weights = machine.conic.optimal_value().bounds[0].weights
         distance = true_error(moved, 0.0 * moved, weights, about_mean)
-        after = machine.certificate()
-        assert distance - before.accuracy <= after.accuracy <= 1.1 * distance + before.accuracy
-        assert after["accuracy"].passes == (after.accuracy <= 1e-3 * after.spread)
-    assert not after.holds
+        answer, _ = machine.conic.check.row(machine.conic.witness)
+        assert distance - before.accuracy <= answer.value <= 1.1 * distance + before.accuracy
+        assert answer.passes == (answer.value <= 1e-3 * answer.spread)
+    assert not answer.passes
     one.z.save_value(kept)
-    assert machine.certificate().accuracy == before.accuracy
+    answer, _ = machine.conic.check.row(machine.conic.witness)
+    assert answer.value == before.accuracy
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -115,7 +117,7 @@ def test_weights_of_the_loss_weigh_the_answer():
     machine = Machine(s, minimize=cp.sum_squares(cp.multiply(np.sqrt(weights), s.e)))
     certificate = machine.solve().certificate
     assert certificate.holds
-    known = machine._answer._kept.bounds[0].weights
+    known = machine.conic.optimal_value().bounds[0].weights
     assert_allclose(known / known.sum(), weights / weights.sum(), rtol=1e-9)
     mean = weights @ y / weights.sum()
     assert_allclose(certificate.spread, np.sqrt(weights @ (y - mean) ** 2 / weights.sum()))
@@ -167,7 +169,9 @@ def test_where_nothing_ties_the_values_the_first_line_says_so():
     assert (
         str(certificate)
         .splitlines()[0]
-        .startswith("Machine: holds; no bound on the answer: the objective has neither a squared loss in f nor (w'w)/2")
+        .startswith(
+            "Machine: holds; no bound on the answer: the solver was given neither a squared loss in f nor (w'w)/2"
+        )
     )
 
 
@@ -177,9 +181,9 @@ def test_the_worst_substrate_speaks():
     objective = near.squared_norm + cp.norm1(near.e) + far.squared_norm + cp.norm1(far.e)
     machine = Machine(near, far, minimize=objective)
     machine.solve()
-    z = machine._compiled[0].z
+    z = machine.conic.compiled[0].z
     z.save_value(z.value + 1.0)
-    answer = machine.certificate().answer
+    answer, _ = machine.conic.check.row(machine.conic.witness)
     assert_allclose(answer.spread, y.std())
     assert not answer.passes
     assert answer.about == "fitted values of near about their mean"
@@ -206,31 +210,17 @@ def test_the_bound_is_left_out_where_it_is_asked_for():
     assert machine.solve().certificate.accuracy == bounded.accuracy
 
 
-def test_a_parameter_that_changed_is_noticed():
-    X, y = data()
-    s = Substrate(RBF(1.0), X, y)
-    weight = cp.Parameter(nonneg=True, name="weight")
-    machine = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + weight * cp.norm1(s.alpha))
-    before = machine.solve(weight=0.1).certificate
-    weight.value = 3.0
-    assert not machine.certificate().holds
-    weight.value = 0.1
-    assert machine.certificate().accuracy == before.accuracy
-
-
 def test_a_point_that_ran_away_leaves_no_bound(monkeypatch):
     X, y = data()
     s = Substrate(RBF(1.0), X, y)
     machine = Machine(s, minimize=s.squared_norm + cp.sum_squares(s.e))
     machine.solve("CLARABEL")
-    machine._trials.witness.x[0] = np.inf
-    machine._answer._at = (None, None)
-    assert "is not finite" in machine.certificate().promise
-    machine.solve("CLARABEL")
+    witness = machine.conic.witness
+    assert "is not finite" in machine.conic.check.optimal_value(replace(witness, x=np.inf * witness.x))
 
     def failing(*_):
         raise np.linalg.LinAlgError("SVD did not converge")
 
     monkeypatch.setattr("substrate.composition.accuracy._feasible_point", failing)
-    machine._answer._at = (None, None)
-    assert "the linear algebra of the check failed (SVD did not converge)" in machine.certificate().promise
+    promise = machine.solve("CLARABEL").certificate.promise
+    assert "the linear algebra of the check failed (SVD did not converge)" in promise

@@ -156,4 +156,3 @@ def test_a_machine_can_be_written_and_read(data, monkeypatch, build, solved):
             assert_allclose(kept.predict(X[:4])[name], expected[name], atol=1e-5)
     leaves = [*again.problem.variables(), *again.problem.parameters()]
     assert len({leaf.id for leaf in (other, *leaves)}) == 1 + len(leaves)
-    assert again.certificate().holds

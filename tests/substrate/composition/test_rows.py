@@ -40,6 +40,7 @@ LOSSES = {
     "Poisson": lambda f: cp.sum(cp.exp(f) - cp.multiply(COUNTS, f)),
     "elastic": lambda f: cp.sum_squares(Y - f) + 0.3 * cp.norm1(Y - f),
     "some rows only": lambda f: cp.norm1((Y - f)[:12]) + cp.sum_squares((Y - f)[12:]),
+    "square of three pieces": lambda f: cp.sum(cp.square(cp.maximum(f - Y, 2.0 * (Y - f), 0.1))),
     "tilted": lambda f: cp.sum_squares(Y - f) + WEIGHTS @ f,
 }
 OTHERS = {
@@ -47,7 +48,6 @@ OTHERS = {
     "matrix": lambda f: cp.sum_squares(np.ones((3, N)) @ f),
     "root": lambda f: cp.norm(Y - f),
     "twice": lambda f: cp.norm1(cp.hstack([f[:3], f[:3]]) - 1.0),
-    "three pieces and a square": lambda f: cp.sum(cp.square(cp.maximum(f, -f, 1.0))),
 }
 over_losses = pytest.mark.parametrize("name", LOSSES)
 

@@ -173,19 +173,3 @@ def test_losses_that_make_no_sense_are_refused():
             fuse(machine, "C", validation=(V, w), loss=loss)
     with pytest.raises(DeclarationError, match=r"validation is \(X, y\), received"):
         fuse(machine, "C", validation=V)
-
-
-def test_an_interrupt_while_the_machine_is_solved_returns_it(monkeypatch):
-    X, y, V, w = rows(n=8, d=2, validation=6)
-    machine, original, calls = svr(X, y), Machine.solve, []
-
-    def interrupted(self, *args, **options):
-        calls.append(options)
-        if len(calls) == 1:
-            raise KeyboardInterrupt
-        return original(self, *args, **options)
-
-    monkeypatch.setattr(Machine, "solve", interrupted)
-    best = fuse(machine, "C", validation=(V, w), gap=0.1, box={"C": (0.5, 2.0)})
-    assert "interrupted while the best machine was solved" in best.stop
-    assert_allclose(best.validation_error, np.mean((w - best.predict(V)) ** 2), rtol=1e-9)

@@ -11,7 +11,6 @@ from fused_machines import KINDS, fused_machine
 from user_problems import USER_PROBLEMS, covariance, low_rank, several_tasks, user_problem
 
 from substrate import Machine, fuse
-from substrate.errors import SolverError
 from substrate.fusion import universal
 
 #: What the tolerance of the solver in the check may change in a validation error, relative.
@@ -85,22 +84,6 @@ def test_the_optimum_that_validates_best_is_returned(kind, seed):
     assert {row.name for row in best.certificate.rows} >= {"accuracy", "cones: slackness", "cones: stationarity"}
     assert "another optimum" in dict(best.certificate.record)["solver"]
     assert_law(machine, best, np.random.default_rng(0), 8)
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SolverError])
-def test_where_that_optimum_cannot_be_taken_the_solvers_is_returned(error, monkeypatch):
-    def refuse(*_, **__):
-        raise error("not now")
-
-    monkeypatch.setattr(Machine, "take_optimum", refuse)
-    machine = fused_machine("hinge", 14)
-    best = fused(machine)
-    assert not best.certificate.holds
-    X, y = machine.data
-    ((_, test),) = machine.folds
-    found = np.mean((y[test] - best.result.decision_function(X[test])) ** 2)
-    np.testing.assert_allclose(found, best.validation_error, rtol=1e-9)
-    assert ("interrupted" in best.stop) == (error is KeyboardInterrupt)
 
 
 def test_an_optimum_that_is_not_certified_is_not_taken(monkeypatch):
