@@ -164,7 +164,7 @@ def times(number: Any, slope: Any) -> Any:
     """Return the product of a number and a slope, which costs nothing for zero and for one."""
     if isinstance(slope, int) and slope in (0, 1):
         return number if slope else 0
-    return number * slope
+    return slope * number  # of nested numbers the slope may be one where the number is not
 
 
 def differentiate_formula(
