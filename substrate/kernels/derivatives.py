@@ -113,7 +113,7 @@ class Dual:
     def __add__(self, other: Any) -> "Dual":
         if not isinstance(other, Dual):
             return Dual(self.value + other, self.slope)
-        return Dual(self.value + other.value, self.slope + other.slope)
+        return Dual(self.value + other.value, plus(self.slope, other.slope))
 
     __radd__ = __add__
 
@@ -129,7 +129,7 @@ class Dual:
     def __mul__(self, other: Any) -> "Dual":
         if not isinstance(other, Dual):
             return Dual(self.value * other, times(other, self.slope))
-        slope = times(self.value, other.slope) + times(other.value, self.slope)
+        slope = plus(times(self.value, other.slope), times(other.value, self.slope))
         return Dual(self.value * other.value, slope)
 
     __rmul__ = __mul__
@@ -160,11 +160,16 @@ class Dual:
         return Dual(value, times(value, self.slope))
 
 
+def plus(first: Any, second: Any) -> Any:
+    """Return the sum of slopes, of which one may be a dual number where the other is a number of another arithmetic."""
+    return second + first if isinstance(second, Dual) else first + second
+
+
 def times(number: Any, slope: Any) -> Any:
     """Return the product of a number and a slope, which costs nothing for zero and for one."""
     if isinstance(slope, int) and slope in (0, 1):
         return number if slope else 0
-    return slope * number  # of nested numbers the slope may be one where the number is not
+    return slope * number if isinstance(slope, Dual) else number * slope
 
 
 def differentiate_formula(
