@@ -140,7 +140,7 @@ def _fit(fit: argparse.ArgumentParser, full: bool) -> None:
     models = ("auto", "stack", "lssvm", "sparse")
     text = "one machine, on a reduced basis for many rows (auto); or the weighted mean of several (stack)"
     fit.add_argument("--model", choices=models, default="auto", help=text)
-    fit.add_argument("--validation", type=float, default=0.25, metavar="SHARE", help="rows held out to judge (0.25)")
+    fit.add_argument("--seconds", type=float, metavar="SECONDS", help="about how long the fit may take")
     fit.add_argument("--verbose", action="store_true", help="print all remarks, and the whole certificate")
     fit.add_argument("--quiet", action="store_true", help="print nothing unless something is wrong")
     fit.add_argument("--help-all", action="help", help="show the other options too")
@@ -151,6 +151,7 @@ def _fit(fit: argparse.ArgumentParser, full: bool) -> None:
     further("--kernel", "the best of all families, or one kernel", choices=("families", *_KERNELS), default="families")
     further("--sigma", "width of the kernel; by default from the data", type=float)
     further("--gamma", "weight of the errors; otherwise chosen", type=float)
+    further("--validation", "rows held out to judge (0.25)", type=float, default=0.25, metavar="SHARE")
     further("--max-evaluations", "most kernels that the gradient search tries; 0 for no search", type=int, metavar="N")
     further("--n-basis", "basis vectors of a sparse model; otherwise chosen", type=int, metavar="N")
     further("--class-weight", "balanced, or LABEL=WEIGHT for some classes", nargs="+", metavar="WEIGHT")

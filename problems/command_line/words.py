@@ -9,7 +9,7 @@ __all__ = ["in_shell"]
 #: A parameter of Python with its value, as messages and remarks state it.
 _PARAMETERS = (
     "adaptive|categorical|categories|class_weight|coverage|dates|decimal|delimiter|drop|encoding|gamma|group|id|impute|"
-    "kernel|max_evaluations|model|n_basis|proba|random_state|refit|sigma|standardize|task|thousands|time|unknown|"
+    "kernel|max_evaluations|model|n_basis|proba|random_state|refit|seconds|sigma|standardize|task|thousands|time|unknown|"
     "validation"
 )
 _STATED = re.compile(rf"\b({_PARAMETERS})=(\.\.\.|\[[^\]]*\]|'[^']*'|\"[^\"]*\"|[\w.+-]+)")

@@ -33,6 +33,7 @@ from problems.tables.number_format import (
     is_mixed,
     is_number_like,
     number,
+    numbers_of,
     readings,
     two_readings,
 )
@@ -521,7 +522,7 @@ def _numbers(entry: Input, table: Table) -> list[float]:
         values = [None if date is None else (date - origin) / _DAY for date in dates]
     else:
         form = _format(entry, table)
-        plain = table.numbers(entry.name) if form == PLAIN else None
+        plain = numbers_of(cells) if form == PLAIN else None
         values = [form.number(cell) for cell in cells] if plain is None else list(plain)
     for row in missing:
         values[row] = entry.fill

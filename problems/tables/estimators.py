@@ -5,6 +5,7 @@ line of ``remarks_``. ``save`` writes a file that :func:`problems.load` and ``su
 """
 
 import os
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -31,10 +32,11 @@ from problems.tables.columns import (
     treat,
 )
 from problems.tables.machines import MOST_DENSE, Search, divide
+from problems.tables.number_format import numbers_of
 from problems.tables.predictions import interval_ends, interval_guarantee, make_intervals
 from problems.tables.quality import Quality
 from problems.tables.table import Table, is_missing, named_columns, read_table
-from substrate.arrays import Array
+from substrate.arrays import Array, positive
 from substrate.errors import DataError, DeclarationError
 from substrate.files import save, stored
 
@@ -132,6 +134,7 @@ class _Tabular(BaseEstimator):
     thousands: str | None = None
     delimiter: str | None = None
     encoding: str | None = None
+    seconds: float | None = None
     max_evaluations: int | None = None
     n_basis: int | None = None
     validation: float = 0.0
@@ -141,6 +144,7 @@ class _Tabular(BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to a table and its targets: one per row, or the name of the column of X that holds them."""
+        start, limit = time.monotonic(), None if self.seconds is None else positive(self.seconds, "seconds")
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
         table, target = self._with_target(self.read(X), y)
@@ -176,6 +180,7 @@ class _Tabular(BaseEstimator):
         features = [entry for entry in preparation.inputs for _ in entry.features]
         search = replace(
             search,
+            seconds=None if limit is None else max(limit - (time.monotonic() - start), 0.01 * limit),
             category_columns=tuple(number for number, entry in enumerate(features) if entry.by_kernel),
             time_column=next((number for number, entry in enumerate(features) if entry.name == self.time), None),
         )
@@ -204,7 +209,8 @@ class _Tabular(BaseEstimator):
         """Fit to the training rows, measure the quality on the others, and fit again to all."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            machine = search.fit(X[train], y[train])
+            machine, ended_by_time = search.fit(X[train], y[train])
+            search = replace(search, ended_by_time=ended_by_time)
             if self._task == "classification":
                 make_intervals(machine, X[train])  # by its training rows, left out; the held-out rows judge it
             elif held_out.size:
@@ -322,7 +328,7 @@ class _Tabular(BaseEstimator):
                 f"column {self.time!r} of {table.source} has no value in {table.name_rows(lacking)}, so that it cannot "
                 "order the rows; correct these cells"
             )
-        if (numbers := table.numbers(self.time)) is not None:
+        if (numbers := numbers_of(cells)) is not None:
             return np.array(numbers)
         if (dates := dates_of(cells)) is None:
             raise DataError(
@@ -455,6 +461,9 @@ class TabularRegressor(RegressorMixin, _Tabular):
         Whether numbers are brought to mean 0 and standard deviation 1 over the training rows.
     decimal, thousands, delimiter, encoding : str, default=None
         How numbers and cells of a file are written, where they leave that open.
+    seconds : float, default=None
+        Seconds that a fit may take, about: its search of kernels and of a basis ends early, and the result depends on
+        the machine. Without them it depends on the table only.
     max_evaluations : int, default=None
         Kernels that are tried along slopes; 40 for up to 1000 rows unless given.
     n_basis : int, default=None
@@ -527,7 +536,7 @@ class TabularClassifier(ClassifierMixin, _Tabular):
     Parameters
     ----------
     model, kernel, sigma, gamma, categories, dates, id, drop, group, time, impute, unknown, categorical, standardize, \
-decimal, thousands, delimiter, encoding, max_evaluations, n_basis, validation, refit, random_state, verbose
+decimal, thousands, delimiter, encoding, seconds, max_evaluations, n_basis, validation, refit, random_state, verbose
         As for :class:`TabularRegressor`, without the robust model.
     class_weight : dict or "balanced", default=None
         Weights of the classes, by their labels as text.

@@ -10,9 +10,10 @@ sparse    ``LSSVM...CV(basis=...)``   gamma, kernel, leave-one-out
 
 ``auto`` is lssvm, or sparse where a kernel matrix of all rows is too large to decompose often. A sparse machine has 300
 basis vectors, and twice as many, up to 1200, as long as its left-out error falls by 3 % and the sums over its rows stay
-below 4e10 products. With a given gamma the plain machine is fitted instead; a stack takes no gamma. The kernels are
-``kernels="families"``; where the rows are few, the best of them is refined by gradients; a kernel that is named is
-tried at a few widths.
+below 4e10 products. Of a given time the search of kernels may take half, and a basis grows while that and the fit to
+all rows are expected to end in time. With a given gamma the plain machine is fitted instead; a stack takes no gamma.
+The kernels are ``kernels="families"``; where the rows are few, the best of them is refined by gradients; a kernel that
+is named is tried at a few widths.
 
 Rows of one patient, batch or site are alike, and so are neighbours in time. If some of them train and others judge, a
 model that recognises the group looks better than it is on new groups. Groups are therefore held out whole, and in time
@@ -21,6 +22,8 @@ a kernel that follows a trend between its rows may know nothing beyond the last 
 every row with its neighbours.
 """
 
+import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -41,10 +44,13 @@ MODELS = ("auto", "stack", "lssvm", "sparse")
 MOST_DENSE = 2000
 #: Vectors with which a sparse model begins, the most it grows to, and the most products of features that a pass sums.
 _FEWEST, _MOST, _MOST_PRODUCTS = 300, 1200, 4e10
-#: By which factor the left-out error has to fall for a basis to grow.
-_FALLS = 0.97
+#: By which factor the left-out error has to fall for a basis to grow, how much more time one of twice as many vectors
+#: takes, and with it the fit to all rows.
+_FALLS, _SLOWER, _TO_FIT = 0.97, 4.0, 7.0 / 3.0
 #: Training rows up to which slopes are followed from the best of the families, where all rows search, and evaluations.
 _MOST_SEARCHED, EVALUATIONS = {"stack": 0, "lssvm": 1000}, 40
+#: The share of the time that a search of kernels may take, and how often nested intervals of few rows repeat it.
+_TO_SEARCH, _REPEATED = 0.5, 11
 #: One kernel of each family; widths of a kernel, as multiples of the median distance of the training rows.
 _FAMILIES: tuple[Kernel, ...] = (Linear(), RBF(), Laplacian(), Matern(nu=1.5), Matern(nu=2.5))
 _WIDTHS = (0.25, 0.5, 1.0, 2.0)
@@ -68,7 +74,8 @@ class Search:
     """The options by which a machine is chosen and fitted.
 
     ``groups`` has the group of every row (None: no groups); ``in_time`` states that rows are in the order of time, and
-    ``time_column`` is the column of the time; ``category_columns`` have a separate kernel.
+    ``time_column`` is the column of the time; ``category_columns`` have a separate kernel. ``seconds`` is the time that
+    is left, and ``ended_by_time`` whether it ended the search.
     """
 
     task: str
@@ -85,6 +92,8 @@ class Search:
     in_time: bool = False
     time_column: int | None = None
     category_columns: tuple[int, ...] = ()
+    seconds: float | None = None
+    ended_by_time: bool = False
 
     def check(self) -> None:
         """Refuse, before any work, options that a model does not support."""
@@ -98,6 +107,8 @@ class Search:
             raise DeclarationError(
                 "model='stack' chooses by single rows left out; with a group or time take model='lssvm'"
             )
+        if self.model == "stack" and self.seconds is not None:
+            raise DeclarationError("model='stack' fits all machines; with seconds take model='lssvm'")
         if self.max_evaluations is not None and self.max_evaluations < 0:
             raise DeclarationError(f"max_evaluations must be at least 0, received {self.max_evaluations}")
         if self.gamma is not None:
@@ -138,12 +149,13 @@ class Search:
             return list(KFold(min(_FOLDS, n), shuffle=True, random_state=self.random_state).split(rows))
         return list(GroupKFold(min(_FOLDS, np.unique(self.groups).size)).split(rows, groups=self.groups))
 
-    def fit(self, X: Array, y: Any) -> Any:
-        """Return the machine, fitted to the rows, its weight given or chosen."""
+    def fit(self, X: Array, y: Any) -> tuple[Any, bool]:
+        """Return the machine, fitted to the rows, its weight given or chosen, and whether the time ended the search."""
+        start, limit = time.monotonic(), math.inf if self.seconds is None else self.seconds
         kernel = self._with_categories(kernel_of(self.kernel, self.sigma), X.shape[1])
         n = X.shape[0]
         if self.gamma is not None:
-            return self._new("", n, kernel=kernel, gamma=self.gamma).fit(X, y)
+            return self._new("", n, kernel=kernel, gamma=self.gamma).fit(X, y), False
         kernels = self._kernels(kernel, X)
         tried: dict[str, Any] = {"kernel": kernel} if kernels is None else {"kernel": kernel, "kernels": kernels}
         most = _MOST_SEARCHED.get(self.model, n)
@@ -152,8 +164,12 @@ class Search:
             # whether inputs have separate widths is decided by single rows
             shared = {} if self.rule == "loo" else {"widths": "shared"}
             tried |= {"search": "gradient", "max_evaluations": budget, **shared}
-        machine = self._choose(X, y, tried)
-        return self._grow(machine, X, y) if self.model == "sparse" and self.n_basis is None else machine
+        to_search = _TO_SEARCH * limit / (_REPEATED if n <= most and self.model == "lssvm" else 1)
+        machine = self._choose(X, y, tried | ({"time_limit": to_search} if self.seconds is not None else {}))
+        is_late = time.monotonic() > start + to_search
+        if self.model == "sparse" and self.n_basis is None:
+            return self._grow(machine, X, y, start + limit, is_late)
+        return machine, is_late
 
     def _choose(self, X: Array, y: Any, tried: dict[str, Any], n_basis: int | None = None) -> Any:
         """Return the machine whose gamma, and kernel among those that are tried, predict the rows left out best."""
@@ -167,15 +183,20 @@ class Search:
             return self._quiet(self._new("CV", n, n_basis, cv=cv, **tried).fit(X, y))
         return self._quiet(self._new("CV", n, n_basis, cv=self.rule, **tried).fit(X, y, groups=self.groups))
 
-    def _grow(self, machine: Any, X: Array, y: Any) -> Any:
-        """Return the machine with twice as many vectors, and twice as many again, while its left-out error falls."""
+    def _grow(self, machine: Any, X: Array, y: Any, deadline: float, is_late: bool) -> tuple[Any, bool]:
+        """Return the machine with twice as many vectors, and twice as many again, while its left-out error falls and
+        the time suffices, and whether this or ``is_late`` ended the search.
+        """
         n, n_basis = X.shape[0], 2 * _FEWEST
         while n_basis <= min(_MOST, n // 2) and n * n_basis**2 <= _MOST_PRODUCTS:
+            needed = _SLOWER * _TO_FIT * float(np.max(machine.cv_results_["mean_fit_time"]))
+            if time.monotonic() + needed > deadline:
+                return machine, True
             wider = self._choose(X, y, {"kernel": machine.kernel_}, n_basis)
             if not wider.criterion_ < _FALLS * machine.criterion_:
                 break
             machine, n_basis = wider, 2 * n_basis
-        return machine
+        return machine, is_late
 
     def refit(self, machine: Any, X: Array, y: Any) -> Any:
         """Return a machine with the kernel and gamma of a fitted one, fitted to other rows. A stack keeps the kernels
@@ -246,6 +267,7 @@ class Search:
             return f"model: {kernel}; gamma {self.gamma:g}, as given"
         n_tried = len(getattr(machine, "cv_results_", {}).get("param_kernel", []))
         tried = f", of {n_tried} kernels" if n_tried > 1 else ""
+        tried += ", ended by the time given" if self.ended_by_time else ""
         gamma = digits(np.ravel(getattr(machine, "gamma_", machine.gamma))[0])
         return f"model: {kernel}; gamma {gamma}; by {_CRITERION_WORDS[self.criterion]} error{tried}"
 

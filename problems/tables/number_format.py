@@ -12,6 +12,7 @@ one that is written: ``5%`` is 5.
 Integers with leading zeros, such as ``007``, are codes: ``01`` and ``1`` are two of them, and no arithmetic is meant.
 """
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +30,7 @@ __all__ = [
     "is_mixed",
     "is_number_like",
     "number",
+    "numbers_of",
     "readings",
     "two_readings",
 ]
@@ -52,6 +54,15 @@ def number(cell: str) -> float | None:
     except ValueError:
         return None
     return value if abs(value) < float("inf") and "_" not in cell else None
+
+
+def numbers_of(cells: Sequence[str]) -> list[float] | None:
+    """Return the finite numbers in all cells, or None where one is not written in plain."""
+    try:
+        values = list(map(float, cells))
+    except ValueError:
+        return None
+    return values if all(map(math.isfinite, values)) and not any("_" in cell for cell in cells) else None
 
 
 def is_code(cells: Sequence[str]) -> bool:
@@ -142,7 +153,7 @@ def readings(
     One format stands for all that give the same numbers. Where ``decimal`` or ``thousands`` is stated, formats with
     another mark are left out.
     """
-    is_plain = all(number(cell) is not None for cell in cells)
+    is_plain = numbers_of(cells) is not None
     units = set() if is_plain else {unit for cell in dict.fromkeys(cells) if (unit := _unit(cell))}
     if len(units) > 1 or not cells:
         return []
@@ -219,7 +230,8 @@ def column_format(
     DataError
         If the numbers can be read in two ways, or only in a way that the user excluded, or are written in several ways.
     """
-    candidates, every = readings(cells, decimal, thousands), readings(cells)
+    every = readings(cells)
+    candidates = every if decimal is None and thousands is None else readings(cells, decimal, thousands)
     if len(candidates) == 1:
         form, values = candidates[0][0], list(map(float, candidates[0][1]))
         # whole numbers without a mark are the same in every format

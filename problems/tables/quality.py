@@ -44,8 +44,8 @@ _CLEARLY = 1.01
 _OF_ACCOUNT = 1e-3
 #: How many times the distance from the exact optimum must fit into the error on other rows to be of no account.
 _WELL_KNOWN = 10.0
-#: Multiplications up to which importances are looked for.
-_MOST_WORK = 4e9
+#: Multiplications up to which importances are looked for, and for each second of a time that is given.
+_MOST_WORK, _IN_A_SECOND = 4e9, 1e8
 #: Permutations of each input, and rows beyond which one has to do: so many rows average over themselves.
 _REPEATS, _MANY_ROWS = 3, 5000
 #: The least that shuffling an input that matters adds, as a share of the error, or takes from the accuracy.
@@ -169,7 +169,7 @@ def _rmse(errors: Array) -> float:
 
 def importance(model: Any) -> Any:
     """Measure the importance of inputs by leaving training rows out; None if the machine cannot, or if it takes more
-    work than the fit.
+    work than the fit, or than the time allows.
 
     An input is a column of the table: the 0-1 columns of its categories are permuted together.
     """
@@ -178,7 +178,8 @@ def importance(model: Any) -> Any:
         return None
     repeats = _REPEATS if X.shape[0] <= _MANY_ROWS else 1
     work = float(X.size) * machine.support_values_.shape[0] * len(groups) * repeats
-    if work * len(getattr(machine, "estimators_", (None,))) > _MOST_WORK:
+    most = _MOST_WORK if model.seconds is None else min(_MOST_WORK, _IN_A_SECOND * model.seconds)
+    if work * len(getattr(machine, "estimators_", (None,))) > most:
         return None
     rows = (X, model.judged_.y) if hasattr(machine, "basis_indices_") else ()  # a basis does not keep them
     with warnings.catch_warnings():

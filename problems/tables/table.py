@@ -20,7 +20,16 @@ from typing import Any
 import numpy as np
 
 from problems.tables.embedded_sets import dataset_columns
-from problems.tables.number_format import PLAIN, NumberFormat, column_format, decides, is_code, number, readings
+from problems.tables.number_format import (
+    PLAIN,
+    NumberFormat,
+    column_format,
+    decides,
+    is_code,
+    number,
+    numbers_of,
+    readings,
+)
 from substrate.arrays import is_sparse
 from substrate.errors import DataError
 
@@ -88,21 +97,11 @@ class Table:
             raise DataError(f"{self.source} has no column {name!r}; it has {named_columns(self.names)}")
         return self.columns[name]
 
-    def numbers(self, name: str) -> list[float] | None:
-        """Return the numbers in the cells of a column, or None where a cell is not a number."""
-        cells = self.column(name)
-        try:
-            values = list(map(float, cells))
-        except ValueError:
-            return None
-        plain = all(map(math.isfinite, values)) and not any("_" in cell for cell in cells)
-        return values if plain else None
-
     def number_format(self, name: str) -> NumberFormat | None:
         """Return how the numbers of a column are written, None for text and codes; two readings are refused."""
         cells = [cell for cell in self.column(name) if not is_missing(cell)]
         if name in self.plain | self.typed:
-            return PLAIN if all(number(cell) is not None for cell in cells) else None
+            return None if numbers_of(cells) is None else PLAIN
         if is_code(cells):
             return None
         where = f"column {name!r} of {self.source}"

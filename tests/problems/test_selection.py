@@ -148,6 +148,7 @@ def test_a_given_range_is_kept_and_its_ends_are_reported():
         ({"search": "newton"}, "None or 'gradient'"),
         ({"max_evaluations": 0}, "max_evaluations"),
         ({"max_evaluations": 2.5}, "max_evaluations"),
+        ({"time_limit": -1.0}, "time_limit"),
         ({"kernels": []}, "a list of kernels, at least one"),
         ({"kernels": "rbf"}, "a list of kernels, at least one"),
         ({"kernels": RBF(1.0)}, "a list of kernels, at least one"),

@@ -36,6 +36,7 @@ error; of classes, where the wrong rows are fewer by more than two
 (:mod:`~problems.estimators.chosen.judgement`).
 """
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -112,8 +113,9 @@ def check_slopes(kernels: Sequence[Kernel], X: Any) -> None:
 
 
 def search_kernels(model: Any, kernels: list[Kernel], judge: Judge, task: Task) -> JudgedKernels:
-    """Return the judged candidates and, with ``search``, the ends of gradient searches."""
+    """Return the judged candidates and, with ``search``, the ends of gradient searches, as far as the time allows."""
     by_slopes = model.search == "gradient"
+    deadline = np.inf if model.time_limit is None else time.monotonic() + model.time_limit
     most = MOST_KERNELS if model.max_evaluations is None else int(model.max_evaluations)
     if by_slopes:
         check_slopes(kernels, task.X)
@@ -122,21 +124,25 @@ def search_kernels(model: Any, kernels: list[Kernel], judge: Judge, task: Task) 
     try:
         if by_slopes:
             by_family = is_families(model.kernels)
-            how = widths_of(model), by_family, most, n_jobs, progress
+            how = widths_of(model), by_family, most, deadline, n_jobs, progress
             judged, tried, facts = search_by_slopes(kernels, task, judge, *how)
         else:
-            judged, tried, facts = judge_each(kernels, judge, n_jobs, progress), 0, ()
+            judged, tried, facts = judge_each(kernels, judge, deadline, n_jobs, progress), 0, ()
     finally:
         progress.close()
     return JudgedKernels(judged, min(judged, key=lambda one: one.score), tried, facts)
 
 
-def judge_each(kernels: Sequence[Kernel], judge: Judge, n_jobs: Any, progress: Progress) -> list[EvaluatedKernel]:
-    """Judge every kernel, several at a time if requested."""
+def judge_each(
+    kernels: Sequence[Kernel], judge: Judge, deadline: float, n_jobs: Any, progress: Progress
+) -> list[EvaluatedKernel]:
+    """Judge every kernel until the deadline, at least one, several at a time if requested."""
     results = []
     for result in Parallel(n_jobs=n_jobs, return_as="generator")(delayed(judge)(kernel) for kernel in kernels):
         progress.step(result.kernel)
         results.append(result)
+        if time.monotonic() > deadline:
+            break
     return results
 
 
@@ -207,7 +213,7 @@ class JointCriterion:
 
 
 class _SpentError(Exception):
-    """An exception: the search has tried its last kernel."""
+    """An exception: the search has tried its last kernel, or its time is over."""
 
 
 class Descent:
@@ -216,8 +222,8 @@ class Descent:
     It begins at the best of a few ridges and multiples of the widths; ``end`` is the best point so far.
     """
 
-    def __init__(self, kernel: Kernel, task: Task, penalty: float, progress: Progress) -> None:
-        self.kernel, self.penalty, self.progress = kernel, penalty, progress
+    def __init__(self, kernel: Kernel, task: Task, penalty: float, deadline: float, progress: Progress) -> None:
+        self.kernel, self.penalty, self.deadline, self.progress = kernel, penalty, deadline, progress
         self.names, self.joint, self.tried = tuple(kernel.scales()), JointCriterion.of(kernel, task), 0
         self.origin = np.log(np.array(list(kernel.scales().values())))
         self.end, self._z, self._at_end = End(kernel, 1.0), np.append(self.origin, 0.0), (0.0, np.zeros(0))
@@ -243,7 +249,7 @@ class Descent:
             return self
 
         def value(v: Array) -> tuple[float, Array]:
-            if v.any() and self.tried >= limit:
+            if v.any() and (self.tried >= limit or time.monotonic() > self.deadline):
                 raise _SpentError
             f, slope = self._value(start + _STEP * v) if v.any() else first
             return f, _STEP * slope
@@ -297,6 +303,7 @@ def search_by_slopes(
     widths: Widths | None,
     by_family: bool,
     most: int,
+    deadline: float,
     n_jobs: Any,
     progress: Progress,
 ) -> tuple[list[EvaluatedKernel], int, tuple[tuple[str, str], ...]]:
@@ -308,13 +315,14 @@ def search_by_slopes(
     """
     starts = [kernel for kernel in at_median_widths(kernels) if kernel.scales()] if by_family else []
     known = [kernel for kernel in at_median_widths(kernels) if not kernel.scales()] if by_family else kernels
-    judged = judge_each(known, judge, n_jobs, progress)
+    judged = judge_each(known, judge, deadline, n_jobs, progress)
     if not by_family:
         best = min((one for one in judged if one.kernel.scales()), key=lambda one: one.score)
         if (best.search.values <= np.maximum(_EXACT * best.search.curve.max(axis=0), best.search.floor)).all():
             return judged, 0, ()
         starts = [best.kernel]
-    descents = [Descent(kernel, task, _PENALTY, progress).settle(max(5, most // 8), _NEARLY) for kernel in starts]
+    few, how = max(5, most // 8), (deadline, progress)
+    descents = [Descent(kernel, task, _PENALTY, *how).settle(few, _NEARLY) for kernel in starts]
     least = min(descent.end.value for descent in descents)
     for descent in descents:
         if descent.end.value <= least + _REACH:
@@ -323,11 +331,12 @@ def search_by_slopes(
     judged += [judge(descent.end.kernel) for descent in ended]
     tried = sum(descent.tried - 1 for descent in ended)
     ends = sorted((descent.end for descent in descents), key=lambda end: end.value)
-    wide = [widen_to_inputs(end.kernel, task.X) for end in ends[:2]] if widths in ("auto", "each") else []
+    is_late = time.monotonic() > deadline
+    wide = (
+        [widen_to_inputs(end.kernel, task.X) for end in ends[:2]] if widths in ("auto", "each") and not is_late else []
+    )
     penalty = 1.0 / (int(task.Y.shape[0]) * (_PRIOR_OF_EVIDENCE if task.criterion == "evidence" else _PRIOR))
-    further = [
-        Descent(kernel, task, penalty, progress).settle((most * 3) // 8) for kernel in wide if kernel is not None
-    ]
+    further = [Descent(kernel, task, penalty, *how).settle((most * 3) // 8) for kernel in wide if kernel is not None]
     if not further:
         return judged, tried, ()
     each = min((descent.end for descent in further), key=lambda end: end.value)

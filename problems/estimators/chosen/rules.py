@@ -66,6 +66,8 @@ def check_rules(model: Any) -> None:
         raise DeclarationError(f"widths={widths!r} is decided by search='gradient', received search={model.search!r}")
     if model.max_evaluations is not None:
         whole_number(model.max_evaluations, "max_evaluations", 1)
+    if model.time_limit is not None:
+        positive(model.time_limit, "time_limit")
     if model.search == "gradient" and np.size(model.linear_columns):
         raise DeclarationError(
             "search='gradient' supports a bias, but no other unpenalised columns; use a list of kernels, or "

@@ -9,6 +9,7 @@ or a search in the logarithms of the kernel's scales, by slopes, and then local
 of training and validation of [Pelckmans2005]_ eq. (17)-(19), see :mod:`problems.tikhonov_fusion`.
 """
 
+import time
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -87,6 +88,7 @@ class GammaChoice(LSSVM):
     gap: float = GAP
     search: str | None = None
     max_evaluations: int | None = None
+    time_limit: float | None = None
     widths: Widths | None = None
     n_jobs: int | None = None
     verbose: int = 0
@@ -161,7 +163,7 @@ class GammaChoice(LSSVM):
         are judged by all of them.
         """
         check_basis(self)
-        machine = self._model
+        machine, start = self._model, time.monotonic()
         data = machine.read(X, y, sample_weight)
         folds = folds_of_rows(self, data, X, y) if criterion_of(self) == "folds" else None
         if families.is_families(self.kernels):
@@ -180,6 +182,8 @@ class GammaChoice(LSSVM):
         best, judged = judge_on_basis(self, kernels[0], data, folds), list[EvaluatedKernel]()
         judged.append(best.judged)
         for kernel in kernels[1:]:
+            if self.time_limit is not None and time.monotonic() > start + self.time_limit:
+                break
             other = judge_on_basis(self, kernel, data, folds)
             judged.append(other.judged)
             best = other if other.judged.score < best.judged.score else best  # nothing is kept of the others
@@ -307,6 +311,8 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):
         is no part of ``criterion_``, keeps the width of a column without effect finite. It needs dense arrays of numpy.
     max_evaluations : int, default=None
         Maximum number of kernels that a local search tries, by default 96.
+    time_limit : float, default=None
+        Seconds after which a search of kernels goes on with the best one that it has; None for no limit.
     widths : {None, "auto", "shared", "each"}, default=None
         Whether ``search="gradient"`` goes on from a kernel with one width for all inputs to one width for each:
         ``"shared"`` never, ``"each"`` always, ``"auto"`` where the errors of rows left out are smaller by more than a
@@ -386,7 +392,7 @@ class LSSVMClassifierCV(GammaChoice, LSSVMClassifier):
     class_weight : dict or "balanced", default=None
         Weights of the classes, multiplied into the weights of the rows, in every fit and in the criterion, which is
         then a weighted mean.
-    search, max_evaluations, widths, n_jobs, verbose, reach
+    search, max_evaluations, time_limit, widths, n_jobs, verbose, reach
         As for :class:`LSSVMRegressorCV`.
 
     Attributes

@@ -180,3 +180,23 @@ def test_a_basis_grows_while_its_left_out_error_falls():
         model = TabularRegressor("sparse", kernel="laplacian", sigma=1.0, n_basis=n_basis, validation=0.25).fit(X, y)
         assert model.judged_.machine.basis_indices_.size == size, frequency
         assert model.estimator_.basis_indices_.size == size, frequency
+
+
+@pytest.mark.parametrize("n_rows", [60, 1200])
+def test_the_time_ends_a_search_and_the_model_says_so(n_rows):
+    columns, price = make_columns(n_rows)
+    model = "lssvm" if n_rows == 60 else "sparse"
+    short, free = TabularRegressor(model, seconds=1e-3), TabularRegressor(model, max_evaluations=8)
+    words = [each.fit(columns, price).judged_.search.describe(each.judged_.machine) for each in (short, free)]
+    assert words[0].endswith("ended by the time given")
+    assert "time" not in words[1]
+    assert short.estimator_.certificate_.holds
+    assert short.quality_.measures[0].value < short.quality_.measures[0].baseline
+
+
+def test_a_time_that_is_none_or_cannot_be_kept_is_refused():
+    columns, price = make_columns()
+    with pytest.raises(DeclarationError, match=r"seconds must be positive and finite, received 0\.0"):
+        TabularRegressor(seconds=0.0).fit(columns, price)
+    with pytest.raises(DeclarationError, match="model='stack' fits all machines; with seconds"):
+        TabularRegressor("stack", seconds=5.0).fit(columns, price)
