@@ -148,13 +148,17 @@ def agreement_rows(
     tolerance: float,
     units: Mapping[str, float] | None = None,
 ) -> tuple[Row, ...]:
-    """Return one row per shared name: the largest difference against the largest entry, or a thousandth of its unit."""
+    """Return one row per shared name: the largest difference against the largest entry, or a thousandth of its unit.
+
+    A bias is measured against its whole unit, as the fitted values in which it is a summand: near zero it has no size.
+    """
     shared = [name for name in solution if name in reference]
+    least = {name: (1.0 if name == "bias" else 1e-3) * unit for name, unit in (units or {}).items()}
     return tuple(
         Row(
             name=f"agreement: {name.replace('_', ' ')}",
             value=float(np.max(np.abs(solution[name] - reference[name]))),
-            scale=max(float(np.max(np.abs(reference[name]), initial=0.0)), 1e-3 * (units or {}).get(name, 0.0)),
+            scale=max(float(np.max(np.abs(reference[name]), initial=0.0)), least.get(name, 0.0)),
             tolerance=tolerance,
             formula=f"max |{name} - closed form|",
         )

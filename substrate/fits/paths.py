@@ -226,7 +226,8 @@ def centered_columns(
     centred and in which the target is zero: the root of the ``energy``, or of Phi, a kernel matrix.
     """
     p = Phi.shape[1]
-    means, mean = np.average(Phi, axis=0, weights=weights), float(np.average(y, weights=weights))
+    means = np.average(Phi, axis=0, weights=weights)
+    mean = float(np.clip(np.average(y, weights=weights), y.min(), y.max()))  # exact where y is constant
     with blas_threads(max(Phi.shape)):
         if weights is None:
             B, target = np.ascontiguousarray(reflect(Phi)[1:].T), reflect((y - mean)[:, None])[1:, 0]
