@@ -16,9 +16,8 @@ On a reduced basis ([Cawley2004]_ eq. (2)) the columns are the kernel functions 
 of a constraint with a bias: they need not sum to zero, :math:`\nu = 0`, and :math:`\zeta_{max} = \max |c|`.
 
 The path (:mod:`substrate.fits.paths`) is followed down to zeta. On the columns in use, with given signs, the conditions
-are linear: they are solved by a QR factorisation, which removes the rounding of the path, until the signs agree and no
-other column violates its condition. Zeros are exact because their columns are not in use, not because a number was
-small.
+are linear: they are solved by a QR factorisation, which removes the rounding of the path. Zeros are exact because their
+columns are not in use, not because a number was small.
 :math:`\zeta_{max} = (\max c - \min c)/2` at a = 0 is the smallest zeta with the solution a = 0. A zeta below it by less
 than the rounding of the correlations has that solution too, so that zero is zero on every machine.
 """
@@ -30,7 +29,7 @@ from scipy.linalg import solve_triangular
 
 from substrate.arrays import Array
 from substrate.certificates import Row
-from substrate.fits.paths import VIOLATION, Path, centered_columns, path_of_columns
+from substrate.fits.paths import Path, centered_columns, path_of_columns
 from substrate.ingredients import sparsity_rows, zero_sum_row
 from substrate.least_squares.saddle_system import target_unit
 
@@ -82,36 +81,13 @@ def solve_l1(
 
 
 def _settle(B: Array, target: Array, zeta: float, a: Array, zero_sum: bool) -> Array:
-    """Solve on the columns in use until their signs agree and no other column exceeds zeta.
-
-    A column whose sign would change leaves where its coefficient vanishes, and the one that exceeds zeta most enters,
-    unless it depends on those in use.
-    """
-    signs, refused, entered = np.sign(a), np.zeros(a.size, dtype=bool), -1
-    scale = max(float(np.abs(B @ target).max()), zeta)
-    for _ in range(2 * a.size + 100):
-        (used,) = np.nonzero(signs)
-        solved = _solve_signed(B[used].T, target, zeta, signs[used], a[used], zero_sum)
-        if solved is None:
-            if entered < 0:
-                return a
-            signs[entered], refused[entered] = 0.0, True
-        else:
-            change, nu = solved
-            shrinking = change * signs[used] < -np.abs(a[used])
-            if shrinking.any():
-                share = np.where(shrinking, -a[used] / np.where(shrinking, change, 1.0), np.inf)
-                first = int(share.argmin())
-                a[used] += share[first] * change
-                a[used[first]] = signs[used[first]] = 0.0
-                continue
-            a[used] += change
-            excess = np.where((signs == 0.0) & ~refused, B @ (target - B[used].T @ a[used]) - nu, 0.0)
-            entered = int(np.abs(excess).argmax())
-            if abs(excess[entered]) <= zeta + VIOLATION * scale:
-                return a
-            signs[entered] = np.sign(excess[entered])
-    return a
+    """Solve on the columns in use; where that would change a sign, the end of the path is kept."""
+    (used,) = np.nonzero(a)
+    solved = _solve_signed(B[used].T, target, zeta, np.sign(a[used]), a[used], zero_sum)
+    settled = a.copy()
+    if solved is not None:
+        settled[used] += solved[0]
+    return settled if (np.sign(settled) == np.sign(a)).all() else a
 
 
 def _solve_signed(

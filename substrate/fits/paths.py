@@ -50,7 +50,6 @@ from substrate.numbers import relative_rounding
 
 __all__ = [
     "SMALLEST_ZETA",
-    "VIOLATION",
     "Path",
     "PathPoint",
     "centered_columns",
@@ -62,7 +61,7 @@ __all__ = [
 ]
 
 #: Relative excess over zeta at which an atom counts as violating its bound.
-VIOLATION = 1e-11
+_VIOLATION = 1e-11
 #: Default end of a path in zeta, as a share of zeta_max.
 SMALLEST_ZETA = 1e-4
 #: Largest duality gap of a knot as a share of the gap of u = 0, in zeta and rho: on ill-conditioned components rounding
@@ -257,7 +256,7 @@ def path_of_columns(
         c = B @ target
         top = float(c.max() - c.min()) / 2.0 if zero_sum else float(np.abs(c).max())
         lowest = SMALLEST_ZETA * top if zeta_min is None else float(zeta_min)
-        slack = max(noise, VIOLATION * top)  # within this of top, zero cannot be distinguished from rounding
+        slack = max(noise, _VIOLATION * top)  # within this of top, zero cannot be distinguished from rounding
         if not top > lowest + slack:
             start = lowest if zeta_min is not None and lowest > 0.0 else top
             nu = np.array([[float(c.max() + c.min()) / 2.0]])
