@@ -6,7 +6,7 @@ substrates, by name, and the common one is learned from the rows of both. Compar
 fitted to its rows alone, above all where the site has no rows.
 
 The common function has the weights u and the feature map :math:`\psi`, and site s, which row i belongs to as
-:math:`s_i`, has :math:`w_s` and a bias of its own:
+:math:`s_i`, has :math:`w_s` and its bias:
 
 .. math::
 

@@ -5,8 +5,8 @@ Four inputs are known to matter, four are doubtful: each group has one weight. `
 bounds the error on each of them, and cuts where the bound is weakest. A grid of 25 pairs, for comparison, has no bound
 between its points.
 
-With :math:`\rho_1` the weight of the known inputs and :math:`\rho_2` that of the doubtful ones, both are unknowns of
-the upper level; the machine, whose expansion has 24 vectors, is optimal for them:
+With :math:`\rho_1` the weight of the known inputs and :math:`\rho_2` the weight of the doubtful ones, both are unknowns
+of the upper level; the machine, whose expansion has 24 vectors, is optimal for them:
 
 .. math::
 

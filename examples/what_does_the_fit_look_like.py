@@ -4,7 +4,7 @@ r"""What does an LS-SVM fit look like?
 This draws the picture of the README: the motorcycle data with its fit, and the residuals of the certificate. Each bar
 is a check of the certificate, and its length says how far the residual is below what is tolerated.
 
-The conditions of optimality are those of [Suykens2002]_ eq. (4), here with :math:`\gamma = 20`. Without w they are
+The conditions of optimality are [Suykens2002]_ eq. (4), here with :math:`\gamma = 20`. Without w they are
 
 .. math::
 

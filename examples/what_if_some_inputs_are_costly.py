@@ -5,7 +5,7 @@ Eight inputs, four of which matter: the first four are cheap to measure, the oth
 its maximal variations. First they are given, then chosen together by a validation set, with a bound that no other pair
 of weights in the range validates better.
 
-Component l is in the group :math:`g(l)` and has an expansion of its own, with the ridge :math:`\tau = 0.5`:
+Component l is in the group :math:`g(l)` and has a separate expansion, with the ridge :math:`\tau = 0.5`:
 
 .. math::
 

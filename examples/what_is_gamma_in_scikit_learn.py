@@ -3,7 +3,7 @@ r"""What are gamma and sigma in the terms of scikit-learn, of the papers and of 
 
 One machine has many notations: what is ``gamma`` here is one over ``alpha`` in scikit-learn, and what is ``gamma``
 there is one over the square of our width. This is the same machine in other libraries, with their parameters; the
-differences printed are those of rounding, but for kernel ridge regression without centring, which has no bias and is
+differences printed are rounding, but for kernel ridge regression without centring, which has no bias and is
 another machine.
 
 The problem of the package has a half in both terms and a bias that is not penalised, and its Gaussian kernel has no

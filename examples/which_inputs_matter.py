@@ -14,7 +14,7 @@ In the paper's machine all components share one expansion ([Pelckmans2005]_ eq. 
     \begin{cases} y = \sum_l \Omega^l \alpha + b 1 + e, \quad 1^T \alpha = 0, \\
     -t_l 1 \le \Omega^l \alpha \le t_l 1, \quad l = 1, \dots, d \end{cases}
 
-With exact zeros each component has coefficients of its own, and :math:`\tfrac{\tau}{2} \sum_l w_l^T w_l` is added.
+With exact zeros each component has its own coefficients, and :math:`\tfrac{\tau}{2} \sum_l w_l^T w_l` is added.
 """
 
 import matplotlib.pyplot as plt

@@ -102,7 +102,7 @@ def refuse_disguised(values: Any, name: str, *, text: bool = False) -> None:
     if isinstance(values, os.PathLike) or (isinstance(values, str) and name == "X"):
         raise DataError(
             f"{name} is {os.fspath(values)!r}, and files are not read here; give its rows, numpy.load(..., "
-            "mmap_mode='r') for those of a .npy file"
+            "mmap_mode='r') for the rows of a .npy file"
         )
     if isinstance(values, np.ma.MaskedArray):
         raise DataError(

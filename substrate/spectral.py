@@ -449,7 +449,7 @@ class BasisMoments:
             value=at_most(self.reach * float(np.max(lengths @ np.abs(coefficients), initial=0.0))),
             scale=math.sqrt(largest / self.mass),
             tolerance=tolerance,
-            formula="rounding of sum_j beta_j k(s_j, x), beside (lambda / 1'v)^(1/2)",
+            formula="rounding of sum_j beta_j k(s_j, x), relative to (lambda / 1'v)^(1/2)",
         )
 
 

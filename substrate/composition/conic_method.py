@@ -68,7 +68,7 @@ class _Trials:
         self.refuse_unsolvable(among=2)
 
     def weigh(self, tolerance: float) -> float:
-        """Return the largest ``relative / tolerance`` of the latest point's rows; keep those of the best."""
+        """Return the largest ``relative / tolerance`` of the latest point's rows; keep the rows of the best."""
         answer: Row | None = None
         facts: Facts = ((NO_BOUND, "certify=False leaves it out"),)
         with np.errstate(all="ignore"):  # a divergent point is judged like any other

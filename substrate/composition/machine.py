@@ -297,6 +297,6 @@ def _labels_of(substrates: tuple[Substrate, ...]) -> tuple[str, ...]:
     names = [s.name for s in substrates if s.name is not None]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise DeclarationError(f"two substrates are named {twice[0]!r}; each needs a name of its own")
+        raise DeclarationError(f"two substrates are named {twice[0]!r}; each needs its own name")
     several = len(substrates) > 1
     return tuple(s.name or (f"substrate {k}" if several else "") for k, s in enumerate(substrates, start=1))

@@ -101,7 +101,7 @@ def refuse_parameters(problem: Any) -> None:
     if not problem.is_dpp():
         raise DeclarationError(
             "the machine is convex but not affine in its parameters (DPP), so every new value would compile it "
-            "again; write products of parameters, or functions of one, as a parameter of their own"
+            "again; write products of parameters, or functions of one, as one parameter"
         )
     refuse_parameter_names(problem.parameters())
 

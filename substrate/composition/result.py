@@ -102,7 +102,9 @@ class Result:
     def decision_function(self, X: Any) -> Any:
         """Return the machine's values at the rows of X, also where it predicts labels."""
         if isinstance(X, Mapping) and set(X) != set(self.fitted):
-            raise DataError(f"the rows by output are those of {sorted(map(str, X))}, the outputs {list(self.fitted)}")
+            raise DataError(
+                f"rows are given for the outputs {sorted(map(str, X))}, the machine has {list(self.fitted)}"
+            )
         rows = X if isinstance(X, Mapping) else dict.fromkeys(self.fitted, X)
         values = {name: _total([term.predict(rows[name]) for term in terms]) for name, terms in self.fitted.items()}
         return values.get(None, values)

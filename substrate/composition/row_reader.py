@@ -7,7 +7,7 @@ linear by pieces have maxima and squares, and sums and multiples of either are q
 .. math:: \max(g, h) = h + (g - h)_+ , \qquad |g| = g_+ + (-g)_+ , \qquad
           \operatorname{huber}_M(g) = g^2 - (|g| - M)_+^2 .
 
-Each piece is known from a point of its own, the root of what was squared, so that nothing cancels next to it.
+Each piece is known from its own point, the root of what was squared, so that nothing cancels next to it.
 """
 
 from collections.abc import Callable

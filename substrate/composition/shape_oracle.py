@@ -670,7 +670,7 @@ def _smallest_eigenvalue(matrices: Array) -> Array:
 
 @cache
 def _bernstein(exponents: tuple[tuple[int, ...], ...], parts: int) -> Array:
-    r"""Return the matrix that takes coefficients of monomials in :math:`[-1, 1]^d` to those of Bernstein in its parts.
+    r"""Return the matrix that takes coefficients of monomials in :math:`[-1, 1]^d` to Bernstein's in its parts.
 
     Of degree n on [u, v], the coefficient b of :math:`t^k` is the polar form of the monomial at n - b arguments u and b
     arguments v, the elementary symmetric polynomial of these of order k, divided by :math:`\binom n k`.

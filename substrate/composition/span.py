@@ -213,8 +213,8 @@ class SubstrateSpan:
                 places={} if why else places,
                 fact=fact,
             )
-        beside = f"what the machine mentions beside them, {_count_in_words(substrate, further)}"
-        fact = f"{substrate.n} training rows and {beside}: the optimum over all w"
+        others = f"what else the machine mentions, {_count_in_words(substrate, further)}"
+        fact = f"{substrate.n} training rows and {others}: the optimum over all w"
         return cls(
             substrate=substrate,
             readings=(Reading(), *further),

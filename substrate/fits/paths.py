@@ -450,7 +450,9 @@ class _Walk:
     def follow(self) -> None:
         """Follow the path to its end, or to where rounding ends it."""
         height = self.floor + _LEVEL * float(self.t.sum())
-        rounding = f"stopped where rounding makes the duality gap exceed {self.gap:g} of that of the trivial point"
+        rounding = (
+            f"stopped where rounding makes the duality gap exceed {self.gap:g} times the gap of the trivial point"
+        )
         sound = still = 0
         for step in range(1, self.limit + 1):
             if step % (_OFTEN if self.active.size * self.r <= _FEW else _RENEW) == 0:

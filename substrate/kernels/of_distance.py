@@ -99,7 +99,7 @@ _SMALLEST_POWER = 0.1
 _ACCEPTED, _ACCEPTED_ON_DEVICE, _ACCEPTED_SINGLE = 1e-13, 1e-12, 5e-5
 
 
-#: The unit roundoff of single precision in units of that of double precision.
+#: The unit roundoff of single precision divided by the one of double precision.
 _SINGLE = 2.0**29
 #: Coordinates in units of the width beyond which squares would overflow.
 _FAR = 1e150

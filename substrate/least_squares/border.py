@@ -136,7 +136,7 @@ class Border:
         _refuse_few_rows(n, k, constant)
         lengths, kept = np.sqrt(np.square(R).sum(axis=0)), np.abs(np.diagonal(R))
         for place in range(lead, R.shape[1]):
-            # the factor is that of columns which are off by a multiple of n u ([Higham2002]_ theorem 19.4)
+            # the factor belongs to columns which are off by a multiple of n u ([Higham2002]_ theorem 19.4)
             if not kept[place] > 100.0 * relative_rounding(n) * lengths[place]:
                 columns_before = [*(["the constant"] if constant else []), *names[: place - constant]]
                 raise DataError(

@@ -52,7 +52,7 @@ it is :math:`\|E\| \|\alpha\| / (1 - q)` times the root of
 share, on a basis with :math:`Q / \lambda` in the place of :math:`\|\alpha\|^2`, which it is not below, since
 :math:`\|\alpha^\star - \alpha\| \le \frac{q}{1-q} \sqrt{Q / \lambda}` and
 :math:`\operatorname{tr} V B^\star \le \operatorname{tr} V B / (1 - q)`; and for the evidence, of which
-:math:`F^\star \ge F (1 - q) / (1 + q)`. There the product of the eigenvalues has a rounding of its own. A falling
+:math:`F^\star \ge F (1 - q) / (1 + q)`. There the product of the eigenvalues is rounded too. A falling
 factor at the left end of an interval and a rising one at its right end bound all of it.
 
 Cauchy's bound holds term by term for complex lambda too (:mod:`~substrate.search.polynomial_minimum`), with

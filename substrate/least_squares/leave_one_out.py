@@ -378,7 +378,7 @@ def _solve_blocks(
     matrices: Array, alphas: Array, roots: Array, batch: BlockBatch, n: int
 ) -> tuple[Array, Array, Array]:
     r"""Return upper bounds of (B_SS^-1)_ii for the rows of blocks that count, of shape (blocks, points, rows), their
-    residuals, with one more axis for the outputs, and bounds on the rounding of these, in units of that of a sum.
+    residuals, with one more axis for the outputs, and bounds on their rounding, in units of the rounding of a sum.
 
     With :math:`S = \operatorname{diag}(B_{SS})^{1/2}`, :math:`C = S^{-1} B_{SS} S^{-1}`,
     :math:`z_i = C^{-1} S^{-1} e_i` and :math:`w = C^{-1} S^{-1} \alpha_S`, so that :math:`r_S = S^{-1} w`: entries of C

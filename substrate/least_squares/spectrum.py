@@ -283,7 +283,7 @@ class Spectrum:
     def _slopes(self, values: Array) -> Array:
         """Return W times the values, one column per output."""
         if self.linear is None:
-            raise TypeError("there are no columns beside the constant")
+            raise TypeError("there are no columns besides the constant")
         return _border_means(self.linear[0], self.root, values)
 
     def about_border(self, rows: Array, linear: Array | None = None) -> Array:
@@ -363,7 +363,7 @@ def centred_spectrum(
     weights.
     """
     if not border.constant:
-        raise DeclarationError("a spectrum is that of a machine with a bias; solve without one for each gamma")
+        raise DeclarationError("a spectrum needs a machine with a bias; without one, solve for each gamma")
     n = gram.n
     if n < 2:
         raise DataError(f"a centred kernel matrix needs at least two rows, received {n}")

@@ -1,7 +1,7 @@
 r"""Criteria of model selection on a reduced basis, as analytic functions of :math:`t = \log\lambda`.
 
 A reduced basis is a dense LS-SVM with the kernel matrix :math:`Z Z^T`, of low rank: its spectrum is given by
-:mod:`~substrate.reduced.spectrum` and otherwise zero, so generalised cross-validation and the evidence are those of
+:mod:`~substrate.reduced.spectrum` and otherwise zero, so generalised cross-validation and the evidence are as in
 :mod:`~substrate.least_squares.criteria`, by the sums of :mod:`~substrate.least_squares.spectrum`, and all bounds
 apply. Leave-one-out needs one pass over the rows for all points of a call,
 

@@ -424,7 +424,7 @@ def read_block(
     if n_features is not None and rows.shape[1] != n_features:
         raise DataError(f"{place}: {rows.shape[1]} columns where {n_features} are expected")
     if rows.shape[1] == 0:
-        raise DataError(f"{place}: no column beside the target")
+        raise DataError(f"{place}: no column besides the target")
     if rows.dtype.kind not in "fiub":
         raise DataError(f"{place}: the rows have dtype {rows.dtype}; real numbers are needed")
     rows = np.ascontiguousarray(rows, dtype=np.float64)

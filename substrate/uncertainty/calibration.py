@@ -17,7 +17,7 @@ more often than not on both sides of zero, as for any useful machine, nothing mo
 between zero and the score at which the map is one half.
 
 **Sets of labels.** A row conforms less, the less its class is ahead of the best other class in a machine that was
-fitted without it: with the margins of :func:`margins`, its nonconformity score is minus the margin of its own class. A
+fitted without it: with the margins of :func:`margins`, its nonconformity score is minus the margin of the class. A
 label z belongs to the set of a new row x unless at least :math:`k = \lceil c (n + 1) \rceil` of the n rows have a
 smaller score than (x, z) ([Vovk2005]_).
 """

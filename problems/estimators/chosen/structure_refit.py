@@ -143,7 +143,7 @@ def choose_structure(
             "selected sets",
             f"{len(searched)} refitted, each with its own gamma and bound, in {len(sets)} cells of {name}",
         ),
-        ("paths", "the sets are those of the paths as double precision follows them"),
+        ("paths", "the sets of the paths, as double precision follows them"),
     ]
     if by_loo:
         known = "what was selected: each row took part in the selection before it was left out"

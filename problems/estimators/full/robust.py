@@ -141,7 +141,7 @@ def fit_reweighted(
 def reweigh_rows(robust: Robust, refit: Callable[[Array], WeightedFit], weights: Array) -> tuple[Any, dict[str, Any]]:
     """Fit with robust weights times the ``weights`` of the rows, each time from the errors of the fit before.
 
-    Return the last fit, and its ``rows``, ``facts`` and ``further`` attributes with those of the weights.
+    Return the last fit, and its ``rows``, ``facts`` and ``further`` attributes with the ones of the weights.
     """
     v, history, before, source = np.ones(weights.size), list[Reweighting](), list[Row](), np.zeros(0)
     while True:

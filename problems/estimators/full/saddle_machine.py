@@ -91,8 +91,8 @@ class LSSVMModel:
         self.fit_rows(rows, coded, Y, ChosenKernel(model._resolved_kernel(rows.X), model._gammas(Y.shape[1])))
 
     def read(self, X: Any, y: Any, sample_weight: Any) -> tuple[tuple[Any, Any], WeightedRows, Coding, Array]:
-        """Return the rows that were given, those of positive weight, and their targets; vectors are on the host until
-        they are kept.
+        """Return the rows that were given, and the rows of positive weight with their targets; vectors are on the host
+        until they are kept.
         """
         model = self.estimator
         X, y, weights = model._check_data(X, y, sample_weight)

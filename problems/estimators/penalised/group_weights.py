@@ -39,7 +39,7 @@ class GroupWeights:
             return cls(positive(rho, "rho"), named)
         if not named:
             raise DeclarationError(
-                f"rho must be one number unless groups names those of each, received {rho!r}; give {_EXAMPLE}"
+                f"rho must be one number unless groups names the columns of each, received {rho!r}; give {_EXAMPLE}"
             )
         if not is_named and len(rho) != len(named):
             raise DeclarationError(

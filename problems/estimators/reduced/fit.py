@@ -125,7 +125,7 @@ def weight_facts(rows: KernelRows) -> tuple[tuple[str, str], ...]:
     if weights is None:
         return ()
     host = to_numpy(weights)
-    return (("sample_weight", f"{host.min():.3g} to {host.max():.3g}; sums and residuals are those of weighted rows"),)
+    return (("sample_weight", f"{host.min():.3g} to {host.max():.3g}; sums and residuals are weighted"),)
 
 
 @dataclass(frozen=True, slots=True)

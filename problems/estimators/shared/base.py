@@ -233,7 +233,9 @@ class KernelEstimator(BaseEstimator):
         check_is_fitted(self)
         name = type(self).__name__
         if y is None and not self._rows_have_targets:
-            raise DataError(f"{name}.certify needs y, the targets of the fit beside its X: a model keeps no targets")
+            raise DataError(
+                f"{name}.certify needs y, the targets of the fit as well as its X: a model keeps no targets"
+            )
         if sample_weight is not None and not self._takes_weights:
             raise DataError(
                 f"{name}.fit takes no sample_weight, so this model was fitted without sample_weight; leave it out"
@@ -556,7 +558,7 @@ def _read_blocks(X: Any, y: Any) -> tuple[Any, Any]:
     blocks = list(source.blocks())
     rows: Any = np.concatenate([block.X for block in blocks])
     if any(block.Y is None for block in blocks):
-        raise DataError(f"{source.name} has no targets; give blocks (X, y), or y beside X")
+        raise DataError(f"{source.name} has no targets; give blocks (X, y), or y next to X")
     if source.feature_names is not None:
         from pandas import DataFrame  # the names of columns come from a data frame
 

@@ -6,7 +6,7 @@ r"""The importance of inputs: the increase of the loss, on rows left out, when t
 with :math:`\tilde x_i^{(c)}` the row i with input c taken from another row, by a random permutation ([Breiman2001]_
 section 10), :math:`\ell` the square error in regression and 0 or 1 in classification, and :math:`f^{(-i)}` the machine
 fitted without row i. No row is predicted by a machine that has seen it, and nothing is fitted again: of all machines
-without a row each is needed at copies of its own row only (:mod:`substrate.uncertainty.intervals`).
+without a row each is needed at copies of this row only (:mod:`substrate.uncertainty.intervals`).
 
 An input may be several columns, such as the 0-1 columns of one category: they are permuted together, since a row with
 one of them exchanged is a row that cannot occur. A row that receives the values that it has keeps its prediction to the
@@ -176,7 +176,7 @@ def _certify(
             "conditional on",
             "kernel, gamma, weights and preparation of the columns, chosen with the left-out row included",
         ),
-        (NO_BOUND, "a second way to the left-out outputs of unchanged rows checks those of changed ones"),
+        (NO_BOUND, "a second way to the left-out outputs of unchanged rows checks the changed ones"),
     )
     certificate = Certificate("Importance by rows left out, without refitting", (row, *rests_on), facts)
     warn_unless_holds(certificate)

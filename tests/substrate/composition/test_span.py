@@ -70,7 +70,7 @@ def test_what_joined_is_reported_and_predicts(half):
     assert_allclose(result.alpha.sum() + further.coefficients.sum(), 0.0, atol=1e-10)
     G, a = RBF(1.0)(np.vstack([X, -X])), np.append(result.alpha, further.coefficients)
     assert_allclose([result.squared_norm, float(s.squared_norm.value)], a @ G @ a, rtol=1e-9)
-    assert fact(result).startswith("12 training rows and what the machine mentions beside them, 12 further points:")
+    assert fact(result).startswith("12 training rows and what else the machine mentions, 12 further points:")
     assert fact(result).endswith("the optimum over all w")
 
 
