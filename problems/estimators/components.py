@@ -15,7 +15,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from problems.estimators.reduced.fit import basis_choice
-from problems.estimators.shared.base import Absent, KernelEstimator, Uses, WeightedRows
+from problems.estimators.shared.base import KernelEstimator, Uses, WeightedRows
 from substrate.arrays import (
     Array,
     is_device_array,
@@ -96,8 +96,11 @@ class KernelComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
 
     n_components: int = 2
     _: KW_ONLY
-    #: A proof in ball arithmetic is one of fitted values, of which there are none.
-    prove: ClassVar[Any] = Absent()
+
+    @property
+    def prove(self) -> Any:
+        """Raise an AttributeError: a proof in ball arithmetic is of fitted values, of which there are none."""
+        raise AttributeError(f"{type(self).__name__} has no fitted values to prove; see certify")
 
     def transform(self, X: Any) -> Any:
         """Return the scores of rows, one column per component."""

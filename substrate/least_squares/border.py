@@ -248,7 +248,7 @@ class Border:
                 "Z'(K + D)^{-1} Z is singular, so the bias, and the coefficients of a linear part, are not determined; "
                 "use a positive definite kernel"
             )
-        return BorderElimination(Z, solved, schur, np.asarray(np.linalg.inv(scaled) / sizes / sizes[:, None]))
+        return BorderElimination(Z, solved, np.asarray(np.linalg.inv(scaled) / sizes / sizes[:, None]))
 
     def balance(self, a: Any, v: Any) -> Any:
         """Return the coefficients less D^-1 Z G^-1 Z'a as enclosed numbers; the weights v are D^-1 up to a factor.
@@ -302,17 +302,6 @@ class Border:
             ),
         )
 
-    def deviations(self, schur: Array) -> Array:
-        """Return the roots of the diagonal of (Z'A^-1 Z)^-1 that belong to the slopes, in the units of z."""
-        diagonal = np.diagonal(schur)
-        sizes = np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
-        try:
-            scaled = np.linalg.cholesky(schur / sizes / sizes[:, None])
-        except np.linalg.LinAlgError:  # of a kernel that is not positive semi-definite
-            return np.full(self.slopes, math.inf)
-        root = (np.linalg.inv(scaled) / sizes).T  # the inverse is root root'
-        return np.asarray(np.linalg.norm(self.turn @ root, axis=1)[int(self.constant) :])
-
 
 def weighted_center(values: Array, v: Array) -> Array:
     """Return the mean of every column by weight, which rounding leaves among its values: a constant is its own."""
@@ -356,7 +345,6 @@ class BorderElimination:
 
     columns: Array
     solved: Array
-    schur: Array
     inverse: Array
 
     def __call__(self, nu: Array, wanted: Array) -> tuple[Array, Array]:

@@ -71,9 +71,9 @@ _MOST_REFINEMENTS = 5
 class SaddleSolution(NamedTuple):
     """Support values and bias, with K alpha (for the certificate) and a record of the computation.
 
-    ``slopes`` are the coefficients of further columns of the border in their own units, one column per output, and
-    ``deviations`` the roots of the diagonal of (Z'(K + D)^-1 Z)^-1 that belong to them. ``steps`` counts the steps of
-    the iteration, or one and the refinements of a closed form; ``reason`` states why an iteration ended too early.
+    ``slopes`` are the coefficients of further columns of the border in their own units, one column per output.
+    ``steps`` counts the steps of the iteration, or one and the refinements of a closed form; ``reason`` states why an
+    iteration ended too early.
     """
 
     support_values: Array
@@ -82,7 +82,6 @@ class SaddleSolution(NamedTuple):
     slopes: Array
     steps: int
     reason: str = ""
-    deviations: Array | None = None
 
 
 def ridge_of(gamma: Any, weights: Array) -> Array:
@@ -157,7 +156,6 @@ def solve_saddle_system(gram: Gram, y: Array, ridge: Array, border: Border = ONE
         products=unit * products[index],
         slopes=slopes[index],
         steps=1 + refinements,
-        deviations=border.deviations(elimination.schur),
     )
 
 

@@ -242,15 +242,6 @@ class ReducedSpectrum:
         change = self.rotation @ (inner / self.curvatures(lam)[:, None])
         return change, total / self.mass - mean @ change
 
-    def free_deviations(self, lam: float) -> Array:
-        """Return the deviations of the coefficients of free columns, for noise of variance one, on the host.
-
-        They are roots of the diagonal of the inverse Hessian, which is the covariance of weights with a flat prior.
-        """
-        free = self.features.free
-        rows = self.features.transform[-free:, -free:] @ self.rotation[-free:, :]
-        return np.asarray(np.sqrt(np.square(to_numpy(rows)) @ (1.0 / to_numpy(self.curvatures(lam)))))
-
     def degrees_of_freedom(self, lam: float) -> float:
         """Return the trace of the hat matrix."""
         return float(self.machine().degrees_of_freedom(np.array([lam]))[0])

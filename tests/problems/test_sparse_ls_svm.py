@@ -91,7 +91,6 @@ def test_leave_one_out_is_explicit_leave_one_out(kernel):
     expected = naive.explicit_leave_one_out(kernel(fitted.support_vectors_), kernel(X, fitted.support_vectors_), Y, 5.0)
     assert_allclose(out.residuals, expected, atol=1e-10)
     assert_allclose(out.outputs, Y - expected, atol=1e-10)
-    assert_allclose(out.press, np.sum(expected**2), rtol=1e-10)
     assert out.certificate.holds
     assert "basis" in str(out.certificate).split("conditional on")[1]
     assert_allclose(out.degrees_of_freedom, fitted.degrees_of_freedom_, rtol=1e-10)

@@ -42,7 +42,7 @@ from problems.estimators.chosen.rules import (
 from problems.estimators.full.ls_svm import LSSVM, LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.saddle_machine import ChosenKernel
 from problems.estimators.reduced.fit import CONDITIONAL, fit_at
-from problems.estimators.shared.base import Absent, Uses, WeightedRows
+from problems.estimators.shared.base import Uses, WeightedRows
 from problems.estimators.shared.checked_again import Facts
 from problems.estimators.shared.checks import warn_if_unscaled
 from problems.estimators.shared.left_out import has_closed_forms
@@ -77,9 +77,6 @@ class GammaChoice(LSSVM):
     # what a search chooses or does not use is no parameter of its machine
     gamma: Any = field(default=None, init=False)
     c: Any = field(default=None, init=False)
-    # a search decomposes its matrices, and does not iterate
-    solver: str = field(default="cholesky", init=False)
-    max_iter: Any = field(default=Absent(), init=False)
     _: KW_ONLY
     kernels: Any = None
     cv: Any = "loo"
@@ -266,6 +263,8 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):
         The kernel, as for :class:`LSSVMRegressor`; not used if ``kernels`` are given.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+    solver, max_iter
+        As for :class:`LSSVMRegressor`, of the fit to all rows; a search decomposes its matrices.
     basis
         As for :class:`LSSVMRegressor`; every kernel has its own basis. ``search`` then uses at most 800 of the rows,
         and the best two of its kernels are judged by all of them.
@@ -385,7 +384,7 @@ class LSSVMClassifierCV(GammaChoice, LSSVMClassifier):
         As for :class:`LSSVMClassifier`.
     calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
         As for :class:`~problems.LSSVMClassifier`.
-    basis
+    solver, max_iter, basis
         As for :class:`LSSVMRegressorCV`.
     linear_columns
         As for :class:`LSSVMRegressorCV`.

@@ -26,7 +26,7 @@ from problems.estimators.shared.calibration_scores import CalibrationScores, equ
 from problems.estimators.shared.checked_again import StoredFit
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import numbers_of_codes, scores_of
-from problems.estimators.shared.components import MAXIMAL_VARIATION, component_functions, get_support, has_components
+from problems.estimators.shared.components import MAXIMAL_VARIATION, component_functions, has_components
 from problems.estimators.shared.left_out import LeavesOut, LeftOutOutputs
 from problems.estimators.shared.linear_part import PartlyLinear
 from substrate.arrays import Array, namespace_of, positive, to_numpy, whole_number
@@ -58,7 +58,6 @@ class LSSVM(PartlyLinear, LeavesOut):
 
     maximal_variation_ = MAXIMAL_VARIATION
     component_functions = available_if(has_components)(component_functions)
-    get_support = available_if(has_components)(get_support)
 
     @property
     def _model(self) -> Any:
@@ -254,11 +253,6 @@ class LSSVMRegressor(MultiOutputMixin, LSSVM, IntervalRegressor):
         With a shape: its multipliers at the points, and the box in which it holds.
     coef_ : array of shape (n_linear,) or (n_outputs, n_linear)
         With linear columns: beta, the effect of one unit of each on y; ``bias_`` is then the value at z = 0.
-    coef_standard_errors_ : array of the same shape
-        The roots of the diagonal of :math:`\gamma s^2 (Z^T (K + D)^{-1} Z)^{-1}`, with Z the constant and the linear
-        columns and :math:`s^2` the ``noise_variance_``: the standard errors of generalised least squares, and of a
-        Gaussian process with a flat prior on beta and b; conditional on kernel and gamma. Infinite where the kernel is
-        not positive semi-definite, and for conjugate gradients, which do not find them; absent with robust or c.
     linear_columns_, linear_center_ : array of shape (n_linear,)
         The numbers of the linear columns, and their mean by weight.
     linear_bias_ : float or array of shape (n_outputs,)

@@ -40,9 +40,7 @@ class SaddleFit(NamedTuple):
 
     ``reason`` states why an iteration did not converge, and what to do: a warning of it is issued where the certificate
     does not hold. ``way`` names the solver. ``slopes`` are the coefficients of the columns of the ``border`` other than
-    the bias, in the units of these columns, and ``deviations`` the roots of the diagonal of (Z'(K + D)^-1 Z)^-1 that
-    belong to them, one column per output each; NaN where they are not known. ``further`` are other fitted attributes,
-    by name.
+    the bias, in the units of these columns, one column per output. ``further`` are other fitted attributes, by name.
     """
 
     support_values: Array
@@ -54,7 +52,6 @@ class SaddleFit(NamedTuple):
     way: Way = "cholesky"
     border: Border = ONES
     slopes: Array | None = None
-    deviations: Array | None = None
     further: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -190,8 +187,7 @@ def _solve_outputs(problem: AnswerProblem, solve: _Solve) -> SaddleSolution:
     """Solve for all outputs, together where they share a gamma."""
     Y, k = problem.Y, problem.border.slopes
     alpha, products, bias = np.empty_like(Y), np.empty_like(Y), np.empty(Y.shape[1])
-    slopes, deviations = np.empty((k, Y.shape[1])), np.full((k, Y.shape[1]), np.nan)
-    steps, reason = 1, ""
+    slopes, steps, reason = np.empty((k, Y.shape[1])), 1, ""
     for gamma in dict.fromkeys(problem.gammas):
         columns = [column for column, of_output in enumerate(problem.gammas) if of_output == gamma]
         ridge = ridge_of(gamma, problem.weights)
@@ -202,8 +198,6 @@ def _solve_outputs(problem: AnswerProblem, solve: _Solve) -> SaddleSolution:
         )
         alpha[:, columns], products[:, columns] = to_numpy(solved.support_values), to_numpy(solved.products)
         bias[columns], slopes[:, columns] = to_numpy(solved.bias), to_numpy(solved.slopes)
-        if solved.deviations is not None:
-            deviations[:, columns] = solved.deviations[:, None]
         steps, reason = max(steps, solved.steps), reason or solved.reason
     return SaddleSolution(
         support_values=alpha,
@@ -212,7 +206,6 @@ def _solve_outputs(problem: AnswerProblem, solve: _Solve) -> SaddleSolution:
         slopes=slopes,
         steps=steps,
         reason=reason,
-        deviations=deviations,
     )
 
 
@@ -258,7 +251,6 @@ def _certify(
         way="cg" if gram is None else "cholesky",
         border=border,
         slopes=slopes,
-        deviations=solution.deviations if border.slopes else None,
     )
 
 

@@ -103,8 +103,6 @@ class LSSVMModel:
     def fit_rows(self, rows: WeightedRows, coded: Coding, Y: Array, chosen: ChosenKernel) -> None:
         """Fit to rows of positive weight and their targets, and set the fitted attributes where the rows are, all at
         the end, the one that marks the model as fitted last.
-
-        The coefficients of a linear part have standard errors where the noise is known.
         """
         model, X, weights = self.estimator, rows.X, rows.weights
         fit, gammas, one_output = self.solve(chosen, rows, Y), chosen.gammas, Y.shape[1] == 1
@@ -113,9 +111,6 @@ class LSSVMModel:
         model._keep_classes(coded, on_device_of(X, Y))
         bias, support_values = fit.bias, coded.sign(Y, fit.support_values)
         if np.size(model.linear_columns):
-            if noise is not None:
-                scale = np.sqrt(np.atleast_1d(model.noise_variance_) / np.atleast_1d(model.unit_ridge_))
-                model._keep_errors(fit.deviations, scale, one_output)
             bias = model._keep_linear(fit.slopes, fit.border.center, bias, one_output, X)
         for name, value in fit.further.items():
             setattr(model, name, value)

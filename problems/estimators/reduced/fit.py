@@ -226,8 +226,6 @@ class ReducedFit:
     factor: LeverageFactor
     freedom: float
     noise: Array
-    #: Of the coefficients of linear columns, for noise of variance one; None where there are none.
-    deviations: Array | None = None
     #: Further fitted attributes, by name.
     further: Mapping[str, Any] = field(default_factory=dict)
 
@@ -350,7 +348,6 @@ def fit_at(
             factor=leverage_factor(spectrum, lam),
             freedom=spectrum.degrees_of_freedom(lam),
             noise=spectrum.noise_variance(lam),
-            deviations=spectrum.free_deviations(lam) if spectrum.features.free else None,
         )
 
 

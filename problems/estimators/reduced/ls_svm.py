@@ -290,15 +290,10 @@ class BasisModel:
         model.support_values_ = own_copy(fit.coefficients[:, 0] if one else fit.coefficients)
 
     def keep_linear_part(self, fit: ReducedFit, linear: LinearColumns | None, m: int, one: bool) -> ReducedFit:
-        """Keep the coefficients of the linear part, with their standard errors in regression; return the fit without
-        them, its leverages by the columns in their own units.
+        """Keep the coefficients of the linear part; return the fit without them, its leverages by the columns in their
+        own units.
         """
         model = self.estimator
-        if not model._labels and not fit.further:
-            deviations = None
-            if linear is not None and fit.deviations is not None:
-                deviations = linear.unscale(fit.deviations[:, None])
-            model._keep_errors(deviations, np.sqrt(fit.noise), one)
         slopes = None if linear is None else to_numpy(linear.unscale(fit.coefficients[m:, :]))
         center = np.zeros(0) if linear is None else linear.center
         bias = model._keep_linear(slopes, center, fit.bias, one, fit.coefficients)

@@ -6,7 +6,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from substrate.kernels.nodes import Node
     from substrate.proof import Proof
 
-__all__ = ["Absent", "KernelEstimator", "Uses", "WeightedRows", "refuse_extreme"]
+__all__ = ["KernelEstimator", "Uses", "WeightedRows", "refuse_extreme"]
 
 #: Choices of parameters, each by name.
 Uses = tuple[Mapping[str, Any], ...]
@@ -81,20 +81,6 @@ class WeightedRows(NamedTuple):
                 f"the model was fitted to other rows than these {self.numbers.size}; pass the X and y of the fit"
             )
         return places
-
-
-class Absent:
-    """A parameter of the base that this class does not have: reading it raises, and ``hasattr`` is False.
-
-    Tools look for parameters by ``hasattr`` and then call ``set_params``, which would refuse a mere attribute.
-    """
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, instance: Any, owner: type | None = None) -> NoReturn:
-        name = type(instance).__name__ if owner is None else owner.__name__
-        raise AttributeError(f"{name} has no parameter {getattr(self, '_name', '')!r}")
 
 
 @dataclass(eq=False, repr=False)

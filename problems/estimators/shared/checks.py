@@ -15,7 +15,6 @@ from substrate.arrays import (
     is_device_array,
     is_sparse,
     namespace_of,
-    on_device_of,
     same_home,
     to_numpy,
     where_it_lives,
@@ -23,6 +22,7 @@ from substrate.arrays import (
 from substrate.certificates import Certificate
 from substrate.errors import DataError, DeclarationError, ScaleWarning, user_level
 from substrate.kernels import Kernel
+from substrate.kernels.of_distance import spreads_of
 from substrate.streaming.rows import streams
 
 __all__ = [
@@ -156,8 +156,6 @@ def labels_on_device(y: Any, n: int) -> Any:
 
 #: Ratio of the columns' spreads beyond which a distance depends on one column only.
 _SCALES_APART = 100.0
-#: Number of cells of a matrix whose spreads are computed at a time.
-_SPREAD_CELLS = 2**18
 
 
 def warn_if_unscaled(model: Any, X: Any, columns: tuple[int, ...], kernel: Kernel) -> None:
@@ -166,27 +164,14 @@ def warn_if_unscaled(model: Any, X: Any, columns: tuple[int, ...], kernel: Kerne
     # others, a single outlier a large range but an ordinary deviation. Ranges are the cheaper ones.
     if len(columns) < 2:
         return
-    xp, width = namespace_of(X), max(_SPREAD_CELLS // X.shape[0], 1)  # a copy of all rows may not fit
-    parts = [slice(first, first + width) for first in range(0, len(columns), width)]
-    low, high, deviations = (np.empty(len(columns)) for _ in range(3))
-
-    def points(part: slice) -> Any:
-        return xp.take(X, on_device_of(X, np.asarray(columns[part])), axis=1)
-
-    for part in parts:
-        values = points(part)
-        low[part], high[part] = to_numpy(xp.stack([xp.min(values, axis=0), xp.max(values, axis=0)]))
+    points = to_numpy(X)[:, list(columns)]
     with np.errstate(over="ignore", invalid="ignore"):
-        ranges = high - low
+        ranges = np.ptp(points, axis=0)
         (moving,) = np.nonzero(ranges > 0.0)
         if moving.size < 2 or ranges[moving].max() / ranges[moving].min() <= _SCALES_APART:
             return
-        units = np.where(ranges > 0.0, np.minimum(ranges, 1e300), 1.0)
-        for part in parts:
-            scaled = (points(part) - on_device_of(X, low[part])) / on_device_of(X, units[part])
-            deviations[part] = to_numpy(xp.std(scaled, axis=0)) * units[part]
-    small, large = moving[deviations[moving].argmin()], moving[deviations[moving].argmax()]
-    with np.errstate(over="ignore", invalid="ignore"):
+        deviations = spreads_of(points)
+        small, large = moving[deviations[moving].argmin()], moving[deviations[moving].argmax()]
         ratio = min(deviations[large] / deviations[small], ranges[large] / ranges[small])
     if ratio > _SCALES_APART:
         names = getattr(model, "feature_names_in_", np.arange(model.n_features_in_))

@@ -86,11 +86,10 @@ class Classifier(ClassifierMixin, KernelEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of rows whose class is predicted; labels and weights are where X is."""
-        if not is_device_array(X):
-            return float(super().score(X, y, sample_weight))
-        from sklearn.metrics import accuracy_score
+        from sklearn.metrics import accuracy_score  # as in scikit-learn: imported only to score
 
-        same_home(X=X, y=y, sample_weight=sample_weight)
+        if is_device_array(X):
+            same_home(X=X, y=y, sample_weight=sample_weight)
         return float(accuracy_score(to_numpy(y), to_numpy(self.predict(X)), sample_weight=to_numpy(sample_weight)))
 
     @available_if(_calibrates)  # type: ignore[untyped-decorator]

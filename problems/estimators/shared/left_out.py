@@ -60,11 +60,6 @@ class LeftOut:
         return float(values[0]) if self.residuals.ndim == 1 else values
 
     @property
-    def press(self) -> Any:
-        """Return the predicted residual sum of squares, one number or one per output."""
-        return self._each(lambda residuals: np.sum(np.square(residuals)))
-
-    @property
     def mean_square(self) -> Any:
         """Return PRESS over the number of rows."""
         return self._each(lambda residuals: np.mean(np.square(residuals)))

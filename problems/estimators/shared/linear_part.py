@@ -20,7 +20,7 @@ __all__ = ["PartlyLinear"]
 
 
 class PartlyLinear(KernelEstimator):
-    """An estimator with a parameter ``linear_columns``; in a regression their coefficients have standard errors."""
+    """An estimator with a parameter ``linear_columns``."""
 
     linear_columns: Any
 
@@ -117,11 +117,3 @@ class PartlyLinear(KernelEstimator):
         at_center = to_numpy(bias)
         self.linear_bias_ = float(at_center[0]) if one_output else on_device_of(like, at_center)
         return np.asarray(at_center - center @ slopes)
-
-    def _keep_errors(self, deviations: Array | None, scale: Array, one_output: bool) -> None:
-        """Keep the standard errors: deviations for unit noise, one column or one per output, times the size of the
-        noise."""
-        deviations = np.zeros((0, scale.size)) if deviations is None else deviations
-        is_known = np.isfinite(deviations)  # what is unknown is so too where no noise is seen
-        errors = np.where(is_known, np.where(is_known, deviations, 0.0) * scale, np.inf)
-        self.coef_standard_errors_ = np.ascontiguousarray(errors[:, 0] if one_output else errors.T)

@@ -33,11 +33,10 @@ class Regressor(RegressorMixin, KernelEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return R^2 of the predictions of X against y; targets and weights are where X is."""
-        if not is_device_array(X):
-            return float(super().score(X, y, sample_weight))
         from sklearn.metrics import r2_score  # as in scikit-learn: imported only to score
 
-        same_home(X=X, y=y, sample_weight=sample_weight)
+        if is_device_array(X):
+            same_home(X=X, y=y, sample_weight=sample_weight)
         return float(r2_score(to_numpy(y), to_numpy(self.predict(X)), sample_weight=to_numpy(sample_weight)))
 
     def calibrate(self, X: Any, y: Any) -> Self:
