@@ -25,21 +25,16 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from problems.estimators.shared.checked_again import (
-    Added,
-    Facts,
-    StoredFit,
-    StoredMachine,
-    StoredSaddle,
-    certify_stored,
-    definite_gram,
-)
+from problems.estimators.full.saddle_fit import StoredSaddle
+from problems.estimators.shared.base import Added, Facts, StoredFit, StoredMachine, certify_stored
+from problems.estimators.shared.checks import definite_gram
 from problems.estimators.shared.classifier import Classifier
 from substrate.arrays import Array, positive, take_points, whole_number
 from substrate.certificates import NO_BOUND, Certificate, Tolerance, warn_unless_holds
@@ -47,6 +42,7 @@ from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarnin
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.adaline import TrainedAdaline, eliminate_patterns, solve_by_adaline
+from substrate.least_squares.answer import AnswerProblem
 from substrate.least_squares.column_reduction import (
     FORMULA,
     ColumnMachine,
@@ -416,18 +412,11 @@ class ALSSVMClassifier(ColumnReducedClassifier):
         """Return the LS-SVM of the kept patterns alone."""
         machine, kernel = stored.machine, self.kernel_
         points = take_points(stored.points, machine.columns, kernel.pairwise)
-        return StoredSaddle(
-            kernel=kernel,
-            points=points,
-            gram=lambda: definite_gram(kernel, points),
-            y=machine.y[machine.columns],
-            gamma=machine.gamma,
-            weights=np.ones(machine.columns.size),
-            a=machine.coefficients,
-            b=machine.bias,
-            fitted=stored.fitted[machine.columns],
-            tolerance=stored.tolerance,
-        )
+        y, weights = machine.y[machine.columns], np.ones(machine.columns.size)
+        tolerance = Tolerance.of(y, weights, stored.tolerance)
+        problem = AnswerProblem(kernel, points, y[:, None], (machine.gamma,), weights, (tolerance,))
+        matrix = partial(definite_gram, kernel, points)
+        return StoredSaddle(problem, matrix, machine.coefficients, machine.bias, stored.fitted[machine.columns])
 
 
 def _tell_training(trained: TrainedAdaline) -> tuple[str, str]:

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from problems.estimators.reduced.fit import CONDITIONAL, FitData, basis_choice, prepare
-from problems.estimators.shared.base import WeightedRows
-from problems.estimators.shared.checked_again import Added, Facts, StoredFit, definite_gram
+from problems.estimators.shared.base import Added, Facts, StoredFit, WeightedRows, certify_stored
+from problems.estimators.shared.checks import definite_gram
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import Coding
-from problems.estimators.shared.left_out import LeavesOut, LeftOutOutputs
+from problems.estimators.shared.left_out import LeftOutOutputs
 from problems.estimators.shared.linear_part import PartlyLinear
 from problems.estimators.shared.regressor import Regressor
 from substrate import losses as loss_values
@@ -46,7 +46,6 @@ from substrate.certificates import (
     on_basis,
     unpolished_tolerance,
     warn_unless_holds,
-    worst_rows,
 )
 from substrate.errors import DataError, DeclarationError
 from substrate.fits.row_left_out import leave_rows_out
@@ -281,7 +280,7 @@ def _loss_of(model: Any) -> Loss:
 
 
 @dataclass(eq=False, repr=False)
-class KernelMachine(PartlyLinear, LeavesOut):
+class KernelMachine(PartlyLinear):
     """A base of kernel machines of numbers or of classes: their parameters, and the fit.
 
     :class:`KernelRegressor` documents them. Without a basis the rows that have a coefficient are kept, otherwise the
@@ -315,12 +314,8 @@ class KernelMachine(PartlyLinear, LeavesOut):
             ("support", f"{self.n_support_} of {Y.shape[0]} rows"),
             ("solver", f"Newton's method, {sum(fit.point.steps for fit in fits)} systems"),
         )
-        certificate_rows, known = [], dict[str, str]()
-        for machine in self._recall_machines(expansion, Y, rows.weights, a, g):
-            machine_rows, more = machine.certify()
-            certificate_rows.append(machine_rows)
-            known |= dict(more)
-        self.certificate_ = Certificate(self._title, worst_rows(certificate_rows), (*known.items(), *facts))
+        checked = certify_stored(self._title, StoredFit(self._recall_machines(expansion, Y, rows.weights, a, g)))
+        self.certificate_ = Certificate(self._title, checked.rows, (*checked.record, *facts))
         warn_unless_holds(self.certificate_)
         return self
 

@@ -24,7 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.robust import read_robust
 from problems.estimators.shared.base import WeightedRows
-from problems.estimators.shared.checked_again import definite_gram
+from problems.estimators.shared.checks import definite_gram
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.held_machine import HoldsMachine
 from problems.estimators.shared.regressor import Regressor

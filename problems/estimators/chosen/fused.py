@@ -18,8 +18,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
 from problems.estimators.chosen.rules import judged_by, refuse_device, splits_of, take_points, trainable_splits
+from problems.estimators.shared.base import Facts
 from problems.estimators.shared.calibration_scores import CalibrationScores
-from problems.estimators.shared.checked_again import Facts
 from problems.estimators.shared.held_machine import HoldsMachine
 from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import WIDER, Certificate, Row, warn_unless_holds

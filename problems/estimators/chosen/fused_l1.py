@@ -46,7 +46,7 @@ from problems.estimators.penalised.l1 import (
     L1SubstrateClassifier,
     L1SubstrateRegressor,
 )
-from problems.estimators.shared.checked_again import definite_gram
+from problems.estimators.shared.checks import definite_gram
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, non_negative, positive

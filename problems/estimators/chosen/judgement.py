@@ -21,42 +21,19 @@ rows which all kernels miss do not make the standard error large. In the same wa
 width for each input predicts better than a shared one (:mod:`~problems.estimators.chosen.kernel_search`), of classes by
 the number of wrong rows: squares also fall where outputs come nearer to codes that were on their right side before, on
 tables with hardly a wrong row by many standard errors.
-
-**Gamma by a known noise,** ``cv="noise"``, is Morozov's discrepancy principle,
-
-.. math:: \frac{\sum_i v_i e_i(\gamma)^2}{\sum_i v_i} = \varsigma^2
-
-Nothing is left out and nothing is compared: the errors of training have the size that the noise explains. The equation
-has one root on the spectrum (:mod:`substrate.search.secular_equation`), between two gammas that are proved to enclose
-it. A kernel is not chosen by it, since the norms of w, which Morozov's problem compares, have units of the kernel.
-
-**Plain folds** judge machines without closed forms, of a shape that holds everywhere or with robust weights,
-
-.. math:: \min_{\gamma \in G} \; \frac{1}{\sum v} \sum_{\text{folds}} \sum_{i \text{ left out}}
-          v_i \, \ell(y_i - f_\gamma(x_i)) ,
-
-:math:`f_\gamma` the machine of the other rows, with its shape in their box or with robust weights, and G a grid; the
-loss is the square, and of a robust machine the absolute value, since squares in the folds would let outliers choose
-gamma ([DeBrabanter2009]_). Nothing is proved of other values of gamma.
 """
 
-import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import clone
 
 from problems.estimators.chosen.families import family_name
-from problems.estimators.chosen.rules import splits_of, take_points
-from problems.estimators.full.required_gamma import find_gammas
-from problems.estimators.shared.base import WeightedRows
-from problems.estimators.shared.checked_again import Facts
-from problems.estimators.shared.left_out import has_shape
-from substrate.arrays import Array, ascending_pair, blas_threads, is_device_array, is_sparse, positive, to_numpy
-from substrate.certificates import Accuracy, Row
+from problems.estimators.shared.base import Facts
+from substrate.arrays import Array, blas_threads, is_device_array, is_sparse, to_numpy
+from substrate.certificates import Row
 from substrate.errors import DegenerateKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import Kernel, Linear, Scaled
@@ -76,8 +53,6 @@ __all__ = [
     "centred_points",
     "criterion_of_task",
     "evaluate",
-    "judge_by_folds",
-    "judge_by_noise",
     "prefer_simplest",
     "validation_criterion",
 ]
@@ -91,10 +66,6 @@ _FEWER = 0.95
 _KNOWN = 1e-7
 #: Rows below which a standard error says little.
 _FEWEST = 10
-#: The values of gamma times the mean weight that are considered unless others are given, and how many for each decade.
-_GRID, _PER_DECADE = (1e-2, 1e4), 2
-#: How many larger values are tried after the best one: machines of large gamma take the most time.
-_BEYOND = 3
 
 
 def centred_points(kernel: Kernel, X: Any) -> Any:
@@ -164,7 +135,6 @@ class EvaluatedKernel(NamedTuple):
     search: GammaSearch
     score: float
     error: float = 0.0
-    seconds: float = 0.0
 
     @property
     def end(self) -> "End":
@@ -174,7 +144,7 @@ class EvaluatedKernel(NamedTuple):
 
 def evaluate(kernel: Kernel, task: Task) -> EvaluatedKernel:
     """Find the best gamma of one kernel."""
-    start, X = time.perf_counter(), centred_points(kernel, task.X)
+    X = centred_points(kernel, task.X)
     with warnings.catch_warnings():
         # a candidate that does not distinguish points loses; a warning for the chosen one follows at its fit
         warnings.simplefilter("ignore", DegenerateKernelWarning)
@@ -187,7 +157,7 @@ def evaluate(kernel: Kernel, task: Task) -> EvaluatedKernel:
     low = 1.0 / float(search.gamma.max())
     error = max(spectrum.decomposition_error(low) for spectrum in criterion.spectra)
     score = task.mean_of_outputs(search.values, search.unit)
-    return EvaluatedKernel(kernel, search.per_weight(task.unit), score, error, time.perf_counter() - start)
+    return EvaluatedKernel(kernel, search.per_weight(task.unit), score, error)
 
 
 def criterion_of_task(gram: Gram, X: Any, task: Task) -> Criterion | CriterionSum:
@@ -302,12 +272,10 @@ class JudgedKernels(NamedTuple):
             "params": [{"kernel": j.kernel, "gamma": gamma} for j, gamma in zip(judged, gammas, strict=True)],
             "param_kernel": [candidate.kernel for candidate in judged],
             "param_gamma": gammas,
-            "mean_fit_time": np.array([candidate.seconds for candidate in judged]),
             "mean_test_score": means,
             "rank_test_score": np.array([1 + int((order < each).sum()) for each in order], dtype=np.int32),
             "lower_bound": np.array([float(candidate.search.lower_bound[0]) for candidate in judged]),
             "gamma_range": [[float(end) for end in candidate.search.gamma_range] for candidate in judged],
-            "n_intervals": np.array([candidate.search.intervals for candidate in judged]),
         }
 
 
@@ -386,98 +354,3 @@ def prefer_simplest(judged: Sequence[EvaluatedKernel], task: Task) -> tuple[Eval
 def _is_known(candidate: EvaluatedKernel) -> bool:
     """Return whether the best gamma is proved, and the machine there determined in double precision."""
     return candidate.error <= _KNOWN and all(row.passes for row in candidate.search.rows())
-
-
-@dataclass(frozen=True, slots=True)
-class GammaOfNoise(GammaSearch):
-    """The gammas at which machines have a given noise, and the row that bounds their distance from the exact roots."""
-
-    row: Row | None = None
-    reachable: Any = None
-
-    def rows(self) -> tuple[Row, ...]:
-        """Return the row that bounds the distance of the fitted values from the machine at the exact root."""
-        return () if self.row is None else (self.row,)
-
-    def facts(self) -> Facts:
-        """Return the bracket of the root, and the range of noises that can be reached."""
-        low, high = self.gamma_range
-        ends = ", ".join(f"{least:.6g} to {most:.6g}" for least, most in self.reachable)
-        return (("root of gamma", f"between {low:.15g} and {high:.15g}"), ("noise of some gamma", ends))
-
-
-def judge_by_noise(model: Any, kernel: Kernel, task: Task) -> EvaluatedKernel:
-    """Return the kernel with the gamma of every output at which its errors have the noise of the model."""
-    noise, outputs, v = positive(model.noise, "noise"), int(task.Y.shape[1]), task.unit * task.row_weights
-    border = task.border.take(np.arange(v.size), v)
-    required = find_gammas(kernel, task.X, task.Y, v, border, model._tolerance(), "noise", noise)
-    answer = required.certificate.rows[0]
-    if not isinstance(answer, Accuracy):
-        raise TypeError("internal error: a required gamma states its accuracy first")
-    gammas, ends = required.gamma, required.gamma_range
-    unit = float(np.abs(to_numpy(task.Y)).max()) or 1.0
-    reached = np.full(outputs, (noise / unit) ** 2)
-    search = GammaOfNoise(
-        gamma=gammas,
-        values=reached,
-        bounds=reached,
-        unit=unit,
-        gamma_range=(float(ends[:, 0].min()), float(ends[:, 1].max())),
-        gap=float(task.gap),
-        evaluations=2 * outputs,
-        seen=np.sort(gammas),
-        curve=np.tile(reached, (outputs, 1)),
-        row=answer.plain("gamma of the noise"),
-        reachable=required.reachable,
-    )
-    return EvaluatedKernel(kernel, search, float(reached.mean()))
-
-
-def judge_by_folds(
-    model: Any, plain_type: type[Any], data: tuple[Any, Any], rows: WeightedRows, Y: Array
-) -> tuple[JudgedKernels, Facts]:
-    """Judge one kernel, of one output, by plain folds at a grid of gammas; machines of the plain type are fitted."""
-    X, v = rows.X, rows.weights
-    kernel, shaped, y = model._resolved_kernel(X), has_shape(model), Y[:, 0] if Y.shape[1] == 1 else Y
-    folds, columns = splits_of(model, *data, rows.numbers), model._linear_numbers()
-    machine = model._machine_with(plain_type, kernel=kernel.kernel if columns else kernel, linear_columns=columns)
-    low, high = (end / float(v.mean()) for end in _GRID)
-    if model.gamma_range is not None:
-        low, high = ascending_pair(model.gamma_range, "the range of gamma")
-    began, gammas, criteria = time.perf_counter(), list[float](), list[float]()
-    for gamma in np.geomspace(low, high, int(np.ceil(_PER_DECADE * np.log10(high / low))) + 1):
-        errors = [_fold_errors(model, machine.set_params(gamma=float(gamma)), X, y, v, *fold) for fold in folds]
-        counted, left_out = np.concatenate([v[test] for _, test in folds]), np.concatenate(errors)
-        unit = float(left_out.max()) or 1.0
-        power = 2.0 if shaped else 1.0
-        gammas.append(float(gamma))
-        criteria.append(float(np.average((left_out / unit) ** power, weights=counted)) * unit**power)
-        if len(criteria) - 1 - int(np.argmin(criteria)) >= _BEYOND:
-            break
-    best = int(np.argmin(criteria))
-    found = GammaSearch(
-        gamma=np.array(gammas[best : best + 1]),
-        values=np.array(criteria[best : best + 1]),
-        bounds=np.array([-np.inf]),
-        unit=1.0,
-        gamma_range=(gammas[0], gammas[-1]),
-        gap=np.inf,
-        evaluations=len(gammas),
-        seen=np.array(gammas),
-        curve=np.array(criteria)[:, None],
-    )
-    seconds = time.perf_counter() - began
-    judged = EvaluatedKernel(kernel, found, criteria[best], seconds=seconds)
-    tried = f"{len(gammas)} values from {gammas[0]:.3g} to {gammas[-1]:.3g}, by {len(folds)} folds"
-    facts = (("choice of gamma", f"the best of {tried}; nothing is proved of others"),)
-    return JudgedKernels([judged], judged), facts
-
-
-def _fold_errors(model: Any, machine: Any, X: Any, y: Array, v: Array, train: Any, test: Any) -> Array:
-    """Return the sizes of the errors of the machine of some rows at others."""
-    of_fold = clone(machine)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the fit to all rows gives them
-        of_fold.fit(take_points(model, X, train, train), y[train], sample_weight=v[train])
-        predicted = of_fold.predict(take_points(model, X, test, train))
-    return np.asarray(np.abs(np.ravel(y[test]) - np.ravel(predicted)))

@@ -27,8 +27,7 @@ from problems.estimators.chosen import families
 from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV, recommended
 from problems.estimators.full.intervals import IntervalRegressor
 from problems.estimators.full.ls_svm import LSSVMRegressor
-from problems.estimators.shared.base import KernelEstimator
-from problems.estimators.shared.checked_again import Added, Facts, StoredFit, StoredMachine, certify_stored
+from problems.estimators.shared.base import Added, Facts, KernelEstimator, StoredFit, StoredMachine, certify_stored
 from problems.estimators.shared.classifier import Classifier
 from substrate.arrays import Array
 from substrate.certificates import Accuracy, Certificate, Tolerance, warn_unless_holds

@@ -1,23 +1,54 @@
-"""The solution of the LS-SVM saddle system, with its certificate: in closed form or by conjugate gradients."""
+r"""The solution of the LS-SVM saddle system, with its certificate: in closed form or by conjugate gradients.
+
+The bound of the certificate, and of a stored machine that is checked again or proved in ball arithmetic, is that of
+:mod:`substrate.least_squares.answer`,
+
+.. math:: \|f - f^\star\|_v \le \|y - f - \alpha / (\gamma v)\|_v .
+"""
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from numbers import Real
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from substrate.arrays import Array, is_device_array, namespace_of, on_device_of, positive, to_numpy, where_it_lives
+from problems.estimators.shared.base import Added, Facts, StoredFit
+from problems.estimators.shared.checks import check_home, definite_gram
+from substrate.arrays import (
+    Array,
+    is_device_array,
+    namespace_of,
+    on_device_of,
+    own_copy,
+    positive,
+    to_numpy,
+    where_it_lives,
+)
 from substrate.certificates import Row, Tolerance, roundoff, spread_of, worst_rows
-from substrate.errors import DeclarationError, LongFitWarning, SolverError
+from substrate.errors import DataError, DeclarationError, LongFitWarning, SolverError
 from substrate.gram import Gram, KernelOperator, has_room_for_matrix
 from substrate.kernels import Kernel
-from substrate.least_squares.answer import AnswerProblem, Facts, bound_answer
+from substrate.least_squares.answer import AnswerProblem, bound_answer
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.saddle_system import SaddleSolution, ridge_of, saddle_row, solve_saddle_system, target_unit
 
-__all__ = ["SOLVERS", "SaddleFit", "Way", "center_and_unit", "fit_saddle", "gammas_of", "ridges_of"]
+if TYPE_CHECKING:
+    from substrate.proof import Proof
+
+__all__ = [
+    "SOLVERS",
+    "SaddleFit",
+    "StoredSaddle",
+    "Way",
+    "center_and_unit",
+    "fit_saddle",
+    "gammas_of",
+    "recall_saddle",
+    "ridges_of",
+]
 
 Way = Literal["cholesky", "cg", "cvxpy"]
 #: Solve the system of some outputs with one diagonal: targets, diagonal, absolute errors that are permitted.
@@ -217,41 +248,163 @@ def _certify(
     facts: Facts,
     home: Array,
 ) -> SaddleFit:
-    """Bound the error of the numbers that predict uses, and check their equations."""
-    gram = matrix if isinstance(matrix, Gram) else None
-    border, Y, diagonal = problem.border, problem.Y, to_numpy(matrix.diagonal)
+    """Return the fit with its certificate; iterations solve the equations to the tolerance."""
+    gram, border, Y = matrix if isinstance(matrix, Gram) else None, problem.border, problem.Y
     slopes = solution.slopes if border.slopes else None
-    answer, doubts = bound_answer(
-        problem, solution.support_values, solution.bias, solution.products, diagonal, gram, slopes=slopes
-    )
     tolerance = None if gram is not None else max(min(each.share for each in problem.tolerances), roundoff(Y.shape[0]))
-    equations = [
-        saddle_row(
-            solution.products[:, k],
-            diagonal,
-            Y[:, k],
-            ridge_of(gamma, problem.weights),
-            solution.support_values[:, k],
-            float(solution.bias[k]),
-            tolerance=tolerance,
-            border=border,
-            slopes=None if slopes is None else slopes[:, k],
-        )
-        for k, gamma in enumerate(problem.gammas)
-    ]
+    numbers = solution.support_values, solution.bias, slopes
+    rows, doubts = _check(problem, matrix, *numbers, solution.products, equations=tolerance)
     gammas = ", ".join(f"{gamma:g}" for gamma in dict.fromkeys(problem.gammas))
     is_scaled = any(target_unit(y) != 1.0 for y in Y.T)
     units = (("units", "residuals in units of max|y|"),) if is_scaled else ()
     return SaddleFit(
         support_values=on_device_of(home, solution.support_values),
         bias=on_device_of(home, solution.bias),
-        rows=(*answer, *worst_rows([(row,) for row in equations])),
+        rows=rows,
         facts=(*record, ("gamma", gammas), *facts, *units, *doubts),
         iterations=solution.steps,
         way="cg" if gram is None else "cholesky",
         border=border,
         slopes=slopes,
     )
+
+
+def _check(
+    problem: AnswerProblem,
+    matrix: KernelOperator,
+    alpha: Array,
+    bias: Array,
+    slopes: Array | None,
+    products: Array,
+    *,
+    fitted: Array | None = None,
+    equations: float | None = None,
+) -> Added:
+    """Bound the error of the numbers that predict uses, one column per output, and check their equations."""
+    gram, diagonal = matrix if isinstance(matrix, Gram) else None, to_numpy(matrix.diagonal)
+    answer, doubts = bound_answer(problem, alpha, bias, products, diagonal, gram, slopes=slopes, fitted=fitted)
+    rows = [
+        saddle_row(
+            products[:, k],
+            diagonal,
+            problem.Y[:, k],
+            ridge_of(gamma, problem.weights),
+            alpha[:, k],
+            float(bias[k]),
+            tolerance=equations,
+            border=problem.border,
+            slopes=None if slopes is None else slopes[:, k],
+        )
+        for k, gamma in enumerate(problem.gammas)
+    ]
+    return (*answer, *worst_rows([(row,) for row in rows])), doubts
+
+
+class StoredSaddle(NamedTuple):
+    """One output of a dense least-squares machine: its problem, its stored numbers, and what ``predict`` returns.
+
+    Parameters
+    ----------
+    problem, gram
+        The problem of this output on the host, and a function that returns the kernel matrix of its points.
+    a, b, slopes
+        Support values, bias, and coefficients of the border other than the constant.
+    fitted
+        What ``predict`` returns for the points.
+    observed
+        The targets of the user where those of the problem are made of them.
+    equations
+        The accuracy required of the equations of the support values; LAPACK's for a direct method unless given.
+    """
+
+    problem: AnswerProblem
+    gram: Callable[[], Gram]
+    a: Array
+    b: float
+    fitted: Array
+    slopes: Array | None = None
+    observed: Array | None = None
+    equations: float | None = None
+
+    def certify(self) -> Added:
+        """Bound the answer, and check the equations of the support values."""
+        gram, slopes = self.gram(), None if self.slopes is None else self.slopes[:, None]
+        numbers = to_numpy(self.a)[:, None], np.array([self.b]), slopes, to_numpy(gram.product(self.a))[:, None]
+        problem = self.problem._replace(negative=gram.negative)
+        return _check(problem, gram, *numbers, fitted=self.fitted[:, None], equations=self.equations)
+
+    def prove(self) -> "Proof":
+        """Bound the answer in ball arithmetic."""
+        from substrate.proof import prove_expansion, tolerance_in_balls  # for few, who have ball arithmetic
+
+        problem = self.problem
+        y, v = problem.Y[:, 0], problem.weights
+        tolerance = tolerance_in_balls(y if self.observed is None else self.observed, v, problem.tolerances[0].share)
+        data = problem.kernel, problem.X, y, problem.gammas[0], v, to_numpy(self.a), self.b, self.fitted
+        return prove_expansion(*data, tolerance=tolerance, border=problem.border, slopes=self.slopes)
+
+
+def recall_saddle(
+    model: Any,
+    X: Any,
+    Y: Array,
+    weights: Array,
+    gammas: tuple[float, ...],
+    *,
+    border: Border = ONES,
+    slopes: Array | None = None,
+    bias: Any = None,
+    observed: Array | None = None,
+    equations: float | None = None,
+) -> StoredFit:
+    """Return the machines of a dense least-squares estimator on the data of its fit, which were checked.
+
+    Parameters
+    ----------
+    model
+        The estimator, fitted.
+    X
+        The rows of the expansion; for a precomputed kernel the square matrix of those rows.
+    Y
+        Targets, one column per output; of codes, where zero excludes a row from a machine.
+    weights, gammas
+        Weights of the rows, and one gamma for each output.
+    border, slopes, bias
+        The columns that are not penalised, their coefficients, one column per output, and the bias at their center;
+        without linear columns the bias of the model.
+    observed
+        The targets of the user, one column per output, where Y is made of them: the spread is theirs.
+    equations
+        As for :class:`StoredSaddle`.
+    """
+    gram = cache(lambda: definite_gram(model.kernel_, X))
+    alpha: Array = model._coefficients()
+    alpha = alpha[:, None] if alpha.ndim == 1 else alpha
+    if tuple(alpha.shape) != tuple(Y.shape):
+        raise DataError(f"the model has support values of shape {tuple(alpha.shape)}, these rows need {tuple(Y.shape)}")
+    check_home(model, alpha, X)
+
+    def machines() -> Iterator[StoredSaddle]:
+        targets, v, points = to_numpy(Y), to_numpy(weights), to_numpy(X)
+        given = targets if observed is None else observed
+        biases = np.atleast_1d(to_numpy(model.bias_ if bias is None else bias))
+        fitted = np.reshape(to_numpy(model._fitted_values(X)), targets.shape)
+        for k, gamma in enumerate(gammas):
+            tolerance = Tolerance.of(given[:, k], v, model._tolerance())
+            yield StoredSaddle(
+                problem=AnswerProblem(
+                    model.kernel_, points, targets[:, k : k + 1], (gamma,), v, (tolerance,), border=border
+                ),
+                gram=gram,
+                a=own_copy(alpha[:, k]),
+                b=float(biases[k]),
+                fitted=fitted[:, k],
+                slopes=None if slopes is None else slopes[:, k],
+                observed=given[:, k],
+                equations=equations,
+            )
+
+    return StoredFit(machines(), lambda: ((), gram().record()))
 
 
 def _warn_of_long_fit(n: int, seconds: float, n_bytes: float, how: str) -> None:

@@ -7,9 +7,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from problems.estimators.full.robust import fit_reweighted, read_robust, refuse_robust
-from problems.estimators.full.saddle_fit import SOLVERS, SaddleFit, fit_saddle, ridges_of
-from problems.estimators.shared.base import WeightedRows
-from problems.estimators.shared.checked_again import Added, StoredFit, recall_saddle
+from problems.estimators.full.saddle_fit import SOLVERS, SaddleFit, fit_saddle, recall_saddle, ridges_of
+from problems.estimators.shared.base import Added, StoredFit, WeightedRows
 from problems.estimators.shared.checks import check_home
 from problems.estimators.shared.coded import Coding
 from problems.estimators.shared.left_out import LeftOutOutputs, gcv_of

@@ -14,12 +14,12 @@ from typing import Any, Self
 import numpy as np
 
 from problems.estimators.reduced.fit import choose_basis
-from problems.estimators.shared.base import KernelEstimator, WeightedRows
-from problems.estimators.shared.checked_again import Added, Facts, StoredFit, definite_gram
+from problems.estimators.shared.base import Added, Facts, KernelEstimator, StoredFit, WeightedRows, certify_stored
+from problems.estimators.shared.checks import definite_gram
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, non_negative, positive
-from substrate.certificates import Accuracy, Certificate, Tolerance, power_of_two, warn_unless_holds, worst_rows
+from substrate.certificates import Accuracy, Certificate, Tolerance, power_of_two, warn_unless_holds
 from substrate.errors import DataError
 from substrate.fits.l1 import l1_rows, solve_l1, zeta_max
 from substrate.kernels import Kernel
@@ -177,7 +177,7 @@ class L1Substrate(KernelEstimator):
         columns = L1Columns.of(kernel, given.X, None if basis is None else basis.rows if points is None else points)
         own = (given.weights, zeta, ridge, self._tolerance())
         machines = [L1Machine(columns, y, *own).solve() for y in np.ascontiguousarray(Y.T)]
-        checked = [machine.certify() for machine in machines]
+        checked = certify_stored(self._title, StoredFit(machines))
         coefficients = np.column_stack([machine.a for machine in machines])
         (used,) = np.nonzero(coefficients.any(axis=1))
         kept, bias, names = coefficients[used], np.array([machine.b for machine in machines]), used
@@ -195,11 +195,11 @@ class L1Substrate(KernelEstimator):
             *columns.facts,
             ("zeta", f"{zeta:g}"),
             *((("ridge", f"{ridge:g}/2 w'w is part of the objective"),) if ridge > 0.0 else ()),
-            *dict.fromkeys(fact for _, stated in checked for fact in stated),
+            *checked.record,
             *(() if basis is None else (("basis", basis.description),)),
             *given.facts(),
         )
-        self.certificate_ = Certificate(self._title, worst_rows([rows for rows, _ in checked]), facts)
+        self.certificate_ = Certificate(self._title, checked.rows, facts)
         warn_unless_holds(self.certificate_)
         one = Y.shape[1] == 1
         values = np.ascontiguousarray(kept[:, 0] if one else kept)

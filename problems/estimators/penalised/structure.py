@@ -13,16 +13,16 @@ import numpy as np
 from sklearn.feature_selection import SelectorMixin
 
 from problems.estimators.full.ls_svm import LSSVMRegressor
+from problems.estimators.full.saddle_fit import recall_saddle
 from problems.estimators.penalised.group_weights import GroupWeights
 from problems.estimators.penalised.variation_fit import FittedVariation, Variation
 from problems.estimators.reduced.fit import choose_basis
-from problems.estimators.shared.base import KernelEstimator
-from problems.estimators.shared.checked_again import StoredFit, recall_saddle
+from problems.estimators.shared.base import Facts, KernelEstimator, StoredFit, certify_stored
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.components import component_functions, components_of, get_support, mark_components
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, non_negative, positive
-from substrate.certificates import NO_BOUND, Accuracy, Certificate, warn_unless_holds, worst_rows
+from substrate.certificates import NO_BOUND, Accuracy, Certificate, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
 from substrate.fits.coordinates import CUTOFF
 from substrate.gram import Gram
@@ -101,11 +101,10 @@ class MaximalVariationEstimator(AdditiveEstimator):
         Gram.of(kernel, X if points is None else points)  # refuses what does not fit memory, warns of widths
         how: Any = {"weights": given.weights, "points": points}
         fits = replace(choices, rho=self._own_rho()).fit_all(kernel, X, Y, self._tolerance(), **how)
-        a, checked = np.stack([fit.a for fit in fits], axis=1), [fit.certify() for fit in fits]
-        one, bias = Y.shape[1] == 1, np.array([fit.b for fit in fits])
-        rows = worst_rows([rows for rows, _ in checked])
-        stated = dict.fromkeys(fact for _, facts in checked for fact in facts)
-        facts = (("kernel", repr(kernel)), *GroupWeights.of(self.rho, self.groups).facts(), *stated, *given.facts())
+        a, checked = np.stack([fit.a for fit in fits], axis=1), certify_stored(self._title, StoredFit(fits))
+        one, bias, rows = Y.shape[1] == 1, np.array([fit.b for fit in fits]), checked.rows
+        groups = GroupWeights.of(self.rho, self.groups).facts()
+        facts: Facts = (("kernel", repr(kernel)), *groups, *checked.record, *given.facts())
         facts += () if basis is None else (("basis", basis.description),)
         variation = np.array([fit.maximal_variation for fit in fits])
         self.maximal_variation_ = variation[0] if one else variation

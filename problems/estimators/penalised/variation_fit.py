@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.shared.checked_again import Added
+from problems.estimators.shared.base import Added
 from substrate.arrays import Array, check_memory, is_sparse, non_negative, positive
 from substrate.certificates import (
     WITH_CUTOFF,

@@ -36,8 +36,7 @@ from problems.estimators.reduced.fit import (
     prepare,
     weight_facts,
 )
-from problems.estimators.shared.base import refuse_extreme
-from problems.estimators.shared.checked_again import Added, StoredFit
+from problems.estimators.shared.base import Added, StoredFit, refuse_extreme
 from problems.estimators.shared.checks import check_home
 from problems.estimators.shared.left_out import LeftOutOutputs, gcv_of, has_shape
 from substrate.arrays import (

@@ -1,12 +1,17 @@
-"""The base of every kernel estimator: validated input, a frozen kernel that can be tuned, prediction in blocks."""
+"""The base of every kernel estimator: validated input, a frozen kernel that can be tuned, prediction in blocks.
+
+``certify`` and ``prove`` go through the machines that a model stores (:class:`StoredMachine`), one for each output or
+pair of classes, or one for all of them where a pass over the rows checks all at once. The training data are given
+again, and no result of the fit is trusted: kernel values, fitted values and residuals are recomputed.
+"""
 
 import copy
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -14,7 +19,6 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, validate_data
 
-from problems.estimators.shared.checked_again import StoredFit, certify_stored
 from problems.estimators.shared.checks import (
     check_home,
     check_state,
@@ -41,7 +45,7 @@ from substrate.arrays import (
     to_numpy,
     where_it_lives,
 )
-from substrate.certificates import ACCURATE, Certificate, accuracy_of_outputs
+from substrate.certificates import ACCURATE, Certificate, Row, accuracy_of_outputs, worst_rows
 from substrate.errors import DataError
 from substrate.kernels import Categorical, Kernel, Scaled, as_kernel
 from substrate.kernels.of_distance import spreads_of
@@ -53,10 +57,53 @@ if TYPE_CHECKING:
     from substrate.kernels.nodes import Node
     from substrate.proof import Proof
 
-__all__ = ["KernelEstimator", "Uses", "WeightedRows", "refuse_extreme"]
+__all__ = [
+    "Added",
+    "Facts",
+    "KernelEstimator",
+    "StoredFit",
+    "StoredMachine",
+    "Uses",
+    "WeightedRows",
+    "certify_stored",
+    "refuse_extreme",
+]
 
 #: Choices of parameters, each by name.
 Uses = tuple[Mapping[str, Any], ...]
+#: What a certificate states.
+Facts = tuple[tuple[str, str], ...]
+#: Rows and facts of a certificate.
+Added = tuple[tuple[Row, ...], Facts]
+
+
+class StoredMachine(Protocol):
+    """A machine as a model stores it, on its training rows."""
+
+    def certify(self) -> Added:
+        """Return the rows of its certificate, first the row of the answer, and facts."""
+
+    def prove(self) -> "Proof":
+        """Return the proof of its answer."""
+
+
+class StoredFit(NamedTuple):
+    """The machines of a model, and what it adds to a certificate: rows that follow theirs, facts that come before."""
+
+    machines: Iterable[StoredMachine]
+    add: Callable[[], Added] = lambda: ((), ())
+
+
+def certify_stored(title: str, stored: StoredFit) -> Certificate:
+    """Return the certificate of the machines that a model stores: the worst of their rows, and the facts of all."""
+    rows: list[tuple[Row, ...]] = []
+    facts: dict[str, str] = {}
+    for machine in stored.machines:
+        machine_rows, more = machine.certify()
+        rows.append(machine_rows)
+        facts |= dict(more)
+    added, first = stored.add()
+    return Certificate(f"{title}, checked again", (*worst_rows(rows), *added), (*first, *facts.items()))
 
 
 class WeightedRows(NamedTuple):
@@ -68,7 +115,7 @@ class WeightedRows(NamedTuple):
     numbers: Any
     n_given: int
 
-    def facts(self) -> tuple[tuple[str, str], ...]:
+    def facts(self) -> Facts:
         """Return the weights of the rows, for the record of a certificate; nothing where all are one."""
         low, high = float(self.weights.min()), float(self.weights.max())
         return () if low == high == 1.0 else (("sample_weight", f"{low:.3g} to {high:.3g}; residuals are weighted"),)

@@ -21,6 +21,7 @@ from substrate.arrays import (
 )
 from substrate.certificates import Certificate
 from substrate.errors import DataError, DeclarationError, ScaleWarning, user_level
+from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.kernels.of_distance import spreads_of
 from substrate.streaming.rows import streams
@@ -30,6 +31,7 @@ __all__ = [
     "check_state",
     "checked_on_device",
     "column_number",
+    "definite_gram",
     "explain_missing",
     "labels_on_device",
     "list_some",
@@ -47,6 +49,14 @@ def refuse_streams(estimator: Any, X: Any, y: Any = None) -> None:
             "first (X.compute() of a Dask collection, numpy.concatenate of blocks), or fit "
             f"LSSVM{kind}(basis=...), which reads them in passes"
         )
+
+
+def definite_gram(kernel: Kernel, X: Any) -> Gram:
+    """Return the kernel matrix of the rows, tested for definiteness unless its formula guarantees that."""
+    gram = Gram.of(kernel, X)
+    if not kernel.trusted:
+        gram.check_definite()
+    return gram
 
 
 def column_number(column: Any, where: str, n_features: int, names: Any = None) -> int:

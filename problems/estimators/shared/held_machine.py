@@ -5,8 +5,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from problems.estimators.shared.base import KernelEstimator
-from problems.estimators.shared.checked_again import StoredFit
+from problems.estimators.shared.base import KernelEstimator, StoredFit
 from substrate.arrays import take_columns, take_points
 from substrate.errors import DataError
 

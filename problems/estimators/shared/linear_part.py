@@ -1,13 +1,18 @@
-"""A linear part: columns that are not penalised, which the kernel does not see."""
+"""Machines with a linear part, columns that are not penalised and that the kernel does not see, and leave-one-out."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checks import column_number
-from substrate.arrays import Array, on_device_of, to_numpy
+from problems.estimators.shared.coded import numbers_of_codes, scores_of, winners
+from problems.estimators.shared.left_out import LeftOut, LeftOutOutputs
+from substrate.arrays import Array, on_device_of, take_rows, to_numpy
+from substrate.certificates import NO_BOUND, Certificate, Row
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel, Restricted
 from substrate.least_squares.border import ONES, Border
@@ -20,7 +25,9 @@ __all__ = ["PartlyLinear"]
 
 
 class PartlyLinear(KernelEstimator):
-    """An estimator with a parameter ``linear_columns``."""
+    """An estimator with a parameter ``linear_columns``, of which every row can be left out, without a refit where it
+    solves one linear system.
+    """
 
     linear_columns: Any
 
@@ -117,3 +124,62 @@ class PartlyLinear(KernelEstimator):
         at_center = to_numpy(bias)
         self.linear_bias_ = float(at_center[0]) if one_output else on_device_of(like, at_center)
         return np.asarray(at_center - center @ slopes)
+
+    def leave_one_out(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> LeftOut:
+        """Return outputs, residuals and criteria of every row with that row left out, exactly and without refitting.
+
+        Only the fitted state is needed, in the order of ``support_``, neither rows nor targets; ``X``, where given, has
+        to be the ``X`` of the fit. With a precomputed kernel it is needed, the matrix of all training rows. A row is
+        left out with its whole weight. Kernel, gamma and scaling are unchanged although the left-out row contributed to
+        their choice, which the certificate states.
+
+        A model with a basis keeps no rows: they are given again, with their targets, and their weights if the fit had
+        any. The basis is unchanged, too. Rows are also given again for losses other than the squared one. Then a row is
+        left out in closed form if no other row changes the piece of its loss, and by a fit otherwise; the certificate
+        counts both kinds, and the degrees of freedom are NaN.
+        """
+        check_is_fitted(self)
+        left_out = self._leave_rows_out(X, y, sample_weight)
+        outputs, residuals = left_out.outputs, left_out.residuals
+        one, wrong, home = self.support_values_.ndim == 1, None, self.support_values_
+        values, errors = (on_device_of(home, array[:, 0] if one else array) for array in (outputs, residuals))
+        predictions = values
+        if self._labels:
+            model: Any = self
+            book = model.code_book_
+            decoded = winners(scores_of(outputs, model.coding, book))
+            wrong = float(np.mean(decoded != numbers_of_codes(left_out.targets, book)))
+            there = on_device_of(home, decoded)
+            predictions = take_rows(on_device_of(there, model.classes_), there)
+        freedom, gcv = ((float(v[0]) if one else v) for v in (left_out.degrees_of_freedom, left_out.gcv))
+        facts = (
+            *left_out.facts,
+            ("conditional on", f"{self._conditional}, chosen with the left-out row included"),
+            ("a row of weight v", "is left out as a whole"),
+            (NO_BOUND, "one refit checks the left-out outputs; the accuracy of the fit is a row"),
+        )
+        return LeftOut(
+            outputs=values,
+            residuals=errors,
+            predictions=predictions,
+            degrees_of_freedom=freedom,
+            gcv=gcv,
+            misclassification=wrong,
+            certificate=Certificate("Leave-one-out without refitting", (*left_out.rows, *self._rests_on()), facts),
+        )
+
+    @property
+    @abstractmethod
+    def _conditional(self) -> str:
+        """Return the choices that are not repeated without a row."""
+
+    @abstractmethod
+    def _leave_rows_out(self, X: Any, y: Any, sample_weight: Any) -> LeftOutOutputs:
+        """Leave every row of the fit out. Rows are given again where the model does not keep them; a refit checks the
+        result.
+        """
+
+    def _rests_on(self) -> tuple[Row, ...]:
+        """Return the accuracy of the fit: left-out residuals are only as accurate as the support values."""
+        answer = self.certificate_.answer
+        return () if answer is None else (answer.plain("accuracy of the fit"),)
