@@ -7,15 +7,15 @@ r"""Pruned LS-SVMs: few support vectors, by leaving out the rows with the smalle
 the other: weights multiply errors, and rows leave.
 
 The index is over the N training rows, those that were pruned among them: the mean loss of f (``training``), or of
-machines without a kept row, in closed form (``loo``); or over rows given for that purpose. The loss
-is the squared error of a regression, and one for each misclassified row. Where it degrades, gamma and the kernel's
+machines without a kept row, in closed form (``loo``). The loss is the squared error of a regression, and one for each
+misclassified row. Where it degrades, gamma and the kernel's
 widths may be chosen again nearby before pruning continues.
 """
 
 import warnings
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.robust import read_robust
-from problems.estimators.shared.base import WeightedRows
+from problems.estimators.shared.base import Facts, WeightedRows
 from problems.estimators.shared.checks import definite_gram
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.held_machine import HoldsMachine
@@ -32,6 +32,7 @@ from substrate.arrays import Array, non_negative, positive, take_points, whole_n
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
 from substrate.kernels import Kernel
+from substrate.least_squares.robust_weights import check_choice
 from substrate.values import Record
 
 __all__ = ["PrunedLSSVMClassifier", "PrunedLSSVMRegressor"]
@@ -62,41 +63,27 @@ class PruningStep(Record):
         return int(self.rows.size)
 
     @property
+    def sizes(self) -> Array:
+        """Return |alpha_i|, or the Euclidean norm over the machines where there are several."""
+        values = self.support_values
+        return np.abs(values) if values.ndim == 1 else np.asarray(np.linalg.norm(values, axis=1))
+
+    @property
     def spectrum(self) -> Array:
         """Return the sorted support value spectrum: sizes of the support values, largest first."""
-        sizes = np.abs(self.support_values) if self.support_values.ndim == 1 else row_sizes(self.support_values)
-        return np.asarray(np.sort(sizes)[::-1])
+        return np.asarray(np.sort(self.sizes)[::-1])
 
 
-def row_sizes(support_values: Array) -> Array:
-    """Return |alpha_i|, or the Euclidean norm over the machines where there are several."""
-    if support_values.shape[1] == 1:
-        return np.abs(support_values[:, 0])
-    return np.asarray(np.linalg.norm(support_values, axis=1))
-
-
-class _Step(NamedTuple):
-    """One machine of the path: its rows, the fitted machine, its index, and whether it was tuned again."""
-
-    rows: Any
-    machine: Any
-    score: float
-    retuned: bool
-
-
-def _robust_weights(machine: Any) -> Array:
-    """Return the robust weights of the rows of a machine; ones without a weighting."""
-    return np.asarray(getattr(machine, "weights_", np.ones(machine.support_.size)))
+#: A step of the path, and its machine.
+_Fitted = tuple[PruningStep, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class _Pruning:
-    """The rows of positive weight, the rows that validate, and the rules, which are parameters of the ``model``."""
+    """The rows of positive weight, and the rules, which are parameters of the ``model``."""
 
     model: Any
     rows: WeightedRows
-    X_val: Any
-    y_val: Any
 
     def limit(self, score: float) -> float:
         """Return the largest index that does not count as degraded: a share more, or for classes an amount more."""
@@ -109,7 +96,7 @@ class _Pruning:
         fewest = max(2, np.unique(self.rows.y).size) if self.model._labels else 2
         return fewest if self.model.n_support is None else max(fewest, int(self.model.n_support))
 
-    def fit(self, kernel: Kernel, gamma: float, kept: Any, whole: Array | None, retuned: bool) -> _Step:
+    def fit(self, kernel: Kernel, gamma: float, kept: Any, whole: Array | None, retuned: bool = False) -> _Fitted:
         """Return the machine on some of the rows with its index.
 
         The index weighs rows by their robust weights in the machine on the ``whole`` of them, None for this one: an
@@ -118,77 +105,78 @@ class _Pruning:
         X, y, weights, *_ = self.rows
         machine = self.model._machine_with(self.model._plain_type, kernel=kernel, gamma=gamma)
         machine.fit(take_points(X, kept, kernel.pairwise), y[kept], weights[kept])
-        judged, truth = (X, y) if self.X_val is None else (self.X_val, self.y_val)
-        predictions = machine.predict(judged[:, kept] if kernel.pairwise else judged)
+        predictions = machine.predict(X[:, kept] if kernel.pairwise else X)
         if self.model.cv == "loo":
             left_out = machine.leave_one_out(take_points(X, kept, True) if kernel.pairwise else None)
             predictions[kept] = left_out.predictions
-        losses = predictions != truth if self.model._labels else np.square(predictions - truth)
-        judging = weights * (_robust_weights(machine) if whole is None else whole) if self.X_val is None else None
-        return _Step(kept, machine, float(np.average(losses, weights=judging)), retuned)
+        losses = predictions != y if self.model._labels else np.square(predictions - y)
+        score = float(np.average(losses, weights=weights * (_robust_weights(machine) if whole is None else whole)))
+        values, rows = machine._coefficients(), self.rows.numbers[kept]
+        return PruningStep(rows, values, score, gamma, machine.kernel_, retuned), machine
 
-    def staying(self, step: _Step) -> Any:
+    def staying(self, step: PruningStep) -> Any:
         """Return the rows left after the next step, of the largest support values; never without a class."""
-        count, share = step.rows.size, self.model.step
-        wanted = int(share) if isinstance(share, Integral) else max(1, int(float(share) * count))
-        wanted = min(wanted, count - self.least)
-        sizes = row_sizes(np.reshape(step.machine._coefficients(), (count, -1)))
-        order = step.rows[np.argsort(sizes, kind="stable")]
+        share, kept = self.model.step, self.rows.places(step.rows)
+        wanted = int(share) if isinstance(share, Integral) else max(1, int(float(share) * step.size))
+        wanted = min(wanted, step.size - self.least)
+        order = kept[np.argsort(step.sizes, kind="stable")]
         if not self.model._labels:
             return np.sort(order[wanted:])
         classes = np.unique(self.rows.y, return_inverse=True)[1]
-        members, leaving = np.bincount(classes[step.rows]), list[int]()
+        members, leaving = np.bincount(classes[kept]), list[int]()
         for row in order:
             if len(leaving) < wanted and members[classes[row]] > 1:
                 members[classes[row]] -= 1
                 leaving.append(int(row))
-        return np.setdiff1d(step.rows, leaving)
+        return np.setdiff1d(kept, leaving)
 
-    def prune(self, kernel: Kernel, gamma: float) -> tuple[list[_Step], int]:
+    def prune(self, kernel: Kernel, gamma: float) -> tuple[list[_Fitted], int]:
         """Prune until a number of rows is reached, or the index has degraded: the path, and the step chosen."""
         target = self.model.n_support
-        path = [self.fit(kernel, gamma, np.arange(len(self.rows.y)), None, False)]
-        whole, limit = _robust_weights(path[0].machine), self.limit(path[0].score)
-        while path[-1].rows.size > self.least:
-            step = self.fit(kernel, gamma, self.staying(path[-1]), whole, False)
+        path = [self.fit(kernel, gamma, np.arange(len(self.rows.y)), None)]
+        whole, limit = _robust_weights(path[0][1]), self.limit(path[0][0].score)
+        while path[-1][0].size > self.least:
+            step, machine = self.fit(kernel, gamma, self.staying(path[-1][0]), whole)
             if step.score > limit and self.model.retune:
-                better = self.retune(step, whole)
+                better, retuned = self.retune(step, machine, whole)
                 if better.score < step.score and (better.score <= limit or target is not None):
-                    step, kernel, gamma = better, better.machine.kernel_, better.machine.gamma
+                    step, machine, kernel, gamma = better, retuned, better.kernel, better.gamma
                 if target is not None:  # the number decides: search again when the next machine is worse
                     limit = max(limit, self.limit(step.score))
-            path.append(step)
+            path.append((step, machine))
             if step.score > limit and target is None:
                 return path, len(path) - 2
         return path, len(path) - 1
 
-    def retune(self, step: _Step, whole: Array) -> _Step:
+    def retune(self, step: PruningStep, machine: Any, whole: Array) -> _Fitted:
         """Return the best machine on the same rows with gamma and widths nearby; the search moves while it improves."""
-        best = step
+        best, kept = (step, machine), self.rows.places(step.rows)
         for _ in range(_MOVES):
-            centre = best
-            for kernel in filter(None, (_wider(centre.machine.kernel_, width) for width in _WIDTHS)):
-                for gamma in (factor * centre.machine.gamma for factor in _GAMMAS):
-                    machine = self.fit(kernel, gamma, step.rows, whole, True)
-                    best = machine if machine.score < best.score else best
-            if best is centre:
+            centre, _ = best
+            for kernel in filter(None, (_wider(centre.kernel, width) for width in _WIDTHS)):
+                for gamma in (factor * centre.gamma for factor in _GAMMAS):
+                    tried = self.fit(kernel, gamma, kept, whole, True)
+                    best = tried if tried[0].score < best[0].score else best
+            if best[0] is centre:
                 break
         return best
 
-    def facts(self, path: list[_Step], chosen: int) -> tuple[tuple[str, str], ...]:
+    def facts(self, path: tuple[PruningStep, ...], chosen: int) -> Facts:
         """Return what was done, for the certificate."""
         model, step = self.model, path[chosen]
-        why = f"{step.rows.size} rows were requested" if model.n_support is not None else "no more rows can be removed"
+        why = f"{step.size} rows were requested" if model.n_support is not None else "no more rows can be removed"
         if chosen + 1 < len(path):
             limit, after = self.limit(path[0].score), path[chosen + 1]
-            why = f"the next machine, of {after.rows.size} rows, has {after.score:.4g} > {limit:.4g}"
+            why = f"the next machine, of {after.size} rows, has {after.score:.4g} > {limit:.4g}"
         retuned = sum(before.retuned for before in path[: chosen + 1])
-        pruned = f"{path[0].rows.size} rows to {step.rows.size} in {chosen} steps, retuned {retuned} times"
+        pruned = f"{path[0].size} rows to {step.size} in {chosen} steps, retuned {retuned} times"
         scores = f"{path[0].score:.4g} of the whole machine, {step.score:.4g} here"
-        facts = [("pruning", pruned), ("index", f"{model.cv or 'validation'}: {scores}; {why}")]
-        if (v := self.rows.weights).min() != v.max():
-            facts.append(("sample_weight", f"{v.min():.3g} to {v.max():.3g}, of the errors, here and in the index"))
-        return tuple(facts)
+        return ("pruning", pruned), ("index", f"{model.cv}: {scores}; {why}"), *self.rows.facts()
+
+
+def _robust_weights(machine: Any) -> Array:
+    """Return the robust weights of the rows of a machine; ones without a weighting."""
+    return np.asarray(getattr(machine, "weights_", np.ones(machine.support_.size)))
 
 
 def _wider(kernel: Kernel, factor: float) -> Kernel | None:
@@ -217,67 +205,39 @@ class PrunedEstimator(HoldsMachine):
     growth: float = 0.1
     retune: bool = False
 
-    def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None, sample_weight: Any = None) -> Self:
-        """Fit to rows X and targets y, or labels of any kind, and prune; validation rows are for ``cv=None``.
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to rows X and targets y, or labels of any kind, and prune.
 
-        ``sample_weight`` weighs the errors, in every machine and in the index; validation rows count alike. Rows of
-        weight zero are absent.
+        ``sample_weight`` weighs the errors, in every machine and in the index. Rows of weight zero are absent.
 
         :place [Suykens2002]_ Algorithm 2: weighted LS-SVM pruning
         :place [Carvalho2006]_ section 3.2: pruning of the classifier
         """
         self._begin_fit()
-        self._check_settings(X_val, y_val)
+        self._check_settings()
         gamma = positive(self.gamma, "gamma")
         rows = self._read_rows(X, y, sample_weight)
-        coded = self._encode(rows.y)
-        if X_val is not None:
-            X_val, y_val = self._validation(X_val, y_val)
-            coded.known_codes(y_val)
+        self._encode(rows.y)  # refuses a single class
         if self.n_support is not None and self.n_support > rows.y.shape[0]:
             raise DataError(f"n_support = {self.n_support} is more than the {rows.y.shape[0]} rows")
-        pruning, kernel = _Pruning(self, rows, X_val, y_val), self._resolved_kernel(rows.X)
+        pruning, kernel = _Pruning(self, rows), self._resolved_kernel(rows.X)
         whole = definite_gram(kernel, rows.X).record()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # each machine has its certificate
             warnings.simplefilter("ignore", IndefiniteKernelWarning)  # once is enough
             path, chosen = pruning.prune(kernel, gamma)
-        step = path[chosen]
-        answer = step.machine.certificate_
-        self.pruning_path_ = tuple(
-            PruningStep(
-                rows=rows.numbers[one.rows],
-                support_values=one.machine._coefficients(),
-                score=one.score,
-                gamma=one.machine.gamma,
-                kernel=one.machine.kernel_,
-                retuned=one.retuned,
-            )
-            for one in path
-        )
-        self.step_, self.gamma_ = chosen, float(step.machine.gamma)
+        step, machine = path[chosen]
+        self.pruning_path_ = tuple(each for each, _ in path)
+        self.step_, self.gamma_ = chosen, step.gamma
         altered = (fact for fact in whole if fact[0] == "alteration")
-        record = (*dict.fromkeys((*answer.record, *altered)), *pruning.facts(path, chosen))
+        answer = machine.certificate_
+        record = (*dict.fromkeys((*answer.record, *altered)), *pruning.facts(self.pruning_path_, chosen))
         self.certificate_ = Certificate(self._title, answer.rows, record)
         warn_unless_holds(self.certificate_)
-        self.training_rows_, self.machine_ = rows.numbers[step.rows], step.machine
+        self.training_rows_, self.machine_ = step.rows, machine
         return self
 
-    def _stated(self) -> dict[str, Any]:
-        return {"gamma": self.gamma_, "tol": self.tol}
-
-    def _rows_that_trained(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[Any, Any, Any]:
-        """Return the rows that were kept, of the data of the fit given again; refuse other weights of zero."""
-        _, _, weights = self._check_again(X, y, sample_weight)
-        known, first = np.flatnonzero(weights), self.pruning_path_[0].rows
-        if known.size != first.size:
-            raise DataError(f"the path began with {first.size} rows, these are {known.size}")
-        if not np.array_equal(known, first):
-            row = int(np.setdiff1d(first, known)[0])
-            raise DataError(f"row {row} was fitted and has weight zero here; pass the sample_weight of the fit")
-        return super()._rows_that_trained(X, y, sample_weight)
-
-    def _check_settings(self, X_val: Any, y_val: Any) -> None:
+    def _check_settings(self) -> None:
         """Refuse settings before any work."""
         non_negative(self.growth, "growth", "as growth of the index")
         number = float(self.step) if isinstance(self.step, Real) and not isinstance(self.step, bool) else 0.0
@@ -287,15 +247,7 @@ class PrunedEstimator(HoldsMachine):
             whole_number(self.n_support, "n_support", 2)
         if getattr(self, "robust", None) is not None:
             read_robust(self.robust)
-        if not (self.cv is None or (isinstance(self.cv, str) and self.cv in ("training", "loo"))):
-            raise DeclarationError(f"cv must be 'training', 'loo', or None for validation rows; received {self.cv!r}")
-        if (X_val is None) != (y_val is None):
-            raise DataError("X_val and y_val come together; one of them is missing")
-        if (self.cv is None) != (X_val is not None):
-            raise DataError(
-                "cv=None needs X_val and y_val, and no other cv takes them: "
-                f"received cv={self.cv!r} {'without' if X_val is None else 'with'} them"
-            )
+        check_choice(self.cv, ("training", "loo"), "cv")
 
 
 @dataclass(eq=False, repr=False)
@@ -314,10 +266,9 @@ class PrunedLSSVMRegressor(PrunedEstimator, Regressor):
         Rows removed at a time: a share of the rows left, at least one row; or a number of rows.
     n_support : int, default=None
         Number of rows at which pruning stops, whatever the index; None lets the index decide.
-    cv : {"training", "loo"} or None, default="training"
+    cv : {"training", "loo"}, default="training"
         How a machine is judged, by the mean squared error over all training rows: fitted, or with each kept row left
-        out, in closed form; None is validation rows, ``X_val`` and ``y_val`` in :meth:`fit`. Pruned rows are left out
-        already, and predicted unchanged.
+        out, in closed form. Pruned rows are left out already, and predicted unchanged.
     growth : float, default=0.1
         Share by which the index may exceed the index of the machine on all rows.
     retune : bool, default=False

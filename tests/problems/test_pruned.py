@@ -88,14 +88,6 @@ def refit(X, y, rows, points):
     return LSSVMRegressor(KERNEL, GAMMA).fit(X[rows], y[rows]).predict(points)
 
 
-def test_the_validation_index_is_the_error_over_those_rows():
-    X, y = data()
-    X_val, y_val = data(40, seed=1)
-    model = pruned(n_support=5, cv=None).fit(X, y, X_val, y_val)
-    for step in model.pruning_path_:
-        assert_allclose(step.score, np.mean((y_val - refit(X, y, step.rows, X_val)) ** 2), rtol=1e-8)
-
-
 def test_closed_form_cross_validation_is_refitting():
     X, y = data(30)
     model = pruned(step=4, n_support=3, cv="loo").fit(X, y)
@@ -131,10 +123,7 @@ def test_it_stops_before_the_first_machine_whose_index_has_degraded(cv, growth):
             for wrong in (0, -1, 0.0, 1.0, 1.5, -0.1, np.nan, "5%", None, True)
         ],
         *[({"n_support": wrong}, "n_support must be an integer >= 2") for wrong in (0, 1, -3, 2.0, "10", True)],
-        *[
-            ({"cv": wrong}, "cv must be 'training', 'loo', or None for validation rows")
-            for wrong in ("test", "gcv", 5, True, 2.5, [(0, 1)])
-        ],
+        *[({"cv": wrong}, "cv must be one of training, loo") for wrong in ("test", "gcv", 5, True, None, [(0, 1)])],
         ({"growth": -0.1}, "growth must be >= 0"),
         ({"growth": np.nan}, "growth must be a finite number"),
         ({"robust": "tukey"}, "weighting must be one of"),

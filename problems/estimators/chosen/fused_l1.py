@@ -138,11 +138,6 @@ class ZetaChoice(FusedChoice):
         """The number of rows with a nonzero support value."""
         return int(self.support_.size)
 
-    def _stated(self) -> dict[str, Any]:
-        if isinstance(self.machine_, self._refitted_type):
-            return {"gamma": self.gamma_, "tol": self.tol}
-        return {"tol": self.tol, "zeta": max(self.zeta_, LEAST_ZETA), "ridge": getattr(self, "ridge_", 0.0)}
-
     def _check_rules(self) -> None:
         """Refuse parameters before any long work."""
         if self.zeta_min is not None and self.zeta_min != 0.0:

@@ -93,10 +93,6 @@ class RhoChoice(AdditiveEstimator, FusedChoice):
     cutoff: float = CUTOFF
     groups: Any = None
 
-    def _stated(self) -> dict[str, Any]:
-        stated = {"rho": self.rho_, "tol": self.tol}
-        return stated | {"gamma": self.gamma_} if self.refit else stated
-
     def _options(self) -> Variation:
         """Return the options of the machines, checked."""
         return Variation(rho=1.0, expansion=self.expansion, ridge=self.ridge, cutoff=self.cutoff)

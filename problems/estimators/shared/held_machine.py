@@ -1,6 +1,5 @@
 """Estimators whose fit ends in a machine, which is another estimator, on some of the rows."""
 
-from abc import abstractmethod
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -48,10 +47,6 @@ class HoldsMachine(KernelEstimator):
         """The rows of the expansion."""
         return self.training_rows_[self.machine_.support_]
 
-    @abstractmethod
-    def _stated(self) -> dict[str, Any]:
-        """Return the parameters of the machine, from the fitted estimator."""
-
     def _new_points(self, X: Any) -> Any:
         """Return rows as the machine takes them: of a precomputed matrix the columns of the rows that trained it."""
         X = super()._new_points(X)
@@ -67,6 +62,6 @@ class HoldsMachine(KernelEstimator):
         return kept, y[rows], None if sample_weight is None else weights[rows]
 
     def _recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
-        """Return the machine on the rows that trained it, with the parameters that the estimator states."""
-        machine: Any = copy(self.machine_).set_params(**self._stated())
+        """Return the machine on the rows that trained it, to the accuracy that is required now."""
+        machine: Any = copy(self.machine_).set_params(tol=self.tol)
         return machine._recall_fit(*self._rows_that_trained(X, y, sample_weight))
