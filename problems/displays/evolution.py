@@ -92,8 +92,8 @@ class EvolutionDiagramDisplay:
             raise DataError("this model chose one rho for each group of inputs; fit groups=None for a path in one rho")
         if "maximal_variation" not in path:
             raise DataError(
-                "this path is of several folds or machines, which have a maximal variation each; fit two classes or a "
-                "regression with one validation set: cv=None"
+                "this path is of several folds or machines, which have a maximal variation each, or of refitted ones; "
+                "fit two classes or a regression with one validation set: cv=None, refit=False"
             )
         inputs = column_names(estimator, names)
         each = component_columns(estimator)

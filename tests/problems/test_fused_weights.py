@@ -135,7 +135,7 @@ def test_no_pair_of_a_grid_is_below_the_bound(ridged):
         ({"groups": [[0, 1, 2, 3]]}, "two or three weights are chosen with a proof, and groups has 1"),
         ({"groups": [[0], [1], [2], [3]]}, "groups has 4"),
         ({"groups": [[0, 1], [2]]}, "3 of 4 in no group"),
-        ({"groups": [[0, 1], []]}, "group 1 is empty"),
+        ({"groups": [[0, 1], []]}, "group 1 must be a list of columns"),
         ({"max_evaluations": 0}, "max_evaluations must be an integer >= 1"),
         ({"max_evaluations": 10.0}, "max_evaluations must be an integer >= 1"),
     ],

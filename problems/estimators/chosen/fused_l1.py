@@ -54,7 +54,7 @@ from substrate.errors import DeclarationError
 from substrate.fits.l1 import zeta_max
 from substrate.fits.path_bounds import l1_fold, l1_path_of, read_off
 from substrate.fits.paths import Path, correlation_noise
-from substrate.fits.selected_sets import merge_sets, supports_along_paths
+from substrate.fits.selected_sets import SelectedSets, supports_along_paths
 from substrate.kernels import Kernel, Linear
 from substrate.reduced.features import basis_features
 from substrate.search.gamma_search import HIGHEST_PRICE, NEGLIGIBLE, end_row, is_affordable
@@ -99,25 +99,6 @@ def ridged_fold(K: Array, y: Array, below: Array, y_check: Array) -> WeighedFold
     return WeighedFold(declare, y_check - y.mean(), zeta_max(K, y))
 
 
-def refitted_machines(kernel: Kernel, one: FusionRound, support: Any) -> Iterator[RefittedRows]:
-    """Yield the machines of a round on some support vectors, as linear ones of features; a zero without support."""
-    if support.size:
-        basis = None if kernel.pairwise else one.X[support]
-        values, below = np.empty((len(one.Y), support.size)), np.empty((len(one.Y_check), support.size))
-        for points, rows in ((one.X, values), (one.X_check, below)):
-            if len(rows):
-                kernel.fill(points[:, support] if kernel.pairwise else points, basis, rows)
-        transform = basis_features(np.ascontiguousarray(values[support])).transform
-        Z, Z_check = values @ transform, below @ transform
-    else:
-        Z, Z_check = np.zeros((len(one.Y), 1)), np.zeros((len(one.Y_check), 1))
-    center = Z.mean(axis=0)  # the bias absorbs it
-    for y, y_check in one.targets():
-        yield RefittedRows(
-            Linear(), np.ascontiguousarray(Z - center), y, np.ascontiguousarray(Z_check - center), y_check
-        )
-
-
 @dataclass(eq=False, repr=False)
 class ZetaChoice(FusedChoice):
     """The choice of zeta by validation, of numbers or of classes: its parameters.
@@ -137,6 +118,11 @@ class ZetaChoice(FusedChoice):
     def n_support_(self) -> int:
         """The number of rows with a nonzero support value."""
         return int(self.support_.size)
+
+    def _stated(self) -> dict[str, Any]:
+        if isinstance(self.machine_, self._refitted_type):
+            return super()._stated()
+        return {"zeta": max(self.zeta_, LEAST_ZETA), "ridge": getattr(self, "ridge_", 0.0)}
 
     def _check_rules(self) -> None:
         """Refuse parameters before any long work."""
@@ -160,7 +146,7 @@ class ZetaChoice(FusedChoice):
     def _choose(self, kernel: Kernel, rounds: Sequence[FusionRound]) -> Choice:
         """Choose zeta by the machine itself or by the one refitted on its support, or zeta and the ridge."""
         if self.refit:
-            return self._choose_support(kernel, rounds)
+            return choose_structure(self, kernel, rounds)
         machines = list(machines_of(kernel, rounds))
         if self.ridge_range is not None:
             # beyond the largest zeta all machines are their biases
@@ -190,22 +176,31 @@ class ZetaChoice(FusedChoice):
             read = read_off(folds)  # the proof costs too much
         return along_path("zeta", read, folds, read.beyond)
 
-    def _choose_support(self, kernel: Kernel, rounds: Sequence[FusionRound]) -> Choice:
-        """Choose zeta by the machine that is refitted on its support."""
-        selected, stops = [], list[str]()
-        for one in rounds:
-            K, paths = np.array(definite_gram(kernel, one.X).matrix), list[Path]()
-            for y in np.ascontiguousarray(one.Y.T):
-                paths.append(l1_path_of(K, y - np.clip(y.mean(), y.min(), y.max()), self.zeta_min))
-            selected.append(supports_along_paths(paths))
-            stops += [path.stop for path in paths]
+    def _select(self, kernel: Kernel, one: FusionRound) -> tuple[SelectedSets, list[Path]]:
+        """Return the supports along the paths of a round, and the paths."""
+        K, paths = np.array(definite_gram(kernel, one.X).matrix), list[Path]()
+        for y in np.ascontiguousarray(one.Y.T):
+            paths.append(l1_path_of(K, y - np.clip(y.mean(), y.min(), y.max()), self.zeta_min))
+        return supports_along_paths(paths), paths
 
-        def machines(number: int, members: Members) -> list[RefittedRows]:
-            one = rounds[number]
-            is_judged = len(one.Y_check) or self.refit == "loo"
-            return list(refitted_machines(kernel, one, rows_of(members, len(one.Y)))) if is_judged else []
-
-        return choose_structure(self, merge_sets(selected), machines, "; ".join(dict.fromkeys(stops)))
+    def _refit(self, kernel: Kernel, one: FusionRound, members: Members) -> Iterator[RefittedRows]:
+        """Yield the machines of a round on some support vectors, as linear ones of features; a zero without support."""
+        support = rows_of(members, len(one.Y))
+        if support.size:
+            basis = None if kernel.pairwise else one.X[support]
+            values, below = np.empty((len(one.Y), support.size)), np.empty((len(one.Y_check), support.size))
+            for points, rows in ((one.X, values), (one.X_check, below)):
+                if len(rows):
+                    kernel.fill(points[:, support] if kernel.pairwise else points, basis, rows)
+            transform = basis_features(np.ascontiguousarray(values[support])).transform
+            Z, Z_check = values @ transform, below @ transform
+        else:
+            Z, Z_check = np.zeros((len(one.Y), 1)), np.zeros((len(one.Y_check), 1))
+        center = Z.mean(axis=0)  # the bias absorbs it
+        for y, y_check in one.targets():
+            yield RefittedRows(
+                Linear(), np.ascontiguousarray(Z - center), y, np.ascontiguousarray(Z_check - center), y_check
+            )
 
     def _fit_chosen(self, kernel: Kernel, X: Any, y: Any, value: Any) -> Final:
         """Fit the machine at the chosen value, or the sparse LS-SVM on the support there, which counts all rows."""

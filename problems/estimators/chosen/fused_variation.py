@@ -9,7 +9,7 @@ is affine in the weights of the groups (:func:`problems.estimators.chosen.fused.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -45,7 +45,8 @@ from substrate.arrays import Array, non_negative
 from substrate.errors import DeclarationError
 from substrate.fits.coordinates import CUTOFF, ComponentCoordinates
 from substrate.fits.path_bounds import read_off, variation_fold
-from substrate.fits.selected_sets import merge_sets, select_along_path
+from substrate.fits.paths import Path
+from substrate.fits.selected_sets import SelectedSets, select_along_path
 from substrate.fits.variation import divide_from_right, rho_max
 from substrate.gram import Gram
 from substrate.kernels import Componentwise
@@ -93,6 +94,9 @@ class RhoChoice(AdditiveEstimator, FusedChoice):
     cutoff: float = CUTOFF
     groups: Any = None
 
+    def _stated(self) -> dict[str, Any]:
+        return {"rho": self.rho_} | (super()._stated() if self.refit else {})
+
     def _options(self) -> Variation:
         """Return the options of the machines, checked."""
         return Variation(rho=1.0, expansion=self.expansion, ridge=self.ridge, cutoff=self.cutoff)
@@ -127,50 +131,32 @@ class RhoChoice(AdditiveEstimator, FusedChoice):
     def _choose(self, kernel: Componentwise, rounds: Sequence[FusionRound]) -> Choice:
         """Choose rho by the machine itself or by the one refitted to what it selects, or one rho for each group."""
         if self.refit:
-            return self._choose_components(kernel, rounds)
+            return choose_structure(self, kernel, rounds)
         machines = [machine for one in rounds for machine in self._machines(kernel, one)]
         if self.groups is not None:
-            given, n, names = (
-                GroupWeights.of(1.0, self.groups),
-                self.n_features_in_,
-                getattr(self, "feature_names_in_", None),
-            )
-            members = given.members(tuple(part.columns for part in kernel.components(n)), n, names)
+            given, names = GroupWeights.of(1.0, self.groups), getattr(self, "feature_names_in_", None)
+            members = given.members(self._component_columns(), self.n_features_in_, names)
             weighed = [grouped_fold(*machine, members) for machine in machines]
             largest = max(fold.largest for fold in weighed) or 1.0
-            return jointly(self, weighed, {name: (0.0, largest) for name, _ in given.groups})
+            return jointly(self, weighed, dict.fromkeys(given.groups, (0.0, largest)))
         folds = [variation_fold(*machine) for machine in machines]
         choice = along_path("rho", read_off(folds), folds)
         if len(folds) == 1:
             choice.path["maximal_variation"] = folds[0].levels
         return choice
 
-    def _choose_components(self, kernel: Componentwise, rounds: Sequence[FusionRound]) -> Choice:
-        """Choose rho by the machine that is refitted to what it selects."""
-        selected, stops = [], list[str]()
+    def _select(self, kernel: Componentwise, one: FusionRound) -> tuple[SelectedSets, list[Path]]:
+        """Return the components that are selected along the paths of a round, and the paths."""
         relevance = non_negative(self.relevance, "relevance", "as a share of the largest maximal variation")
-        for one in rounds:
-            folds = [variation_fold(*machine) for machine in self._machines(kernel, one)]
-            selected.append(select_along_path(folds, relevance))
-            stops += [fold.path.stop for fold in folds]
+        folds = [variation_fold(*machine) for machine in self._machines(kernel, one)]
+        return select_along_path(folds, relevance), [fold.path for fold in folds]
 
-        def machines(number: int, members: Members) -> list[RefittedRows]:
-            one = rounds[number]
-            parts = kernel.components(one.X.shape[1])
-            # a kernel of zeros leaves the bias
-            chosen = Componentwise(tuple(parts[place] for place in members)) if members else 0.0 * parts[0]
-            is_judged = len(one.Y_check) or self.refit == "loo"
-            return [RefittedRows(chosen, one.X, y, one.X_check, v) for y, v in one.targets()] if is_judged else []
-
-        choice = choose_structure(self, merge_sets(selected), machines, "; ".join(dict.fromkeys(stops)))
-        if len(rounds) == len(folds) == 1:  # one path: its knots, with the steps of the criterion between them
-            own, starts = folds[0].path.values, choice.path["values"]
-            values = np.unique(np.concatenate([own, starts]))
-            steps = choice.path["criterion"][np.maximum(np.searchsorted(starts, values, side="right") - 1, 0)]
-            levels = [np.interp(values, own, column) for column in np.asarray(folds[0].levels).T]
-            more = {"values": values, "criterion": steps, "maximal_variation": np.column_stack(levels)}
-            choice = replace(choice, path=choice.path | more)
-        return choice
+    def _refit(self, kernel: Componentwise, one: FusionRound, members: Members) -> Iterator[RefittedRows]:
+        """Yield the machines of a round on some components; a kernel of zeros leaves the bias."""
+        parts = kernel.components(one.X.shape[1])
+        chosen = Componentwise(tuple(parts[place] for place in members)) if members else 0.0 * parts[0]
+        for y, y_check in one.targets():
+            yield RefittedRows(chosen, one.X, y, one.X_check, y_check)
 
     def _fit_chosen(self, kernel: Any, X: Any, y: Any, value: Any) -> Final:
         """Fit the machine at the chosen weights, refitted to its selected components if ``refit``."""
@@ -241,7 +227,7 @@ class FusedMaximalVariationRegressor(RhoChoice, Regressor):
         No rho of the range on the certificate validates better.
     path_ : dict
         Knots (``values``), the ``criterion`` at them, ``coverage``, why it ends (``stop``), and for
-        one validation set the ``maximal_variation`` at the knots.
+        one validation set, without ``refit``, the ``maximal_variation`` at the knots.
     proved_on_ : dict
         The range of the rho of every group over which the bound holds (with groups only).
     maximal_variation_ : array of shape (n_components,) or (n_machines, n_components)

@@ -21,19 +21,19 @@ e the errors of the best machine on the rows that judge. The bound is compared w
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from problems.estimators.chosen.fused import Choice
+from problems.estimators.chosen.fused import Choice, FusionRound
 from problems.estimators.chosen.judgement import validation_criterion
 from problems.estimators.full.ls_svm import LSSVMRegressor
 from substrate.arrays import Array, non_negative
 from substrate.certificates import Row
 from substrate.errors import DeclarationError
-from substrate.fits.selected_sets import SelectedSets
+from substrate.fits.selected_sets import merge_sets
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.criteria import CriterionSum, LeaveOneOut
@@ -118,15 +118,20 @@ def check_refit(model: Any, several: str) -> None:
         )
 
 
-def choose_structure(
-    model: Any, sets: SelectedSets, machines: Callable[[int, Members], Sequence[RefittedRows]], stop: str
-) -> Choice:
+def choose_structure(model: Any, kernel: Any, rounds: Sequence[FusionRound]) -> Choice:
     """Return the weight whose selected set is refitted best, and the bound over all of them.
 
-    ``machines`` returns the machines of one round on some members, which are judged.
+    The model selects sets along the paths of a round, ``_select``, and yields what is refitted to some, ``_refit``.
 
     :place [Pelckmans2005]_ end of section 3.1: the final predictions by a classical model with the selected components
     """
+    selected, paths = zip(*(model._select(kernel, one) for one in rounds), strict=True)
+    sets, stop = merge_sets(list(selected)), "; ".join(dict.fromkeys(path.stop for each in paths for path in each))
+
+    def machines(number: int, members: Members) -> list[RefittedRows]:
+        one = rounds[number]
+        return list(model._refit(kernel, one, members)) if len(one.Y_check) or model.refit == "loo" else []
+
     by_loo, name, one_round = model.refit == "loo", str(model._chooses), sets.masks.shape[1] == 1
     of_cell = [sets.sets_of(cell) for cell in range(len(sets))]
     searched = _search_each(of_cell, machines, by_loo, float(model.gap))

@@ -36,7 +36,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.guarantees import UNEQUAL, Guarantee
-from problems.estimators.shared.left_out import has_closed_forms
+from problems.estimators.shared.left_out import has_closed_forms, refuse_closed_form
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import (
     Array,
@@ -184,7 +184,7 @@ class IntervalRegressor(Regressor):
     def _left_out_machines(self, rows: Any) -> tuple[LeftOutMachines, ...]:
         """Return all machines without one row, for every output, where there are closed forms."""
         check_is_fitted(self)
-        self._model.refuse_closed_form("an interval by leaving rows out")
+        refuse_closed_form(self, "an interval by leaving rows out")
         return self._model.left_out_machines(rows)
 
     def _joined(self, columns: list[Array]) -> Array:
@@ -384,7 +384,7 @@ def confidence_band(
     """
     level = float(exact_level(coverage))
     check_is_fitted(self)
-    self._model.refuse_closed_form("a confidence band")
+    refuse_closed_form(self, "a confidence band")
     if self.basis is not None:
         raise DeclarationError("a confidence band is of a machine on all rows; leave basis=None")
     points, pairwise = self._new_points(X), bool(self.kernel_.pairwise)

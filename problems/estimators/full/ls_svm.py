@@ -34,7 +34,7 @@ from problems.estimators.shared.checks import column_number
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import Coding, numbers_of_codes, scores_of
 from problems.estimators.shared.components import MAXIMAL_VARIATION, component_functions, has_components
-from problems.estimators.shared.left_out import LeftOutOutputs
+from problems.estimators.shared.left_out import LeftOutOutputs, refuse_closed_form, refuse_shape
 from problems.estimators.shared.linear_part import PartlyLinear
 from substrate.arrays import Array, is_device_array, is_sparse, namespace_of, positive, to_numpy, whole_number
 from substrate.certificates import Certificate, warn_unless_holds
@@ -153,14 +153,6 @@ class ShapedModel(LSSVMModel):
         shapes = read_shapes(self.estimator, points.shape[1])
         y, v = np.ascontiguousarray(Y[:, 0]), np.asarray(weights)
         return StoredFit([self.stored(points, y, gammas[0], v, shapes)])
-
-    def refuse_shape(self, what: str) -> None:
-        """Refuse closed forms of one linear system, of which this machine is not the solution."""
-        raise DeclarationError(
-            f"{what} is a closed form of the machine without a shape, and this one has one. For intervals keep rows "
-            "and call calibrate(X, y), then predict_interval(X, method='split'); for left-out errors use "
-            "cross_val_predict; for gamma use LSSVMRegressorCV(..., cv=5)"
-        )
 
     @property
     def further(self) -> Any:
@@ -292,7 +284,7 @@ class LSSVM(PartlyLinear):
                 "effective_parameters_ needs the kernel matrix of the training rows, which the model does not keep; "
                 "use leave_one_out(K).degrees_of_freedom"
             )
-        self._model.refuse_shape("effective_parameters_")
+        refuse_shape(self, "effective_parameters_")
         return self._model.effective_parameters()
 
     def left_out_importance(
@@ -323,7 +315,7 @@ class LSSVM(PartlyLinear):
             The columns of every input, such as the 0-1 columns of one category, which are permuted together; None takes
             every column for an input.
         sample_weight : array of shape (n_samples,), default=None
-            Weights of the rows of the fit in the mean over rows; None weighs all rows of the model equally.
+            As for ``leave_one_out``; the mean over the rows is by the weights of the fit.
 
         Returns
         -------
@@ -334,7 +326,7 @@ class LSSVM(PartlyLinear):
         from problems.estimators.shared.importance import Losses, importance_of  # for few
 
         check_is_fitted(self)
-        self._model.refuse_shape("left_out_importance")
+        refuse_shape(self, "left_out_importance")
         if self.kernel_.pairwise:
             raise DeclarationError(
                 "left_out_importance permutes the values of an input, and a precomputed kernel matrix has no inputs; "
@@ -342,7 +334,7 @@ class LSSVM(PartlyLinear):
             )
         left_out = self._model.leave_rows_out(X, y, sample_weight, is_checked=False)
         machines = self._model.left_out_machines((X, y, sample_weight))
-        losses = Losses(self, left_out.targets, self._model.importance_weights(left_out, sample_weight))
+        losses = Losses(self, left_out.targets, left_out.weights)
         how = n_repeats, random_state, groups, self._rests_on()
         return importance_of(machines, self._evaluate, left_out.X, left_out.outputs, losses, *how)
 
@@ -351,7 +343,7 @@ class LSSVM(PartlyLinear):
         return str(self._model.conditional)
 
     def _leave_rows_out(self, X: Any, y: Any, sample_weight: Any) -> LeftOutOutputs:
-        self._model.refuse_shape("leave_one_out")
+        refuse_shape(self, "leave_one_out")
         return self._model.leave_rows_out(X, y, sample_weight)
 
     def _recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
@@ -519,7 +511,7 @@ class LSSVMRegressor(MultiOutputMixin, LSSVM, IntervalRegressor):
         if not return_std:
             return self._expansion(X)
         check_is_fitted(self)
-        self._model.refuse_closed_form("return_std")
+        refuse_closed_form(self, "return_std")
         points, diagonal = self._points_and_diagonal(X, "return_std")
         p, xp = self._model.spread(points, diagonal), namespace_of(diagonal)
         noise, gammas = (np.atleast_1d(values) for values in (self.noise_variance_, 1.0 / self.unit_ridge_))

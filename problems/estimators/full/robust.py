@@ -38,7 +38,6 @@ __all__ = [
     "Robust",
     "fit_reweighted",
     "read_robust",
-    "refuse_robust",
     "reweigh_rows",
 ]
 
@@ -94,15 +93,6 @@ def read_robust(given: Any) -> Robust:
     if not isinstance(given, Robust):
         raise DeclarationError(f"robust must be None, the name of a weighting or a Robust, received {given!r}")
     return given
-
-
-def refuse_robust(model: Any, what: str) -> None:
-    """Refuse a closed form of the plain machine for a fit with robust weights or constants."""
-    if hasattr(model, "weights_") or hasattr(model, "constants_"):
-        raise DeclarationError(
-            f"{what} is a closed form of the machine without robust weights and without c. For intervals keep rows and "
-            "call calibrate(X, y), then predict_interval(X, method='split')"
-        )
 
 
 #: A fit with its coefficients, its bias, and the errors of the rows.

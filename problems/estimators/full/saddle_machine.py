@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from problems.estimators.full.robust import fit_reweighted, read_robust, refuse_robust
+from problems.estimators.full.robust import fit_reweighted, read_robust
 from problems.estimators.full.saddle_fit import SOLVERS, SaddleFit, fit_saddle, recall_saddle, ridges_of
 from problems.estimators.shared.base import Added, StoredFit, WeightedRows
 from problems.estimators.shared.checks import check_home
@@ -147,14 +147,6 @@ class LSSVMModel:
         how |= {"border": model._border(X, weights), "bias": model._central_bias()}
         return recall_saddle(model, X, targets, weights, gammas, **how)
 
-    def refuse_shape(self, what: str) -> None:
-        """Refuse closed forms of one linear system for a machine that is not its solution."""
-
-    def refuse_closed_form(self, what: str) -> None:
-        """Refuse closed forms of the plain machine for one with robust weights or constants."""
-        self.refuse_shape(what)
-        refuse_robust(self.estimator, what)
-
     def read_constants(self, rows: WeightedRows) -> Array | None:
         """Return the constant c of every row, or None."""
         given, n = getattr(self.estimator, "c", None), rows.n_given
@@ -274,21 +266,6 @@ class LSSVMModel:
         """Return p(x) of new points, one column per output."""
         machines = self.left_out_machines(None)
         return namespace_of(diagonal).stack([machine.spread(points, diagonal) for machine in machines], axis=1)
-
-    def importance_weights(self, left_out: LeftOutOutputs, sample_weight: Any) -> Array | None:
-        """Return the weights of the rows in a mean: those given, one for each row of the fit."""
-        if sample_weight is None:
-            return None
-        weights, support = real_array(to_numpy(sample_weight), "sample_weight", ndim=1), self.estimator.support_
-        if weights.size <= int(support.max()):
-            raise DataError(
-                f"sample_weight must have one entry per row of the fit: at least {int(support.max()) + 1}, received "
-                f"{weights.size}"
-            )
-        chosen = weights[support]
-        if (chosen < 0.0).any() or not chosen.any():
-            raise DataError("sample_weight must not be negative, and not zero for all rows of this model")
-        return np.asarray(chosen)
 
     def row_weights(self) -> Array:
         """Return the weights of the rows of the fit, including the weights of their classes, up to a factor."""

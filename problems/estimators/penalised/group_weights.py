@@ -27,51 +27,40 @@ class GroupWeights:
     """One number for all components where ``weights`` is empty, else one for each group; ``groups`` may be absent."""
 
     shared: float
-    groups: tuple[tuple[Any, tuple[Any, ...]], ...] = ()
+    groups: Mapping[Any, tuple[Any, ...]]
     weights: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, rho: Any, groups: Any) -> "GroupWeights":
         """Check what can be checked before the columns are known."""
-        named = () if groups is None else _name_groups(groups)
-        is_named = isinstance(rho, Mapping)
-        if not (is_named or isinstance(rho, (list, tuple)) or np.ndim(rho) == 1):
+        named = {} if groups is None else _name_groups(groups)
+        if not isinstance(rho, (Mapping, list, tuple)) and np.ndim(rho) != 1:
             return cls(positive(rho, "rho"), named)
         if not named:
             raise DeclarationError(
                 f"rho must be one number unless groups names the columns of each, received {rho!r}; give {_EXAMPLE}"
             )
-        if not is_named and len(rho) != len(named):
+        weights = dict(rho) if isinstance(rho, Mapping) else dict(enumerate(rho))
+        names = list(named) if isinstance(rho, Mapping) else list(range(len(named)))
+        if set(weights) != set(names):
             raise DeclarationError(
-                f"rho must be one number or one for each group: expected {len(named)}, received {len(rho)}"
-            )
-        weights = dict(rho) if is_named else dict(enumerate(rho))
-        names = [name for name, _ in named] if is_named else list(weights)
-        unknown, missing = [key for key in weights if key not in names], [name for name in names if name not in weights]
-        if unknown or missing:
-            raise DeclarationError(
-                f"rho must have the names of the groups, {names}: unknown are {unknown}, missing are {missing}"
+                f"rho must be one number or one for each group, by their names or in their order: expected {names}, "
+                f"received {list(weights)}"
             )
         return cls(0.0, named, tuple(positive(weights[name], f"rho[{name!r}]") for name in names))
 
     def columns(self, n_features: int, names: Any = None) -> dict[Any, tuple[int, ...]]:
         """Return the columns of every group by number; refused unless each column is in one of them."""
-        where: dict[int, Any] = {}
-        by_group: dict[Any, tuple[int, ...]] = {}
-        for group, names_of_group in self.groups:
-            named = f"groups: group {group!r}"
-            numbers = tuple(column_number(column, named, n_features, names) for column in names_of_group)
-            for number in numbers:
-                if number in where:
-                    twice = "twice" if where[number] == group else f"and in group {where[number]!r}"
-                    raise DeclarationError(f"groups: column {number} is in group {group!r} {twice}; name it once")
-                where[number] = group
-            by_group[group] = numbers
-        missing = [number for number in range(n_features) if number not in where]
-        if self.groups and missing:
+        by_group = {
+            group: tuple(column_number(column, f"groups: group {group!r}", n_features, names) for column in columns)
+            for group, columns in self.groups.items()
+        }
+        counts = np.bincount([column for columns in by_group.values() for column in columns], minlength=n_features)
+        if self.groups and (counts != 1).any():
+            missing, twice = (list_some(np.flatnonzero(each).tolist()) or "none" for each in (counts == 0, counts > 1))
             raise DeclarationError(
-                f"groups must hold every column once: {list_some(missing)} of {n_features} in no group; add a group "
-                "for the others"
+                f"groups must hold every column once: {missing} of {n_features} in no group, {twice} in several "
+                "places; name each once, and add a group for the others"
             )
         return by_group
 
@@ -86,11 +75,10 @@ class GroupWeights:
         for columns in components:
             groups = sorted({group_of[column] for column in columns}) if group_of else [0]
             if len(groups) > 1:
-                groups_named = " and ".join(repr(self.groups[number][0]) for number in groups[:2])
+                groups_named = " and ".join(repr(list(self.groups)[number]) for number in groups[:2])
                 raise DeclarationError(
                     f"groups: the component of columns {list(columns)} is in groups {groups_named}; a component has "
-                    "one "
-                    "weight, so put its columns into one group"
+                    "one weight, so put its columns into one group"
                 )
             members.append(groups[0])
         return members
@@ -103,26 +91,19 @@ class GroupWeights:
     def facts(self) -> tuple[tuple[str, str], ...]:
         """Return the weight of every group, for a certificate; nothing where one number is shared."""
         weights = zip(self.groups, self.weights, strict=True) if self.weights else ()
-        stated = ", ".join(f"{name!r} {weight:g}" for (name, _), weight in weights)
+        stated = ", ".join(f"{name!r} {weight:g}" for name, weight in weights)
         return (("rho of groups", stated),) if stated else ()
 
 
-def _name_groups(groups: Any) -> tuple[tuple[Any, tuple[Any, ...]], ...]:
-    if isinstance(groups, Mapping):
-        pairs = list(groups.items())
-    elif isinstance(groups, (list, tuple, np.ndarray)):
-        pairs = list(enumerate(groups))
-    else:
+def _name_groups(groups: Any) -> dict[Any, tuple[Any, ...]]:
+    if not isinstance(groups, (Mapping, list, tuple, np.ndarray)):
         raise DeclarationError(f"groups must be lists of columns, or a mapping of names to them, received {groups!r}")
-    if not pairs:
+    named = dict(groups) if isinstance(groups, Mapping) else dict(enumerate(groups))
+    if not named:
         raise DeclarationError("groups is empty; give a list of columns for each group, or None")
-    named = []
-    for name, columns in pairs:
+    for name, columns in named.items():
         if isinstance(name, bool) or not isinstance(name, (str, int, np.integer)):
             raise DeclarationError(f"groups: names are text or integers, received {name!r}")
-        if not isinstance(columns, (list, tuple, range, np.ndarray)) or np.ndim(columns) != 1:
+        if not isinstance(columns, (list, tuple, range, np.ndarray)) or np.ndim(columns) != 1 or not len(columns):
             raise DeclarationError(f"groups: group {name!r} must be a list of columns, received {columns!r}")
-        if not len(columns):
-            raise DeclarationError(f"groups: group {name!r} is empty; leave it out, or name its columns")
-        named.append((name, tuple(columns)))
-    return tuple(named)
+    return {name: tuple(columns) for name, columns in named.items()}

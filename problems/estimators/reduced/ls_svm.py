@@ -23,7 +23,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from problems.estimators.full.robust import WeightedFit, read_robust, refuse_robust, reweigh_rows
+from problems.estimators.full.robust import WeightedFit, read_robust, reweigh_rows
 from problems.estimators.reduced.fit import (
     ALIKE,
     CONDITIONAL,
@@ -442,17 +442,6 @@ class BasisModel:
                 several = (sizes[groups] > 1) & (errors[:, column] != 0.0) & (spare > 0.0)
                 residuals_of_groups[several, column] = errors[several, column] / spare[several]
         return residuals_of_groups
-
-    def importance_weights(self, left_out: LeftOutOutputs, sample_weight: Any) -> Array | None:
-        """Return the weights of the rows in a mean, as in the fit."""
-        return left_out.weights
-
-    def refuse_shape(self, what: str) -> None:
-        """Do nothing: a machine on a basis has no shape."""
-
-    def refuse_closed_form(self, what: str) -> None:
-        """Refuse closed forms of the plain machine for one with robust weights."""
-        refuse_robust(self.estimator, what)
 
     def left_out_machines(self, rows: Any) -> tuple[LeftOutMachines, ...]:
         """Return all machines without one of the training rows, for every output, in one pass.

@@ -47,6 +47,10 @@ class HoldsMachine(KernelEstimator):
         """The rows of the expansion."""
         return self.training_rows_[self.machine_.support_]
 
+    def _stated(self) -> dict[str, Any]:
+        """Return the weights of the machine, from the fitted estimator."""
+        return {"gamma": self.gamma_}
+
     def _new_points(self, X: Any) -> Any:
         """Return rows as the machine takes them: of a precomputed matrix the columns of the rows that trained it."""
         X = super()._new_points(X)
@@ -62,6 +66,6 @@ class HoldsMachine(KernelEstimator):
         return kept, y[rows], None if sample_weight is None else weights[rows]
 
     def _recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
-        """Return the machine on the rows that trained it, to the accuracy that is required now."""
-        machine: Any = copy(self.machine_).set_params(tol=self.tol)
+        """Return the machine on the rows that trained it, with the parameters that the estimator states."""
+        machine: Any = copy(self.machine_).set_params(tol=self.tol, **self._stated())
         return machine._recall_fit(*self._rows_that_trained(X, y, sample_weight))

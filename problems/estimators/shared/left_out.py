@@ -14,10 +14,11 @@ import numpy as np
 from problems.estimators.shared.base import Facts
 from substrate.arrays import Array, to_numpy
 from substrate.certificates import Certificate, Row
+from substrate.errors import DeclarationError
 from substrate.least_squares.leave_one_out import generalized_cross_validation
 from substrate.least_squares.saddle_system import target_unit
 
-__all__ = ["LeftOut", "LeftOutOutputs", "gcv_of", "has_closed_forms", "has_shape"]
+__all__ = ["LeftOut", "LeftOutOutputs", "gcv_of", "has_closed_forms", "has_shape", "refuse_closed_form", "refuse_shape"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,3 +125,23 @@ def has_shape(model: Any) -> bool:
 def has_closed_forms(model: Any) -> bool:
     """Return whether fitted values are linear in the targets, with weights that do not depend on them."""
     return not has_shape(model) and all(getattr(model, name, None) is None for name in ("robust", "c"))
+
+
+def refuse_shape(model: Any, what: str) -> None:
+    """Refuse closed forms of one linear system for a fitted machine with a shape, which is not its solution."""
+    if hasattr(model, "shape_points_"):
+        raise DeclarationError(
+            f"{what} is a closed form of the machine without a shape, and this one has one. For intervals keep rows "
+            "and call calibrate(X, y), then predict_interval(X, method='split'); for left-out errors use "
+            "cross_val_predict; for gamma use LSSVMRegressorCV(..., cv=5)"
+        )
+
+
+def refuse_closed_form(model: Any, what: str) -> None:
+    """Refuse closed forms of the plain machine for one that was fitted with a shape, robust weights or constants."""
+    refuse_shape(model, what)
+    if hasattr(model, "weights_") or hasattr(model, "constants_"):
+        raise DeclarationError(
+            f"{what} is a closed form of the machine without robust weights and without c. For intervals keep rows and "
+            "call calibrate(X, y), then predict_interval(X, method='split')"
+        )
