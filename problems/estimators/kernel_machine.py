@@ -498,7 +498,7 @@ class KernelRegressor(KernelMachine, Regressor):
     True
     """
 
-    _page, _title, _location = "huber_ls_svm", "Kernel regression", None
+    _page, _title = "huber_ls_svm", "Kernel regression"
     _typical = ({"loss": Huber(0.5)}, {"linear_columns": (0,)}, {"loss": loss_values.Pinball(0.8)}, {"basis": 5})
 
 

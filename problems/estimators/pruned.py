@@ -15,7 +15,7 @@ widths may be chosen again nearby before pruning continues.
 import warnings
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -196,7 +196,6 @@ class PrunedEstimator(HoldsMachine):
     """
 
     _typical = ({"cv": "loo"},)
-    _location: ClassVar[str | None] = "kept"
     gamma: Any = 1.0
     _: KW_ONLY
     step: Any = 0.05

@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from every_model import (
     SIGMA,
     assert_unfitted,
+    location_of,
     make_data,
     make_estimator,
     output,
@@ -48,7 +49,7 @@ def solves_the_saddle_system(model):
     Some are convex in the coefficients whatever K is, and those that choose gamma choose it so that K + D is definite.
     """
     dense = ("ls_svm_regression", "ls_svm_classification", "ls_svm_substrate")
-    return model._page in dense and model._chooses is None and model._location == "mean"
+    return model._page in dense and model._chooses is None and location_of(model) == "mean"
 
 
 @over_pairwise

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from sklearn.base import is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 import problems
@@ -121,7 +122,18 @@ def quick_kernel(estimator):
     """Return a kernel with which a smoke test is quick: whole paths of many components take their time, linear ones do
     not.
     """
-    return Linear() if estimator._additive else RBF(SIGMA)
+    return Linear() if is_additive(estimator) else RBF(SIGMA)
+
+
+def is_additive(estimator):
+    """Return whether an estimator is a sum of components, whatever its kernel."""
+    return issubclass(estimator, SelectorMixin)
+
+
+def location_of(model):
+    """Return the word for the prediction of a regressor where all inputs are equal; None where rounding decides."""
+    name = type(model).__name__
+    return "kept" if name.startswith("Pruned") else None if name.startswith(("Fused", "Kernel")) else "mean"
 
 
 def make_estimator(estimator, **parameters):

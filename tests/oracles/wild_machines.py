@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from every_model import is_additive
 from sklearn.base import is_classifier
 
 import problems
@@ -45,7 +46,7 @@ def wild_machine(seed):
     spread = float(X.std()) or unit
     width = float(spread * 10.0 ** rng.uniform(-1, 2))
     kernels = [RBF(width), Laplacian(width), Matern(width), RBF("median"), Linear(), Polynomial(2), Polynomial(3)]
-    if not estimator._additive:  # the kernel of an additive one is a function of every column
+    if not is_additive(estimator):  # the kernel of an additive one is a function of every column
         kernels += [RBF(width) + Linear(), 2.5 * RBF(width), RBF(width) * Polynomial(2)]
     signature = inspect.signature(estimator).parameters
     choices = {"kernel": kernels[rng.integers(len(kernels))]}

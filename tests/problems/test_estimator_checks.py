@@ -10,7 +10,7 @@ import warnings
 from functools import cache
 
 import pytest
-from every_model import PRUNED
+from every_model import PRUNED, is_additive
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import estimator_checks
@@ -33,10 +33,10 @@ def instances() -> list[BaseEstimator]:
     made: list[BaseEstimator] = []
     for estimator in exported_estimators():
         # whole paths of many components take their time; paths of linear ones do not
-        made.append(estimator(kernel=Linear()) if estimator._additive else estimator())
+        made.append(estimator(kernel=Linear()) if is_additive(estimator) else estimator())
         parameters = estimator().get_params(deep=False)
         # those that only choose a parameter of another, or its kernel, are tried as they come and on a matrix
-        derived = estimator._additive or estimator._chooses is not None
+        derived = is_additive(estimator) or estimator._chooses is not None
         if "kernel" in parameters:
             made += [] if derived else [estimator(kernel=Linear())]
             # the name and the object are one kernel by the first line of every fit; both are tried on one estimator

@@ -1,6 +1,6 @@
 """What estimators state of themselves is so: their page, their title, their solvers, what they choose."""
 
-from every_model import ESTIMATORS, make_data, make_estimator, over_estimators, parameters_of
+from every_model import ESTIMATORS, is_additive, make_data, make_estimator, over_estimators, parameters_of
 
 import problems
 from substrate.kernels import Linear
@@ -43,7 +43,7 @@ def test_hardly_a_page_has_no_estimator():
 @over_estimators
 def test_certificates_have_the_title_that_is_stated(estimator):
     X, y = make_data(estimator)
-    model = make_estimator(estimator, **({"kernel": Linear()} if estimator._additive else {})).fit(X, y)
+    model = make_estimator(estimator, **({"kernel": Linear()} if is_additive(estimator) else {})).fit(X, y)
     assert model.certificate_.title == estimator._title
     assert model.certify(X, y).title == f"{estimator._title}, checked again"
 

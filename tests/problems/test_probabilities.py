@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from every_model import is_additive
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
@@ -26,7 +27,7 @@ def blobs(n_classes=2, n=30, seed=0):
 
 
 def made(estimator, **parameters):
-    return estimator(Linear() if estimator._additive else RBF(1.0), **parameters)
+    return estimator(Linear() if is_additive(estimator) else RBF(1.0), **parameters)
 
 
 def outputs_without(model, X, y, row, weights=None):

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from every_model import WEIGHTED, make_data, over_ways, parameters_of, seeded
+from every_model import WEIGHTED, is_additive, make_data, over_ways, parameters_of, seeded
 from sklearn.base import is_classifier
 from wild_fits import wild_fit
 
@@ -44,7 +44,7 @@ def wild_data(estimator, seed):
     if "gamma" in parameters_of(estimator):
         parameters["gamma"] = 10.0 ** rng.uniform(-4, 10)
     width = float(X.std()) or 1.0
-    kernels = [Linear()] if estimator._additive else [Linear(), RBF(width), RBF(30.0 * width), Polynomial(2)]
+    kernels = [Linear()] if is_additive(estimator) else [Linear(), RBF(width), RBF(30.0 * width), Polynomial(2)]
     parameters["kernel"] = kernels[int(rng.integers(len(kernels)))]
     given = {}
     if estimator in WEIGHTED and rng.random() < 0.7:

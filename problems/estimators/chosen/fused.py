@@ -11,7 +11,7 @@ mean of the fitted values. [Pelckmans2005]_ eq. (28) with several weights.
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -130,7 +130,6 @@ class FusedChoice(HoldsMachine):
     :class:`~problems.FusedL1SubstrateRegressor` documents them.
     """
 
-    _location: ClassVar[str | None] = None
     _takes_weights = False
     _: KW_ONLY
     cv: Any = None

@@ -33,13 +33,12 @@ from problems.estimators.shared.calibration_scores import CalibrationScores, equ
 from problems.estimators.shared.checks import column_number
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import Coding, numbers_of_codes, scores_of
-from problems.estimators.shared.components import MAXIMAL_VARIATION, component_functions, has_components
 from problems.estimators.shared.left_out import LeftOutOutputs, refuse_closed_form, refuse_shape
 from problems.estimators.shared.linear_part import PartlyLinear
 from substrate.arrays import Array, is_device_array, is_sparse, namespace_of, positive, to_numpy, whole_number
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.errors import DataError, DeclarationError, SolverError
-from substrate.kernels import RBF, Componentwise, as_kernel
+from substrate.kernels import RBF, Componentwise, Restricted, as_kernel
 
 if TYPE_CHECKING:
     from problems.estimators.shared.importance import LeftOutImportance
@@ -222,6 +221,18 @@ def _solve_shaped(kernel: Any, X: Array, y: Array, gamma: float, weights: Array,
     return result, ShapedExpansion.of(result, constraints)
 
 
+def has_components(model: Any) -> bool:
+    """Return whether the machine is additive; raise an AttributeError with a remedy otherwise."""
+    kernel: Any = getattr(model, "kernel_", model.kernel)
+    inner = kernel.kernel if isinstance(kernel, Restricted) else kernel
+    if not isinstance(inner, Componentwise):
+        raise AttributeError(
+            f"component functions need a kernel that is a sum over the inputs, such as Componentwise(RBF(1.0)); this "
+            f"one is {kernel!r}"
+        )
+    return True
+
+
 @dataclass(eq=False, repr=False)
 class LSSVM(PartlyLinear):
     """A base of LS-SVMs, of numbers or of classes: their parameters, and the fit.
@@ -237,9 +248,6 @@ class LSSVM(PartlyLinear):
     solver_: Way = field(init=False)
     basis: Any = None
     linear_columns: Any = ()
-
-    maximal_variation_ = MAXIMAL_VARIATION
-    component_functions = available_if(has_components)(component_functions)
 
     @property
     def _model(self) -> Any:
@@ -286,6 +294,19 @@ class LSSVM(PartlyLinear):
             )
         refuse_shape(self, "effective_parameters_")
         return self._model.effective_parameters()
+
+    @available_if(has_components)  # type: ignore[untyped-decorator]
+    def component_functions(self, X: Any) -> Array:
+        """Return f^l at the rows of X, without bias: of shape (n, n_components), or (n, n_components, n_machines)."""
+        return self._component_values(self._new_points(X))
+
+    @property
+    def maximal_variation_(self) -> Array:
+        """The largest size of every component at the rows of the expansion, max_i abs(f^l(x_i)), on request."""
+        check_is_fitted(self)
+        has_components(self)
+        model = self.to_numpy()
+        return np.ascontiguousarray(np.abs(model._component_values(model.support_vectors_)).max(axis=0).T)
 
     def left_out_importance(
         self,

@@ -10,16 +10,17 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.feature_selection import SelectorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.ls_svm import LSSVMRegressor
 from problems.estimators.full.saddle_fit import recall_saddle
 from problems.estimators.penalised.group_weights import GroupWeights
 from problems.estimators.penalised.variation_fit import FittedVariation, Variation
 from problems.estimators.reduced.fit import choose_basis
-from problems.estimators.shared.base import Facts, KernelEstimator, StoredFit, certify_stored
+from problems.estimators.shared.base import Facts, KernelEstimator, StoredFit, certify_stored, components_of
 from problems.estimators.shared.classifier import Classifier
-from problems.estimators.shared.components import component_functions, components_of, get_support, mark_components
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, non_negative, positive
 from substrate.certificates import NO_BOUND, Accuracy, Certificate, warn_unless_holds
@@ -43,8 +44,36 @@ def _names_columns(kernel: Kernel) -> bool:
 class AdditiveEstimator(SelectorMixin, KernelEstimator):
     """An estimator of a sum of components, with one expansion for all of them unless it says otherwise."""
 
-    _additive, _takes_matrix = True, False  # a matrix has no inputs to be taken one at a time, and fit refuses it
-    component_functions, get_support, _get_support_mask = component_functions, get_support, get_support
+    _takes_matrix = False  # a matrix has no inputs to be taken one at a time, and fit refuses it
+    relevance: float
+
+    def component_functions(self, X: Any) -> Array:
+        """Return f^l at the rows of X, without bias: of shape (n, n_components), or (n, n_components, n_machines)."""
+        return self._component_values(self._new_points(X))
+
+    def get_support(self, relevance: float | None = None, indices: bool = False) -> Any:
+        """Return the relevant inputs: a mask, or their indices.
+
+        An input is relevant if a component that uses it varies by more than ``relevance`` times the largest maximal
+        variation: unless given, the parameter of that name. Zero leaves out exact zeros only, which positive definite
+        kernels with one expansion for all components never have.
+        """
+        check_is_fitted(self)
+        chosen = self._mark_components(self.relevance if relevance is None else relevance)
+        mask = np.zeros(self.n_features_in_, dtype=bool)
+        for columns, is_relevant in zip(self._component_columns(), chosen, strict=True):
+            mask[list(columns)] |= is_relevant
+        return np.flatnonzero(mask) if indices else mask
+
+    _get_support_mask = get_support
+
+    def _mark_components(self, relevance: Any) -> NDArray[np.bool_]:
+        """Return a mask of the components that vary enough."""
+        if isinstance(relevance, (bool, np.bool_)):
+            raise DeclarationError("relevance must be a number; pass indices by name: get_support(indices=True)")
+        share = non_negative(relevance, "relevance", "as a share of the largest maximal variation")
+        variation = np.atleast_2d(self.maximal_variation_).max(axis=0)
+        return np.asarray(variation > share * variation.max())
 
     def _component_columns(self) -> tuple[tuple[int, ...], ...]:
         """Return the inputs of each component, of which a refit keeps some."""
@@ -110,7 +139,7 @@ class MaximalVariationEstimator(AdditiveEstimator):
         self.maximal_variation_ = variation[0] if one else variation
         vectors = X if points is None else points
         if self.refit:
-            chosen = mark_components(self, self.relevance)
+            chosen = self._mark_components(self.relevance)
             self.component_support_, gamma = chosen, float(self.gamma)
             parts = [part for part, keep in zip(kernel.components(X.shape[1]), chosen, strict=True) if keep]
             # a kernel of zeros leaves the bias

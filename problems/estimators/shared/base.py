@@ -28,7 +28,6 @@ from problems.estimators.shared.checks import (
     warn_if_unscaled,
 )
 from problems.estimators.shared.coded import NUMBERS, Coding
-from problems.estimators.shared.components import components_of
 from substrate.arrays import (
     Array,
     check_finite,
@@ -47,7 +46,7 @@ from substrate.arrays import (
 )
 from substrate.certificates import ACCURATE, Certificate, Row, accuracy_of_outputs, worst_rows
 from substrate.errors import DataError
-from substrate.kernels import Categorical, Kernel, Scaled, as_kernel
+from substrate.kernels import Categorical, Componentwise, Kernel, Restricted, Scaled, as_kernel
 from substrate.kernels.of_distance import spreads_of
 from substrate.reduced import Basis
 from substrate.streaming.passes import each_block
@@ -66,6 +65,7 @@ __all__ = [
     "Uses",
     "WeightedRows",
     "certify_stored",
+    "components_of",
     "refuse_extreme",
 ]
 
@@ -162,13 +162,6 @@ class KernelEstimator(BaseEstimator):
     _chooses: ClassVar[str | None] = None
     #: Whether targets are codes, where zero excludes a row from a machine.
     _labels: ClassVar[bool] = False
-    #: Whether the machine is a sum of components, each of which uses some of the inputs.
-    _additive: ClassVar[bool] = False
-    #: Its prediction where all inputs are equal: the "mean" of y, the mean of the "kept" rows, the "weighted" mean,
-    #: "huber" for Huber's location; None where it depends on the validation rows.
-    _location: ClassVar[str | None] = "mean"
-    #: Whether a constant added to y is added to the predictions, and nothing else changes.
-    _translates_y: ClassVar[bool] = True
     #: Whether a precomputed kernel matrix can stand for the points.
     _takes_matrix: ClassVar[bool] = True
     #: Whether arrays of torch and CuPy are fitted where they are; the others accept numpy only.
@@ -573,6 +566,16 @@ class KernelEstimator(BaseEstimator):
         if self.kernel_.pairwise:
             return self.kernel_.expansion_values(None, self._coefficients(), self._unpenalised(X), X)
         return self._evaluate(X)
+
+
+def components_of(kernel: Any, n_features: int) -> tuple[Restricted, ...]:
+    """Return the components of a sum over the inputs, also of one on some columns; none of any other kernel."""
+    if isinstance(kernel, Componentwise):
+        return kernel.components(n_features)
+    if isinstance(kernel, Restricted) and isinstance(kernel.kernel, Componentwise):
+        inside = kernel.kernel.components(len(kernel.columns))
+        return tuple(Restricted(part.kernel, tuple(kernel.columns[k] for k in part.columns)) for part in inside)
+    return ()
 
 
 def refuse_extreme(weights: Array) -> None:
