@@ -24,8 +24,8 @@ _HEAD = """# Vocabulary
 Methods, parameters and attributes have the same name in every estimator. Every estimator has `fit`, `predict`, `score`
 and `save`; `certify(X, y=None, sample_weight=None)` checks the present model against its training data, and `prove`
 does so in ball arithmetic. `leave_one_out(X=None, y=None)` and `left_out_importance`, which permutes one input after
-the other, need the rows where the model does not keep them, and then the `sample_weight` of the fit too. `relevance_`
-has a number for every input, from the widths of the kernel. A machine that chooses a weight has `gamma_`, `zeta_` or
+the other, need the rows where the model does not keep them, and then the `sample_weight` of the fit too. A machine
+that chooses a weight has `gamma_`, `zeta_` or
 `rho_`, `criterion_`, `criterion_lower_bound_` and `path_` after `fit`; `cv` states how candidates are evaluated:
 `"loo"`, `"gcv"`, `"evidence"`, `"training"` (pruning), a number of folds, a splitter or an iterable of splits, None for
 validation rows. `predict_interval(X, coverage)` of a regressor returns intervals, and `interval_guarantee` their

@@ -35,11 +35,17 @@ def show(name, numbers):
     print(f"{name:36s}" + " ".join(f"{number:7.3f}" for number in numbers))
 
 
+def relevance(machine):
+    """Return the inverse widths in units of the spreads of the inputs, which sum to one."""
+    shares = X.std(axis=0) / np.array(machine.kernel_.sigma)
+    return shares / shares.sum()
+
+
 print(f"{'':36s}" + " ".join(f"{'x' + str(k):>7s}" for k in range(1, 6)))
 wide = LSSVMRegressorCV(RBF(sigma="each")).fit(X, y)
-show("relevance, widths by the spreads", wide.relevance_)
+show("relevance, widths by the spreads", relevance(wide))
 model = LSSVMRegressorCV(RBF(sigma="each"), cv="evidence", search="gradient", max_evaluations=60).fit(X, y)
-show("relevance, widths by the slopes", model.relevance_)
+show("relevance, widths by the slopes", relevance(model))
 importance = model.left_out_importance(n_repeats=10)
 show("importance, increase of the error", importance.importances_mean)
 show("  its standard deviation", importance.importances_std)
@@ -51,7 +57,7 @@ print(model.certificate_)
 # Both measures find the three inputs that have an effect.
 names = [f"x{k}" for k in range(1, 6)]
 figure, (left, right) = plt.subplots(1, 2, sharey=True, layout="constrained")
-left.barh(names, model.relevance_, color="0.6")
+left.barh(names, relevance(model), color="0.6")
 left.set(xlabel="relevance by widths (share)", ylabel="input")
 right.barh(names, importance.importances_mean, xerr=importance.importances_std)
 right.set_xlabel("increase of the left-out error")

@@ -46,8 +46,7 @@ from substrate.arrays import (
 )
 from substrate.certificates import ACCURATE, Certificate, Row, accuracy_of_outputs, worst_rows
 from substrate.errors import DataError
-from substrate.kernels import Categorical, Componentwise, Kernel, Restricted, Scaled, as_kernel
-from substrate.kernels.of_distance import spreads_of
+from substrate.kernels import Componentwise, Kernel, Restricted, as_kernel
 from substrate.reduced import Basis
 from substrate.streaming.passes import each_block
 from substrate.streaming.rows import source_of, streams
@@ -266,33 +265,6 @@ class KernelEstimator(BaseEstimator):
             raise DataError(
                 f"{name}.fit takes no sample_weight, so this model was fitted without sample_weight; leave it out"
             )
-
-    @property
-    def relevance_(self) -> Array:
-        """The relevance of every input, which sum to one: inverse widths in units of the inputs' spreads.
-
-        The spread is the standard deviation over ``support_vectors_``. It measures how fast the kernel lets the
-        function vary along an input, not how much the function varies; ``left_out_importance`` measures that. An
-        AttributeError says why it does not exist: one width for all inputs, or a kernel made of several, does not tell
-        the inputs apart.
-        """
-        check_is_fitted(self)
-        kernel = getattr(self, "kernel_", None)
-        while isinstance(kernel, Scaled):
-            kernel = kernel.kernel
-        widths = getattr(kernel, "sigma", None)
-        if widths is None or (np.ndim(widths) == 0 and self.n_features_in_ > 1):
-            raise AttributeError(
-                f"relevance_ needs one width per input, which kernel {kernel!r} does not have; use "
-                "left_out_importance() where the estimator has it, scikit-learn's permutation_importance, or "
-                "RBF(sigma='each')"
-            )
-        spreads = spreads_of(to_numpy(self.support_vectors_))
-        units = np.where(spreads > 0.0, 1.0, 0.0) if isinstance(kernel, Categorical) else spreads  # a code has no unit
-        with np.errstate(over="ignore"):
-            ratios = np.minimum(units / np.asarray(widths), np.finfo(np.float64).max)
-        shares = ratios / (float(ratios.max()) or 1.0)  # whose sum is finite
-        return np.asarray(shares / (float(shares.sum()) or 1.0))
 
     def _further_attributes(self) -> dict[str, Any]:
         """Return further attributes for a file, which were computed after the fit."""
