@@ -106,7 +106,7 @@ def divide_rows(
     if by_loo:
         return (FusionRound(X, Y, X[:0], Y[:0]),), every, "every row left out in turn"
     if X_val is not None:
-        X_val, y_val = model._validation(X_val, y_val, outputs=y.shape[1:])
+        X_val, y_val = model._validation(X_val, y_val)
         return (FusionRound(X, Y, X_val, coded.known_codes(y_val)),), every, f"{y_val.shape[0]} rows given"
     rows = every
     if model.cv is None:

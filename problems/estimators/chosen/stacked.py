@@ -115,6 +115,7 @@ class StackChoice(KernelEstimator):
     #: The estimator that searches.
     _search_type: ClassVar[Any]
     _takes_matrix: ClassVar[bool] = False
+    _chooses: ClassVar[str | None] = "every gamma"
     _: KW_ONLY
     kernels: Any = None
     cv: Any = "loo"
@@ -272,10 +273,6 @@ class StackedLSSVMRegressor(MultiOutputMixin, StackChoice, IntervalRegressor):
     _search_type = LSSVMRegressorCV
     _interval_methods: ClassVar[tuple[str, ...]] = ("auto", "nested", "adaptive", "split")
     _page, _title = "ls_svm_regression", "Stack of LS-SVM regressions"
-
-    def _is_searched(self) -> bool:
-        """Return that the gammas of the machines were chosen by a search."""
-        return True
 
     def _left_out_method(self) -> str:
         """Return the method that repeats no fit."""

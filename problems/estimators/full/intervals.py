@@ -151,7 +151,7 @@ class IntervalRegressor(Regressor):
             return "nested"
         n = int(self.support_.size)
         is_few = n < MANY_ROWS and n * self.n_features_in_ <= MANY_NUMBERS
-        is_nested = self._is_searched() and is_few and self._refusal_of_folds() is None
+        is_nested = self._repeated()._chooses is not None and is_few and self._refusal_of_folds() is None
         return "nested" if is_nested else self._left_out_method()
 
     def _left_out_method(self) -> str:
@@ -165,10 +165,6 @@ class IntervalRegressor(Regressor):
     def _has_unequal_weights(self) -> bool:
         """Return whether the rows of the fit differ in their weights."""
         return bool(self._model.has_unequal_weights())
-
-    def _is_searched(self) -> bool:
-        """Return whether gamma, and perhaps the kernel, was chosen by a search."""
-        return self._repeated()._chooses is not None
 
     def _targets_and_weights(self) -> tuple[Array, Array]:
         """Return the targets of the rows, which the system gives back, one column per output, and their weights."""

@@ -360,32 +360,21 @@ class KernelEstimator(BaseEstimator):
                 raise DataError("y contains NaN, infinity or None; drop or impute those rows")
         return X, y, weights
 
-    def _validation(self, X_val: Any, y_val: Any, outputs: tuple[int, ...] = ()) -> tuple[Any, Any]:
+    def _validation(self, X_val: Any, y_val: Any) -> tuple[Any, Any]:
         """Return validation rows and their targets or labels, checked like training rows, with their own names in
         messages."""
         numeric = not self._labels
         refuse_disguised(X_val, "X_val")
         refuse_disguised(y_val, "y_val", text=not numeric)
-        targets = real_array(y_val, "y_val", ndim=1 + len(outputs)) if numeric else np.asarray(y_val)
-        if targets.ndim != 1 + len(outputs) or targets.shape[1:] != outputs:
-            raise DataError(
-                f"y_val must be {1 + len(outputs)}-D as y is, received {targets.ndim}-D of shape {targets.shape}"
-            )
+        targets = real_array(y_val, "y_val", ndim=1) if numeric else np.asarray(y_val)
         with explain_missing(self):
-            points = check_array(
-                X_val,
-                accept_sparse="csr",
-                dtype=np.float64,
-                input_name="X_val",
-                ensure_min_samples=0,
-            )
-        if points.shape[0] == 0:
-            raise DataError("X_val is empty; give at least one validation row, or none of X_val and y_val")
+            points = check_array(X_val, accept_sparse="csr", dtype=np.float64, input_name="X_val")
         if points.shape[1] != self.n_features_in_:
             raise DataError(f"X_val has {points.shape[1]} features, X has {self.n_features_in_}")
-        if targets.shape[0] != points.shape[0]:
+        if targets.shape != points.shape[:1]:
+            received = " x ".join(map(str, targets.shape))
             raise DataError(
-                f"y_val must have one entry per row of X_val: expected {points.shape[0]}, received {targets.shape[0]}"
+                f"y_val must have one entry per row of X_val: expected {points.shape[0]}, received {received}"
             )
         return self._validated(X_val), targets
 
