@@ -34,8 +34,9 @@ def share(certificate):
 def exact_errors(model, wild):
     """The true distance of every output from the exact optimum, and what is allowed."""
     for one in model._recall_fit(wild.X, wild.y, wild.weights).machines:
-        error = exact_distance(model.kernel_, one.points, one.y, model.gamma, one.weights, one.fitted)
-        spread, rounding = spread_of(one.y, one.weights)
+        problem, y = one.problem, one.problem.Y[:, 0]
+        error = exact_distance(model.kernel_, problem.X, y, model.gamma, problem.weights, one.fitted)
+        spread, rounding = spread_of(y, problem.weights)
         yield error, spread, rounding
 
 

@@ -38,9 +38,8 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.composition.program import Conditions, Point, Program
-from substrate.fusion.search import Cut, Family, Theta, geometric_share
+from substrate.fusion.search import Cut, Family, Limits, SpentError, Theta, geometric_share
 from substrate.numbers import relative_rounding
-from substrate.search.best_first import Limits, SpentError
 
 __all__ = ["NOT_KNOWN", "Chord", "ChordKnot"]
 

@@ -32,9 +32,18 @@ from substrate.composition.program import Point
 from substrate.errors import CertificateError, DeclarationError, SolverError
 from substrate.fusion.chord import NOT_KNOWN
 from substrate.fusion.result import FusedPath, Fusion
-from substrate.fusion.search import SearchResult, Theta, along, cover, minimise
+from substrate.fusion.search import (
+    Limits,
+    Progress,
+    SearchResult,
+    Theta,
+    along,
+    cover,
+    describe_met,
+    late_progress,
+    minimise,
+)
 from substrate.fusion.task import FusionTask, complete_box, declare, families_of
-from substrate.search.best_first import Limits, Progress, describe_met, late_progress
 
 __all__ = [
     "CheckedProof",

@@ -2,12 +2,30 @@ r"""Best-first search over simplices of parameters: a family of bounds in, the b
 
 A box is covered by simplices (intervals for one parameter) whose vertices are shared. A family of programs evaluates
 the validation error at a vertex, and bounds it from below on a simplex; a simplex whose bound is too low is cut in two
-along an edge (:mod:`substrate.search.best_first`). What has been cut is a tree, from which the simplices follow again.
+along an edge. What has been cut is a tree, from which the simplices follow again.
+
+With the smallest error :math:`\bar v` that was found, and a proved bound :math:`\beta_T \le v(\theta)` for all
+:math:`\theta \in T` of every simplex T,
+
+.. math:: \min_T \beta_T \;\le\; \min_\theta v(\theta) \;\le\; \bar v ,
+
+whatever has been cut and whatever has not: a simplex is replaced by parts that cover it, and stays until all of them
+are known. So the search may end at any time, and its bound covers all simplices, those that were never looked at
+included.
+
+A simplex whose bound reaches the target, :math:`\bar v` less the gap that was asked for, is settled. The target falls
+with :math:`\bar v`, so a settled one stays settled. The most doubtful of the others is next. The search ends when none
+is open, when one has collapsed to rounding, when the budget of solves or the time is spent, when a solver fails, or at
+an interrupt of the user; ``stop`` says which, and only the first is a proof of the gap.
 """
 
+import heapq
 import math
+import time
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import permutations, product
 from typing import Any, NamedTuple
@@ -16,9 +34,25 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.composition.program import Point, Program
-from substrate.search.best_first import BestFirst, Limits, Progress, describe_met
+from substrate.errors import LongFitWarning, SolverError
+from substrate.progress import LateProgress
 
-__all__ = ["Cell", "Family", "SearchResult", "Theta", "along", "cover", "geometric_share", "minimise"]
+__all__ = [
+    "INTERRUPTED",
+    "Cell",
+    "Family",
+    "Limits",
+    "Progress",
+    "SearchResult",
+    "SpentError",
+    "Theta",
+    "along",
+    "cover",
+    "describe_met",
+    "geometric_share",
+    "late_progress",
+    "minimise",
+]
 
 Theta = tuple[float, ...]
 Box = Sequence[tuple[float, float]]
@@ -33,8 +67,91 @@ _RATIO = 4.0
 _COLLAPSED = 1e-12
 #: A weight of zero is solved for as this share of its range: zero leaves variables such as a maximum undetermined.
 _TINY = 1e-9
+#: How many times the solves of the first simplices a search takes in all, as a rule.
+_USUAL = 15.0
+#: Called with the number of solves, the best value and the bound of the cell at hand.
+Progress = Callable[[int, float, float], None]
+
+#: Why a search ended where the user interrupted it.
+INTERRUPTED = "interrupted; the best so far is kept"
+#: Seconds from which on an estimate is stated as a warning, as for other long fits.
+_LONG = 600.0
 #: Share of the gap within which the search stays, for what rounding changes afterwards.
 _MARGIN = 1e-2
+
+
+class SpentError(Exception):
+    """The budget of solves or the time is spent."""
+
+
+@dataclass(slots=True)
+class Limits:
+    """The largest number of solves and of seconds; the clock runs from where the limits are made.
+
+    ``spent`` are the solves of an earlier search that count too.
+    """
+
+    budget: int
+    time_limit: float = math.inf
+    spent: int = 0
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds_left(self) -> float:
+        """Return the remaining time in seconds."""
+        return self.time_limit - (time.monotonic() - self.started)
+
+    def check(self, solves: int, more: int = 1) -> None:
+        """Raise where ``more`` solves after ``solves`` would exceed the budget, or where the time is spent."""
+        if self.spent + solves + more > self.budget:
+            raise SpentError(f"the budget of {self.budget} solves is spent")
+        self.check_time()
+
+    def check_time(self) -> None:
+        """Raise where the time is spent."""
+        if self.seconds_left <= 0.0:
+            raise SpentError(f"the time limit of {self.time_limit:g} s is reached")
+
+    def announce(self, solves: int, usual: float, began: float) -> None:
+        """Warn where a search takes very long as a rule, estimated from its first solves since ``began``."""
+        expected = min(max(self.budget, solves), usual * solves)
+        seconds = min(began - self.started + (time.monotonic() - began) / max(solves, 1) * expected, self.time_limit)
+        if seconds > _LONG:
+            warnings.warn(
+                f"this search takes about {seconds / 60.0:.0f} minutes, by its first {solves} solves. A larger gap, a "
+                "narrower range, fewer rows or time_limit= (the best so far is returned, with the bound that is proved "
+                "by then) take less",
+                LongFitWarning,
+                stacklevel=2,
+            )
+
+
+def describe_met(gap: float) -> str:
+    """State that a search has met the gap that was asked for."""
+    return f"the gap of {gap:g} is met"
+
+
+def end_by(error: BaseException, has_point: bool) -> str:
+    """Return why a search ended at an interrupt, a limit or a solver's failure; raise where nothing was found."""
+    if not has_point:
+        raise error
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED
+    return str(error) if isinstance(error, SpentError) else f"a solver failed: {error}"
+
+
+@contextmanager
+def late_progress(what: str) -> Iterator[Progress]:
+    """Yield a function that writes a line to a terminal from ten seconds on."""
+    line = LateProgress()
+
+    def show(solves: int, best: float, lower: float) -> None:
+        line.piece(f"{what}: {solves} solves, best {best:.6g}, bound {lower:.6g}")
+
+    try:
+        yield show
+    finally:
+        line.close()
 
 
 class Cut(NamedTuple):
@@ -166,8 +283,11 @@ def width(first: Theta, second: Theta) -> float:
 
 
 @dataclass(slots=True)
-class _Simplices:
-    """A box covered by simplices with the bounds of a family (:class:`~substrate.search.best_first.CellSpace`)."""
+class _Search:
+    """A box covered by simplices with the bounds of a family: open and settled ones, and why the search ended.
+
+    ``floor`` is proved before all of the box is covered.
+    """
 
     family: Family
     box: Box
@@ -175,39 +295,89 @@ class _Simplices:
     least: float
     floor: float
     limits: Limits
+    progress: Progress
     start: tuple[Theta, ...] = ()
+    stop: str = ""
     roots: tuple[Cell, ...] = ()
     errors: dict[Theta, float] = field(default_factory=dict)
-    collapsed: str = "the cells have collapsed: the optimum is not unique there, or not known well enough"
-    usual: float = 15.0
-
-    @property
-    def solves(self) -> int:
-        return self.family.solves
+    settled: list[Cell] = field(default_factory=list)
+    open: list[tuple[float, int, Cell]] = field(default_factory=list)
+    #: How many simplices were put into the queue, and whether one could not be cut.
+    number: int = 0
+    failed: bool = False
 
     @property
     def best(self) -> float:
+        """Return the smallest error found so far; infinite before the first."""
         return min((self.family.error(theta) for theta in self.errors), default=np.inf)
 
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """Return all simplices, which cover the box once there are roots."""
+        return (*self.settled, *(cell for _, _, cell in self.open))
+
+    @property
+    def lower_bound(self) -> float:
+        """Return the smallest bound of all simplices, also of those that were not reached."""
+        return min((cell.bound for cell in self.cells), default=self.floor) if self.roots else self.floor
+
     def target(self) -> float:
+        """Return the bound at which a simplex is settled."""
         best = self.best
         return best - (1.0 - _MARGIN) * self.gap * max(abs(best), self.least)
 
-    def cover(self) -> list[Cell]:
-        simplices = cover(self.box)
-        for corners in (self.start, *simplices):
-            for theta in corners:
-                self._evaluate(theta)
-        cells = [self._cell(corners, self.floor, 0) for corners in simplices]
-        self.roots = tuple(cells)
-        return cells
+    def run(self) -> None:
+        """Search until every simplex is settled, or until something ends it; what is proved then stays proved."""
+        began, solved = time.monotonic(), self.family.solves
+        try:
+            simplices = cover(self.box)
+            for corners in (self.start, *simplices):
+                for theta in corners:
+                    self._evaluate(theta)
+            roots = tuple(self._cell(corners, self.floor, 0) for corners in simplices)
+            for cell in roots:
+                self._push(cell)
+            self.roots = roots
+            self.limits.announce(self.family.solves - solved, _USUAL, began)
+            while self.open:
+                self._step()
+            self.stop = describe_met(self.gap)
+            if self.failed and self.lower_bound < self.target():
+                self.stop = "the cells have collapsed: the optimum is not unique there, or not known well enough"
+        except (SpentError, KeyboardInterrupt, SolverError) as error:
+            self.stop = end_by(error, math.isfinite(self.best))
 
-    def priority(self, cell: Cell) -> float:
-        return cell.expected
+    def _push(self, cell: Cell) -> None:
+        self.number += 1
+        heapq.heappush(self.open, (cell.expected, self.number, cell))
 
-    def refine(self, cell: Cell, target: float) -> list[Cell]:
-        before = self.solves
-        cell.bound = max(cell.bound, self.family.bound(cell.corners, target, cell.patience, self.limits))
+    def _step(self) -> None:
+        """Settle the most doubtful simplex, or replace it by simplices that cover it."""
+        _, number, cell = self.open[0]
+        best = self.best
+        self.progress(self.family.solves, best, min(cell.bound, best))
+        if cell.bound >= self.target():
+            self.settled.append(cell)
+        else:
+            self.limits.check_time()
+            children = self._refine(cell)
+            if not children:
+                self.failed = True
+                self.settled.append(cell)
+            target = self.target()  # it falls with the best value
+            for child in children:
+                if child.bound >= target:
+                    self.settled.append(child)
+                else:
+                    self._push(child)
+        # after its parts, so that an interrupt leaves no hole
+        self.open = [entry for entry in self.open if entry[1] != number]
+        heapq.heapify(self.open)
+
+    def _refine(self, cell: Cell) -> list[Cell]:
+        """Return the simplex with a better bound, or its halves; none if it has collapsed."""
+        before = self.family.solves
+        cell.bound = max(cell.bound, self.family.bound(cell.corners, self.target(), cell.patience, self.limits))
         target = self.target()
         if cell.bound >= target:
             return [cell]
@@ -216,7 +386,7 @@ class _Simplices:
         theta = along(*ends, cut.share)
         if width(*ends) <= _COLLAPSED or theta in ends:
             return []
-        patience = cell.patience + 1 if self.solves == before else 0
+        patience = cell.patience + 1 if self.family.solves == before else 0
         self._evaluate(theta)
         halves = []
         for out in (cut.first, cut.second):
@@ -228,7 +398,7 @@ class _Simplices:
     def _evaluate(self, theta: Theta) -> None:
         if theta not in self.errors:
             if self.errors:  # the first one is solved whatever the limits
-                self.limits.check(self.solves)
+                self.limits.check(self.family.solves)
             self.errors[theta] = self.family.evaluate(theta)
 
     def _cell(self, corners: tuple[Theta, ...], bound: float, patience: int) -> Cell:
@@ -255,10 +425,7 @@ def minimise(
     the solver, a spent budget or time ends the search with the best so far; what is proved until then stays proved.
     Values of ``start`` are tried first: a good one settles most simplices at once.
     """
-    space = _Simplices(family, box, gap, least, floor, limits, start)
-    search: BestFirst[Any] = BestFirst(
-        space=space, limits=limits, progress=progress, met=describe_met(gap), floor=floor
-    )
+    search = _Search(family, box, gap, least, floor, limits, progress, start)
     search.run()
-    error, best = min((family.error(theta), theta) for theta in space.errors)
-    return SearchResult(best, error, min(search.lower_bound, error), search.stop, space.roots, tuple(search.cells))
+    error, best = min((family.error(theta), theta) for theta in search.errors)
+    return SearchResult(best, error, min(search.lower_bound, error), search.stop, search.roots, search.cells)

@@ -59,9 +59,8 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.composition.program import Point, Program
 from substrate.errors import SolverError
-from substrate.fusion.search import Cut, Family, Theta, geometric_share, width
+from substrate.fusion.search import Cut, Family, Limits, Theta, geometric_share, width
 from substrate.numbers import relative_rounding, subtract_below
-from substrate.search.best_first import Limits
 
 __all__ = ["Knot", "Universal", "bound_game"]
 

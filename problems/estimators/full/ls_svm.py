@@ -206,7 +206,9 @@ class ShapedModel(LSSVMModel):
         return outputs
 
 
-def _solve_shaped(kernel: Any, X: Array, y: Array, gamma: float, weights: Array, shapes: Any, box: Array) -> tuple[Any, Any]:
+def _solve_shaped(
+    kernel: Any, X: Array, y: Array, gamma: float, weights: Array, shapes: Any, box: Array
+) -> tuple[Any, Any]:
     """Return the result of the machine, which has the facts of the solution, and the expansion besides the rows."""
     import cvxpy as cp
 
