@@ -324,9 +324,9 @@ model.predict(X), str(model.certificate_), model.certify(X, X.ravel() ** 2)
 
 def test_an_estimator_is_imported_without_what_few_fits_need():
     iterations = ("substrate.least_squares.conjugate_gradient", "substrate.least_squares.conjugate_gradient")
-    asked = ("substrate.proof", "problems.estimators.shared.importance", "problems.estimators.shared.left_out")
+    asked = ("substrate.proof", "problems.estimators.shared.importance", "problems.estimators.shared.partly_linear")
     found = loaded_by("from problems import LSSVMClassifier, LSSVMRegressor", *iterations, *asked)
-    assert found == "problems.estimators.shared.left_out", "the check can fail"
+    assert found == "problems.estimators.shared.partly_linear", "the check can fail"
 
 
 def test_neither_imports_nor_the_closed_form_pay_for_cvxpy_or_for_devices():

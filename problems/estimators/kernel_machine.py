@@ -22,8 +22,7 @@ from problems.estimators.shared.base import Added, Facts, StoredFit, WeightedRow
 from problems.estimators.shared.checks import definite_gram
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import Coding
-from problems.estimators.shared.left_out import LeftOutOutputs
-from problems.estimators.shared.linear_part import PartlyLinear
+from problems.estimators.shared.partly_linear import LeftOutOutputs, PartlyLinear
 from problems.estimators.shared.regressor import Regressor
 from substrate import losses as loss_values
 from substrate.arrays import Array, check_memory, positive

@@ -151,5 +151,5 @@ def test_wrong_groups_and_ranges_are_refused(given, message):
 def test_a_wrong_range_of_the_ridge_is_refused(wrong):
     X, y = data(16, 0)
     for estimator, target in ((FusedL1SubstrateRegressor, y), (FusedL1SubstrateClassifier, y > 0.0)):
-        with pytest.raises(DeclarationError, match=r"ridge_range must be \(low, high\) with 0 < low < high"):
+        with pytest.raises(DeclarationError, match=r"ridge_range must"):
             estimator(RBF(3.0), ridge_range=wrong).fit(X, target)

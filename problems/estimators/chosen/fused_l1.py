@@ -29,16 +29,13 @@ from problems.estimators.chosen.fused import (
     Final,
     FusedChoice,
     FusionRound,
-    WeighedFold,
-    along_path,
-    jointly,
-)
-from problems.estimators.chosen.structure_refit import (
     Members,
     RefittedRows,
     Structure,
+    WeighedFold,
+    along_path,
     check_refit,
-    choose_structure,
+    jointly,
 )
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.penalised.l1 import (
@@ -49,8 +46,7 @@ from problems.estimators.penalised.l1 import (
 from problems.estimators.shared.checks import definite_gram
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.regressor import Regressor
-from substrate.arrays import Array, non_negative, positive
-from substrate.errors import DeclarationError
+from substrate.arrays import Array, ascending_pair, positive
 from substrate.fits.l1 import zeta_max
 from substrate.fits.path_bounds import l1_fold, l1_path_of, read_off
 from substrate.fits.paths import Path, correlation_noise
@@ -129,30 +125,20 @@ class ZetaChoice(FusedChoice):
         if self.zeta_min is not None and self.zeta_min != 0.0:
             positive(self.zeta_min, "zeta_min")
         if self.ridge_range is not None:
-            self._ridges()
+            ascending_pair(self.ridge_range, "ridge_range")
         check_refit(self, "ridge_range")
 
-    def _ridges(self) -> tuple[float, float]:
-        """Return the range of the ridge, checked."""
-        message = f"ridge_range must be (low, high) with 0 < low < high, received {self.ridge_range!r}"
-        try:
-            low, high = (non_negative(end, "ridge_range") for end in self.ridge_range)
-        except (TypeError, ValueError) as error:
-            raise DeclarationError(message) from error
-        if not 0.0 < low < high:
-            raise DeclarationError(message)
-        return low, high
-
     def _choose(self, kernel: Kernel, rounds: Sequence[FusionRound]) -> Choice:
-        """Choose zeta by the machine itself or by the one refitted on its support, or zeta and the ridge."""
-        if self.refit:
-            return choose_structure(self, kernel, rounds)
+        """Choose zeta by the machine itself, or zeta and the ridge."""
         machines = list(machines_of(kernel, rounds))
         if self.ridge_range is not None:
             # beyond the largest zeta all machines are their biases
             largest = max(zeta_max(K, y) for K, y, *_ in machines) or 1.0
             least = _SMALLEST * largest if self.zeta_min is None else float(self.zeta_min)
-            ranges = {"zeta": (min(least, 0.5 * largest), largest), "ridge": self._ridges()}
+            ranges = {
+                "zeta": (min(least, 0.5 * largest), largest),
+                "ridge": ascending_pair(self.ridge_range, "ridge_range"),
+            }
             choice = jointly(self, [ridged_fold(*machine) for machine in machines], ranges)
             choice.kept["proved_on_"]["zeta"] = (ranges["zeta"][0], np.inf)
             return choice

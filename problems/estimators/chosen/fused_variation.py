@@ -20,16 +20,13 @@ from problems.estimators.chosen.fused import (
     Final,
     FusedChoice,
     FusionRound,
-    WeighedFold,
-    along_path,
-    jointly,
-)
-from problems.estimators.chosen.structure_refit import (
     Members,
     RefittedRows,
     Structure,
+    WeighedFold,
+    along_path,
     check_refit,
-    choose_structure,
+    jointly,
 )
 from problems.estimators.penalised.group_weights import GroupWeights
 from problems.estimators.penalised.structure import (
@@ -129,9 +126,7 @@ class RhoChoice(AdditiveEstimator, FusedChoice):
             yield coordinates, y, below, y_check
 
     def _choose(self, kernel: Componentwise, rounds: Sequence[FusionRound]) -> Choice:
-        """Choose rho by the machine itself or by the one refitted to what it selects, or one rho for each group."""
-        if self.refit:
-            return choose_structure(self, kernel, rounds)
+        """Choose rho by the machine itself, or one rho for each group."""
         machines = [machine for one in rounds for machine in self._machines(kernel, one)]
         if self.groups is not None:
             given, names = GroupWeights.of(1.0, self.groups), getattr(self, "feature_names_in_", None)

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from problems.estimators.chosen.families import family_name
+from problems.estimators.chosen.rules import family_name
 from problems.estimators.shared.base import Facts
 from substrate.arrays import Array, blas_threads, is_device_array, is_sparse, to_numpy
 from substrate.certificates import Row

@@ -46,7 +46,6 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from problems.estimators.chosen.families import at_median_widths, is_families
 from problems.estimators.chosen.judgement import (
     End,
     EvaluatedKernel,
@@ -55,7 +54,7 @@ from problems.estimators.chosen.judgement import (
     Task,
     centred_points,
 )
-from problems.estimators.chosen.rules import Widths, widths_of
+from problems.estimators.chosen.rules import Widths, at_median_widths, is_families, widths_of
 from substrate.arrays import Array, blas_threads, is_device_array, is_sparse
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Kernel, Laplacian, Matern, PowerExponential

@@ -35,7 +35,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import clone
 
-from problems.estimators.chosen import families
 from problems.estimators.chosen.basis_selection import check_basis, folds_of_rows, judge_on_basis, sample_rows
 from problems.estimators.chosen.input_ranking import rank_inputs
 from problems.estimators.chosen.judgement import (
@@ -47,12 +46,17 @@ from problems.estimators.chosen.judgement import (
 )
 from problems.estimators.chosen.kernel_search import search_kernels
 from problems.estimators.chosen.rules import (
+    RECOMMENDED,
     Widths,
+    at_all_widths,
     blocks_of,
     check_folds,
     check_groups,
     check_rules,
     criterion_of,
+    family_name,
+    is_families,
+    list_unresolved,
     splits_of,
     take_points,
     widths_of,
@@ -63,7 +67,7 @@ from problems.estimators.full.saddle_machine import ChosenKernel
 from problems.estimators.reduced.fit import CONDITIONAL, fit_at
 from problems.estimators.shared.base import Facts, Uses, WeightedRows
 from problems.estimators.shared.checks import warn_if_unscaled
-from problems.estimators.shared.left_out import has_closed_forms, has_shape
+from problems.estimators.shared.partly_linear import has_closed_forms, has_shape
 from substrate.arrays import Array, ascending_pair, blas_threads, is_sparse, on_device_of, positive, to_numpy
 from substrate.certificates import Accuracy, Row
 from substrate.errors import DataError, DeclarationError
@@ -85,7 +89,7 @@ def recommended(cls: Any, /, **changes: Any) -> Any:
     """Return the estimator that ``substrate fit`` uses, with ``changes``: families of kernels, refined where
     possible."""
     own = {one.name for one in fields(cls) if one.init}
-    return cls(**({name: value for name, value in families.RECOMMENDED.items() if name in own} | changes))
+    return cls(**({name: value for name, value in RECOMMENDED.items() if name in own} | changes))
 
 
 @dataclass(eq=False, repr=False)
@@ -186,13 +190,13 @@ class GammaChoice(LSSVM):
         machine, start = self._model, time.monotonic()
         data = machine.read(X, y, sample_weight)
         folds = folds_of_rows(self, data, X, y) if criterion_of(self) == "folds" else None
-        if families.is_families(self.kernels):
+        if is_families(self.kernels):
             machine.data_kernel(data, self._own_kernel(RBF()))  # warns of columns on different scales
         if self.kernels is None:
             kernels = [machine.data_kernel(data)]
         else:
-            resolved = machine.data_kernels(families.list_unresolved(self.kernels), data)
-            kernels = families.at_all_widths(self.kernels, resolved)
+            resolved = machine.data_kernels(list_unresolved(self.kernels), data)
+            kernels = at_all_widths(self.kernels, resolved)
         few, searched = JudgedKernels((), None), ""
         if self.search == "gradient":
             sample = sample_rows(self, data, folds)
@@ -220,14 +224,14 @@ class GammaChoice(LSSVM):
         numbers."""
         if self.kernels is None:
             return [self._resolved_kernel(X)]
-        kernels = [self._own_kernel(kernel) for kernel in families.list_unresolved(self.kernels)]
+        kernels = [self._own_kernel(kernel) for kernel in list_unresolved(self.kernels)]
         gives_widths = self.search == "gradient" and widths_of(self) in ("auto", "each")
         if not is_sparse(X) and not gives_widths:  # columns of different units get separate widths
             n = int(X.shape[1])
             compared = {columns: kernel for kernel in reversed(kernels) for columns in kernel.compared_columns(n)}
             for columns, kernel in compared.items():
                 warn_if_unscaled(self, X, columns, kernel)
-        return families.at_all_widths(self.kernels, (kernel.resolved(X) for kernel in kernels))
+        return at_all_widths(self.kernels, (kernel.resolved(X) for kernel in kernels))
 
     def _judge(self, kernels: list[Kernel], task: Task) -> JudgedKernels:
         """Judge the candidates, and continue from the best of them by ``search``."""
@@ -235,7 +239,7 @@ class GammaChoice(LSSVM):
             judged = judge_by_noise(self, kernels[0], task)
             return JudgedKernels([judged], judged)
         found = search_kernels(self, kernels, partial(evaluate, task=task), task)
-        if not families.is_families(self.kernels):
+        if not is_families(self.kernels):
             return found
         best, fact = prefer_simplest(found.judged, task)
         return found._replace(best=best, facts=found.facts if fact is None else (fact, *found.facts))
@@ -255,8 +259,8 @@ class GammaChoice(LSSVM):
         judged, best, criterion = found.judged, found.best, criterion_of(self)
         kernels = f"{len(judged)} evaluated" + (f", {found.tried} more tried on the way" if found.tried else "")
         kernels += f"; the search among them is local{searched}" if self.search else ""
-        if families.is_families(self.kernels):
-            kernels += f"; families {', '.join(dict.fromkeys(families.family_name(one.kernel) for one in judged))}"
+        if is_families(self.kernels):
+            kernels += f"; families {', '.join(dict.fromkeys(family_name(one.kernel) for one in judged))}"
         facts = [("criterion", f"{criterion}, " + ", ".join(f"{value:.6g}" for value in best.search.criterion))]
         facts += found.search_facts()
         if criterion != "noise":  # the root is enclosed by machines, not by a spectrum

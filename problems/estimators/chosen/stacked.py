@@ -23,7 +23,7 @@ import numpy as np
 from sklearn.base import MultiOutputMixin
 from sklearn.exceptions import ConvergenceWarning
 
-from problems.estimators.chosen import families
+from problems.estimators.chosen.rules import check_kernels, family_name, is_families
 from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV, recommended
 from problems.estimators.full.intervals import IntervalRegressor
 from problems.estimators.full.ls_svm import LSSVMRegressor
@@ -126,7 +126,7 @@ class StackChoice(KernelEstimator):
         """Choose every gamma, fit every machine, and weigh them; ``sample_weight`` weighs errors everywhere."""
         pooled = bool(self._labels)
         self._begin_fit()
-        families.check_kernels(self.kernels, False)
+        check_kernels(self.kernels, False)
         if self.kernels is None and self._own_kernel().pairwise:
             raise DeclarationError("a stack computes kernels of the inputs; kernel='precomputed' has one matrix only")
         X, y, weights, rows, _ = self._read_rows(X, y, sample_weight)
@@ -223,7 +223,7 @@ class StackChoice(KernelEstimator):
             search.fit(X, y, sample_weight=weights)
             members = [
                 LSSVMRegressor(kernel, gamma=gamma, tol=self.tol).fit(X, targets, sample_weight=weights)
-                for kernel, gamma in best_of_families(search.cv_results_, families.is_families(self.kernels))
+                for kernel, gamma in best_of_families(search.cv_results_, is_families(self.kernels))
             ]
         known = [member for member in members if member.certificate_.holds] or members
         return known, [repr(member.kernel) for member in members if member not in known]
@@ -345,5 +345,5 @@ def best_of_families(results: dict[str, Any], by_family: bool) -> list[tuple[Any
     for number in np.argsort(results["rank_test_score"], kind="stable"):
         kernel, gamma = results["param_kernel"][int(number)], results["param_gamma"][int(number)]
         is_each = isinstance(getattr(kernel, "sigma", None), tuple)
-        best.setdefault((families.family_name(kernel), is_each) if by_family else kernel, (kernel, gamma))
+        best.setdefault((family_name(kernel), is_each) if by_family else kernel, (kernel, gamma))
     return list(best.values())

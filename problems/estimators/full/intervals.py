@@ -36,7 +36,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.guarantees import UNEQUAL, Guarantee
-from problems.estimators.shared.left_out import has_closed_forms, refuse_closed_form
+from problems.estimators.shared.partly_linear import has_closed_forms, refuse_closed_form
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import (
     Array,

@@ -33,8 +33,7 @@ from problems.estimators.shared.calibration_scores import CalibrationScores, equ
 from problems.estimators.shared.checks import column_number
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import Coding, numbers_of_codes, scores_of
-from problems.estimators.shared.left_out import LeftOutOutputs, refuse_closed_form, refuse_shape
-from problems.estimators.shared.linear_part import PartlyLinear
+from problems.estimators.shared.partly_linear import LeftOutOutputs, PartlyLinear, refuse_closed_form, refuse_shape
 from substrate.arrays import Array, is_device_array, is_sparse, namespace_of, positive, to_numpy, whole_number
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.errors import DataError, DeclarationError, SolverError

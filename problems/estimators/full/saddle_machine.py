@@ -11,7 +11,7 @@ from problems.estimators.full.saddle_fit import SOLVERS, SaddleFit, fit_saddle, 
 from problems.estimators.shared.base import Added, StoredFit, WeightedRows
 from problems.estimators.shared.checks import check_home
 from problems.estimators.shared.coded import Coding
-from problems.estimators.shared.left_out import LeftOutOutputs, gcv_of
+from problems.estimators.shared.partly_linear import LeftOutOutputs, gcv_of
 from substrate.arrays import (
     Array,
     is_device_array,

@@ -38,7 +38,7 @@ from problems.estimators.reduced.fit import (
 )
 from problems.estimators.shared.base import Added, StoredFit, refuse_extreme
 from problems.estimators.shared.checks import check_home
-from problems.estimators.shared.left_out import LeftOutOutputs, gcv_of, has_shape
+from problems.estimators.shared.partly_linear import LeftOutOutputs, gcv_of, has_shape
 from substrate.arrays import (
     Array,
     is_sparse,
