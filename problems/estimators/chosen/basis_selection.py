@@ -12,6 +12,7 @@ of mean one, :math:`v / \bar v`, and :math:`\gamma \bar v`, for which the mean i
 :math:`(v / \bar v)^{1/2}`; gamma then refers to the given weights.
 """
 
+import time
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -126,6 +127,7 @@ def _given_rows(model: Any, data: FitData, X: Any, y: Any) -> tuple[Any, Any]:
 
 def judge_on_basis(model: Any, kernel: Kernel, data: FitData, folds: Any) -> _Judged:
     """Judge one kernel: its basis, one statistic of all rows, and its best gamma."""
+    start = time.perf_counter()
     prepared = prepare(kernel, data, model._model.choice(), 1.0)
     unit, gammas = prepared.weighed.unit, None
     if model.gamma_range is not None:
@@ -137,7 +139,7 @@ def judge_on_basis(model: Any, kernel: Kernel, data: FitData, folds: Any) -> _Ju
     search = search_gamma(criterion, gammas, float(model.gap))
     error = max(part.decomposition_error(1.0 / float(search.gamma[0])) for part in criterion.spectra)
     score, found = float(search.values[0]), search if unit == 1.0 else search.per_weight(unit)
-    return _Judged(EvaluatedKernel(kernel, found, score, error), prepared, spectrum)
+    return _Judged(EvaluatedKernel(kernel, found, score, error, time.perf_counter() - start), prepared, spectrum)
 
 
 def _targets(block: Block) -> Any:

@@ -23,6 +23,7 @@ the number of wrong rows: squares also fall where outputs come nearer to codes t
 tables with hardly a wrong row by many standard errors.
 """
 
+import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -135,6 +136,7 @@ class EvaluatedKernel(NamedTuple):
     search: GammaSearch
     score: float
     error: float = 0.0
+    seconds: float = 0.0
 
     @property
     def end(self) -> "End":
@@ -144,7 +146,7 @@ class EvaluatedKernel(NamedTuple):
 
 def evaluate(kernel: Kernel, task: Task) -> EvaluatedKernel:
     """Find the best gamma of one kernel."""
-    X = centred_points(kernel, task.X)
+    start, X = time.perf_counter(), centred_points(kernel, task.X)
     with warnings.catch_warnings():
         # a candidate that does not distinguish points loses; a warning for the chosen one follows at its fit
         warnings.simplefilter("ignore", DegenerateKernelWarning)
@@ -157,7 +159,7 @@ def evaluate(kernel: Kernel, task: Task) -> EvaluatedKernel:
     low = 1.0 / float(search.gamma.max())
     error = max(spectrum.decomposition_error(low) for spectrum in criterion.spectra)
     score = task.mean_of_outputs(search.values, search.unit)
-    return EvaluatedKernel(kernel, search.per_weight(task.unit), score, error)
+    return EvaluatedKernel(kernel, search.per_weight(task.unit), score, error, time.perf_counter() - start)
 
 
 def criterion_of_task(gram: Gram, X: Any, task: Task) -> Criterion | CriterionSum:
@@ -272,6 +274,7 @@ class JudgedKernels(NamedTuple):
             "params": [{"kernel": j.kernel, "gamma": gamma} for j, gamma in zip(judged, gammas, strict=True)],
             "param_kernel": [candidate.kernel for candidate in judged],
             "param_gamma": gammas,
+            "mean_fit_time": np.array([candidate.seconds for candidate in judged]),
             "mean_test_score": means,
             "rank_test_score": np.array([1 + int((order < each).sum()) for each in order], dtype=np.int32),
             "lower_bound": np.array([float(candidate.search.lower_bound[0]) for candidate in judged]),

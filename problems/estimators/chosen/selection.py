@@ -376,7 +376,7 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):
         was evaluated, ascending, the ``criterion`` there, and ``coverage``, the range.
     cv_results_ : dict
         One row per kernel that was judged, at its best gamma: ``params``, ``mean_test_score`` (the negative criterion;
-        of several outputs the mean, each in units of its variance), ``rank_test_score``, bounds, and
+        of several outputs the mean, each in units of its variance), ``rank_test_score``, times, bounds, and
         ``gamma_range``, the lowest and highest gamma over which each bound is.
     kernel_, support_values_, bias_, support_, support_vectors_, ridge_, certificate_, n_iter_
         As for :class:`LSSVMRegressor`; the certificate also has the gap.
