@@ -20,7 +20,6 @@ Closed form: :func:`substrate.least_squares.saddle_system.solve_saddle_system` w
 [Pelckmans2005]_ eq. (6)-(8).
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import cvxpy as cp
@@ -30,15 +29,14 @@ from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import Row, gap_row
 from substrate.declarations import Declared
-from substrate.declarations.regression_page import RegressionData, declared_targets, prove_saddle
+from substrate.declarations.regression_page import RegressionData, declared_targets
 from substrate.declarations.variation_expansion import component_grams, component_matrices
 from substrate.gram import Gram
 from substrate.ingredients import regression_fit, squared_errors, squared_norm, zero_sum_row
 from substrate.kernels import RBF, Componentwise
 from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
-from substrate.proof import Proof
 
-__all__ = ["DEMONSTRATION", "closed_form", "declare", "prove"]
+__all__ = ["DEMONSTRATION", "closed_form", "declare"]
 
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (6)-(8)",
@@ -129,8 +127,3 @@ def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, 
         "component_values": values,
         "component_norms": np.sqrt(np.maximum(values @ alpha, 0.0)),
     }
-
-
-def prove(solution: Mapping[str, Array], K: Any, y: Any, gamma: float, weights: Any = None) -> Proof:
-    """Prove in ball arithmetic a bound on the distance of the fitted values from the exact optimum."""
-    return prove_saddle(np.sum(component_matrices(K), axis=0), y, gamma, weights, solution)

@@ -36,7 +36,7 @@ from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, row_weights
 from substrate.certificates import Accuracy, Row, gap_row
 from substrate.declarations import Declared, given_gram, own_gram
-from substrate.declarations.regression_page import RegressionData, least_squares_accuracy, optimality_rows, prove_saddle
+from substrate.declarations.regression_page import RegressionData, least_squares_accuracy, optimality_rows
 from substrate.ingredients import (
     classification_fit,
     error_row,
@@ -50,9 +50,8 @@ from substrate.ingredients import (
 from substrate.kernels import RBF
 from substrate.least_squares.robust_weights import check_choice
 from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
-from substrate.proof import Proof
 
-__all__ = ["DEMONSTRATION", "closed_form", "declare", "prove"]
+__all__ = ["DEMONSTRATION", "closed_form", "declare"]
 
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (4)-(5); Carvalho2006 (1)-(5)",
@@ -153,9 +152,3 @@ def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, 
     solved = solve_saddle_system(gram, labels, ridge)
     alpha = labels * solved.support_values
     return {"support_values": alpha, "bias": np.asarray(solved.bias), "errors": ridge * alpha}
-
-
-def prove(solution: Mapping[str, Array], K: Any, y: Any, gamma: float, weights: Any = None) -> Proof:
-    """Prove in ball arithmetic a bound on the distance of the outputs from the exact optimum."""
-    labels = np.asarray(y, dtype=np.float64)
-    return prove_saddle(K, labels, gamma, weights, solution, labels)

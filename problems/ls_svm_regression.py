@@ -21,7 +21,6 @@ Closed form: :func:`substrate.least_squares.saddle_system.solve_saddle_system`.
 prints :math:`w^T x_i` where :math:`w^T \varphi(x_i)` is meant.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import cvxpy as cp
@@ -31,7 +30,7 @@ from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import Row, gap_row
 from substrate.declarations import Declared, own_gram
-from substrate.declarations.regression_page import RegressionData, optimality_rows, prove_saddle
+from substrate.declarations.regression_page import RegressionData, optimality_rows
 from substrate.ingredients import (
     error_row,
     fit_row,
@@ -44,9 +43,8 @@ from substrate.ingredients import (
 from substrate.kernels import RBF
 from substrate.least_squares.robust_weights import check_choice
 from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
-from substrate.proof import Proof
 
-__all__ = ["DEMONSTRATION", "closed_form", "declare", "prove"]
+__all__ = ["DEMONSTRATION", "closed_form", "declare"]
 
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (1)-(2); Suykens2002 (1)-(5), (9)",
@@ -133,8 +131,3 @@ def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, 
         "bias": np.asarray(solved.bias),
         "errors": ridge * solved.support_values,
     }
-
-
-def prove(solution: Mapping[str, Array], K: Any, y: Any, gamma: float, weights: Any = None) -> Proof:
-    """Prove in ball arithmetic a bound on the distance of the fitted values from the exact optimum."""
-    return prove_saddle(K, y, gamma, weights, solution)

@@ -16,7 +16,6 @@ predictions into the windows.
 Closed form: as in :mod:`problems.ls_svm_regression`, on the windows; [Suykens2002b]_.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -25,10 +24,9 @@ from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array
 from substrate.declarations import Declared
 from substrate.kernels import RBF
-from substrate.proof import Proof
 from substrate.windows import windowize
 
-__all__ = ["DEMONSTRATION", "closed_form", "declare", "prove"]
+__all__ = ["DEMONSTRATION", "closed_form", "declare"]
 
 
 def _build(kernel: Any, X: Array, y: Array) -> dict[str, Any]:
@@ -60,8 +58,3 @@ def declare(K: Any, y: Any, gamma: float, weights: Any = None) -> Declared:
 def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, Array]:
     """Return the same quantities by linear algebra: support values, bias and errors."""
     return ls_svm_regression.closed_form(K, y, gamma, weights)
-
-
-def prove(solution: Mapping[str, Array], K: Any, y: Any, gamma: float, weights: Any = None) -> Proof:
-    """Prove in ball arithmetic a bound on the distance of the fitted values from the exact optimum."""
-    return ls_svm_regression.prove(solution, K, y, gamma, weights)

@@ -23,7 +23,6 @@ The columns of Z must not depend on each other or on a constant. Closed form:
 :class:`~substrate.least_squares.border.Border`; [Espinoza2005b]_.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import cvxpy as cp
@@ -33,15 +32,14 @@ from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_array, real_targets, row_weights
 from substrate.certificates import Accuracy, Row
 from substrate.declarations import Declared, own_gram
-from substrate.declarations.regression_page import RegressionData, least_squares_accuracy, optimality_rows, prove_saddle
+from substrate.declarations.regression_page import RegressionData, least_squares_accuracy, optimality_rows
 from substrate.errors import DataError
 from substrate.ingredients import regression_fit, squared_errors, squared_norm, zero_sum_row
 from substrate.kernels import RBF, Restricted
 from substrate.least_squares.border import Border
 from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
-from substrate.proof import Proof
 
-__all__ = ["DEMONSTRATION", "closed_form", "declare", "prove"]
+__all__ = ["DEMONSTRATION", "closed_form", "declare"]
 
 
 def _build(kernel: Any, X: Any, y: Array) -> dict[str, Any]:
@@ -133,12 +131,6 @@ def closed_form(K: Any, y: Any, gamma: float, weights: Any = None, *, Z: Any) ->
         "bias": np.asarray(solved.bias - border.center @ slopes),
         "errors": ridge * solved.support_values,
     }
-
-
-def prove(solution: Mapping[str, Array], K: Any, y: Any, gamma: float, weights: Any = None, *, Z: Any) -> Proof:
-    """Prove in ball arithmetic a bound on the distance of the fitted values from the exact optimum."""
-    border = _border(Z, row_weights(weights, np.shape(Z)[0]))
-    return prove_saddle(K, y, gamma, weights, solution, border=border)
 
 
 def _border(Z: Any, v: Array) -> Border:

@@ -27,8 +27,6 @@ the full basis; ours is :math:`2 \gamma` of [Cawley2004]_, and :math:`2 \gamma /
 whenever :math:`K_{SS}` is, as on tied inputs.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -37,8 +35,6 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights
-from substrate.balls import Balls
-from substrate.certificates import on_basis
 from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import basis_points
 from substrate.declarations.regression_page import RegressionData, optimality_rows, within_solvers
@@ -47,13 +43,12 @@ from substrate.ingredients import regression_fit, squared_errors, squared_norm
 from substrate.kernels import RBF, Precomputed
 from substrate.least_squares.robust_weights import check_choice
 from substrate.least_squares.saddle_system import ridge_of, target_unit
-from substrate.proof import Proof, prove_reduced, tolerance_in_balls
 from substrate.reduced.features import Features, accumulate, basis_features, origin_of
 from substrate.reduced.rows import KernelRows
 from substrate.reduced.solution import solve_reduced
 from substrate.reduced.spectrum import reduced_spectrum
 
-__all__ = ["DEMONSTRATION", "closed_form", "declare", "prove"]
+__all__ = ["DEMONSTRATION", "closed_form", "declare"]
 
 DEMONSTRATION = Demonstration(
     equations="Cawley2004 (2)-(5); Cawley2002 section 2",
@@ -156,38 +151,6 @@ def closed_form(
         "errors": errors,
         "support_values": data.gamma * data.weights * errors,
     }
-
-
-def prove(
-    solution: Mapping[str, Array],
-    K: Any,
-    y: Any,
-    gamma: float,
-    n_basis: float = 0.5,
-    residuals: str = "all",
-    basis: Any = None,
-    weights: Any = None,
-) -> Proof:
-    """Prove in ball arithmetic a bound on the distance of the fitted values from the exact optimum.
-
-    Of the solution, weights u and bias are used; the entries of the matrix are taken as exact.
-    """
-    gram = given_gram(K)
-    data = _check_arguments(gram, y, gamma, n_basis, residuals, basis, weights)
-    S, R = data.basis, data.rows
-    target = data.target[R]
-    features = basis_features(gram.block(S, S))
-    fitted = np.full(R.size, float(solution["bias"]))
-    if features.rank:
-        fitted += gram.block(R, S) @ features.coefficients(np.asarray(solution["weights"]))
-    kept = S[features.transform.any(axis=1)]
-    tolerance = tolerance_in_balls(target, data.weights)
-
-    def matrices() -> tuple[Balls, Balls]:
-        return Balls.exact(gram.block(R, kept)), Balls.exact(gram.block(kept, kept))
-
-    proof = prove_reduced(matrices, target, data.gamma, data.weights, fitted, tolerance)
-    return replace(proof, about=f"{proof.about}{on_basis(kept.size, S.size)}")
 
 
 class _ReducedData(NamedTuple):

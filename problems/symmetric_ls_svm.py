@@ -33,9 +33,8 @@ from substrate.gram import Gram
 from substrate.ingredients import regression_fit, squared_errors, squared_norm
 from substrate.kernels import RBF, Symmetric
 from substrate.least_squares.robust_weights import check_choice
-from substrate.proof import Proof
 
-__all__ = ["DEMONSTRATION", "closed_form", "declare", "prove"]
+__all__ = ["DEMONSTRATION", "closed_form", "declare"]
 
 
 def _build(kernel: Any, X: Array, y: Array) -> dict[str, Any]:
@@ -96,12 +95,6 @@ def closed_form(K: Any, y: Any, gamma: float, weights: Any = None, *, K_mirrored
     """
     K, M, s = _check_arguments(K, K_mirrored, symmetry)
     return ls_svm_regression.closed_form((K + s * M) / 2.0, y, gamma, weights)
-
-
-def prove(solution: Any, K: Any, y: Any, gamma: float, weights: Any = None, *, K_mirrored: Any, symmetry: str) -> Proof:
-    """Prove in ball arithmetic a bound on the distance of the fitted values from the exact optimum."""
-    K, M, s = _check_arguments(K, K_mirrored, symmetry)
-    return ls_svm_regression.prove(solution, (K + s * M) / 2.0, y, gamma, weights)
 
 
 def _check_arguments(K: Any, K_mirrored: Any, symmetry: str) -> tuple[Array, Array, float]:

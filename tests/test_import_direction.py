@@ -9,7 +9,6 @@ from pathlib import Path
 
 import problems
 from problems.command_line.verify import eigen_modules, problem_modules
-from problems.displays import DISPLAYS
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -76,7 +75,6 @@ LOOKED_UP = {
     | set(problems.ESTIMATORS.values())
     | set(problems.COMPOSED.values())
     | set(problems.SPECTRAL.values()),
-    "problems.displays": set(DISPLAYS.values()),
     "problems.command_line.verify": _PAGES,
 }
 

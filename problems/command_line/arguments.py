@@ -77,16 +77,11 @@ _VERIFY = f"""examples:
   substrate verify
   substrate verify ls_svm_regression ls_svm_classification
   substrate verify --solver CLARABEL --time-limit 10
-  substrate verify --prove
 
 A solver holds if recomputed residuals accept its point, otherwise it misses. A problem passes if at least two solvers
 hold and all that hold agree with the closed form, or with each other where there is none. With --solver this solver
 must hold, and agree with the closed form or else with the first other solver that holds. Solvers skip problems with
 cones that they do not support. Misses are shown and counted.
-
-With --prove the closed forms of least squares are also proved in ball arithmetic: the column "proved" states how near
-their fitted values are to the exact optimum, as a share of the spread of y. It needs python-flint,
-pip install "lssvm-substrate[proof]".
 {_CODES}"""
 
 
@@ -154,7 +149,7 @@ def _fit(fit: argparse.ArgumentParser, full: bool) -> None:
     further("--validation", "rows held out to judge (0.25)", type=float, default=0.25, metavar="SHARE")
     further("--max-evaluations", "most kernels that the gradient search tries; 0 for no search", type=int, metavar="N")
     further("--n-basis", "basis vectors of a sparse model; otherwise chosen", type=int, metavar="N")
-    further("--class-weight", "balanced, or LABEL=WEIGHT for some classes", nargs="+", metavar="WEIGHT")
+    further("--class-weight", "give classes of unequal size the same weight", choices=("balanced",))
     text = "categories as 0-1 inputs, or by a kernel with one width per column"
     further("--categorical", text, choices=("one-hot", "kernel"), default="one-hot")
     further("--no-standardize", "keep the inputs in their original units", dest="standardize", action="store_false")
@@ -233,5 +228,3 @@ def _verify(verify: argparse.ArgumentParser) -> None:
     verify.add_argument("--solver", help="only this solver of cvxpy, by name")
     text = "time for each solver (60); one that needs more is stopped and counts as a miss"
     verify.add_argument("--time-limit", type=float, default=60.0, metavar="SECONDS", help=text)
-    text = "prove closed forms in ball arithmetic, where this is possible"
-    verify.add_argument("--prove", action="store_true", help=text)

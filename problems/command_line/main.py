@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 from problems.command_line.words import in_shell
@@ -70,7 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\nsubstrate: interrupted; every file is as before, or complete", file=sys.stderr)
         return 130
-    except (SubstrateError, OSError, ValueError, MemoryError) as error:  # ValueError: scikit-learn's checks of data
+    # ValueError: scikit-learn's checks of data
+    except (SubstrateError, ImportError, OSError, ValueError, MemoryError) as error:
         _complain(error or type(error).__name__)
         return 2
 
@@ -91,24 +93,6 @@ def _answer(arguments: Sequence[str]) -> int:
     return commands[options.command](options)
 
 
-def _class_weight(words: Sequence[str]) -> str | dict[str, float]:
-    """Read ``balanced``, or LABEL=WEIGHT for some classes."""
-    if list(words) == ["balanced"]:
-        return "balanced"
-    weights = {}
-    for word in words:
-        label, sign, text = word.rpartition("=")
-        try:
-            weights[label] = float(text)
-        except ValueError:
-            sign = ""
-        if not sign or not 0.0 <= weights[label] < float("inf"):
-            raise DeclarationError(
-                f"--class-weight is balanced, or LABEL=WEIGHT for classes, weights >= 0; received {word!r}"
-            )
-    return weights
-
-
 def _fit(options: argparse.Namespace) -> int:
     from problems.tables.columns import treat
     from problems.tables.embedded_sets import target_of
@@ -116,13 +100,15 @@ def _fit(options: argparse.Namespace) -> int:
 
     _refuse_unwritable(options.out, options.data)
     _refuse_unwritable(options.report, options.data, options.out)
+    if options.report is not None and find_spec("matplotlib") is None:
+        raise DataError('the pictures of a report need matplotlib: pip install "lssvm-substrate[tables]"')
     progress = Progress(2 + (options.out is not None) + (options.report is not None))
     try:
         progress.step(f"reading {options.data}")
         table = read_table(options.data, options.delimiter, options.decimal, options.thousands, options.encoding)
         target, task = options.target, options.task
         if target is None and not options.data.startswith("@"):
-            raise DataError(f"--target is missing; {options.data} has the columns {named_columns(table.names)}")
+            raise DataError(f"--target is missing; {options.data} has the columns {named_columns(table.columns)}")
         if target is None:  # an embedded data set has a target
             target, classes = target_of(options.data[1:])
             task = classes if task == "auto" else task
@@ -137,10 +123,8 @@ def _fit(options: argparse.Namespace) -> int:
 
         kind = TabularRegressor if task == "regression" else TabularClassifier
         parameters = {name: value for name, value in vars(options).items() if name in kind().get_params()}
-        if options.class_weight is not None:
-            if task != "classification":
-                raise DeclarationError("--class-weight weighs classes, and this is a regression; leave it out")
-            parameters["class_weight"] = _class_weight(options.class_weight)
+        if options.class_weight is not None and task != "classification":
+            raise DeclarationError("--class-weight weighs classes, and this is a regression; leave it out")
         model = kind(**parameters | {"verbose": 1})
         progress.step("fitting")
         with warnings.catch_warnings():
@@ -231,15 +215,14 @@ def _map(options: argparse.Namespace) -> int:
     refuse_picture(options.out)
     _refuse_unwritable(options.out, options.data)
     with _printed_warnings():
-        drawn = make_map(options)
+        picture, certificate, remarks = make_map(options)
     with written_whole(options.out) as stream:
-        stream.write(drawn.picture)
+        stream.write(picture)
     if not options.quiet:
-        print("\n".join([*map(in_shell, drawn.remarks), drawn.certificate.promise, f"written: {options.out}"]))
-    if drawn.certificate.holds:
-        return 0
-    _complain(f"the certificate does not hold: {', '.join(row.name for row in drawn.certificate.failures)}")
-    return 1
+        print("\n".join([*map(in_shell, remarks), certificate.promise, f"written: {options.out}"]))
+    if not certificate.holds:
+        _complain(f"the certificate does not hold: {', '.join(row.name for row in certificate.failures)}")
+    return 0 if certificate.holds else 1
 
 
 def _datasets(options: argparse.Namespace) -> int:
@@ -259,7 +242,7 @@ def _verify(options: argparse.Namespace) -> int:
     from problems.command_line.verify import announce, table, verify
 
     lines = []
-    for line in verify(options.names or None, options.solver, time_limit=options.time_limit, prove=options.prove):
+    for line in verify(options.names or None, options.solver, time_limit=options.time_limit):
         lines.append(line)
         if not sys.stderr.isatty():  # no bar is drawn into a file or a pipe
             print(announce(line, len(lines)), file=sys.stderr, flush=True)

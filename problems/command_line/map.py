@@ -2,7 +2,6 @@
 
 import argparse
 import io
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +13,12 @@ from problems.tables.table import number, read_table
 from substrate.certificates import Certificate
 from substrate.errors import DataError
 
-__all__ = ["Map", "make_map", "refuse_picture"]
+__all__ = ["make_map", "refuse_picture"]
 
 #: The formats of pictures, by the end of the file name.
 _PICTURES = (".png", ".svg", ".pdf")
 #: Numbers of a column that are groups rather than a scale.
 _FEW = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Map:
-    """The picture, its certificate, and remarks."""
-
-    picture: bytes
-    certificate: Certificate
-    remarks: tuple[str, ...]
 
 
 def refuse_picture(path: str) -> None:
@@ -37,8 +27,8 @@ def refuse_picture(path: str) -> None:
         raise DataError(f"--out must end with {', '.join(_PICTURES)}; received {path}")
 
 
-def make_map(options: argparse.Namespace) -> Map:
-    """Return the map of the arguments of the command."""
+def make_map(options: argparse.Namespace) -> tuple[bytes, Certificate, tuple[str, ...]]:
+    """Return the picture for the arguments of the command, its certificate, and remarks."""
     from problems import LSSVMKernelPCA
     from problems.displays import ComponentMapDisplay
     from problems.displays.canvas import pyplot
@@ -60,7 +50,7 @@ def make_map(options: argparse.Namespace) -> Map:
     picture = io.BytesIO()
     drawn.figure_.savefig(picture, format=Path(options.out).suffix.lower()[1:], dpi=150)
     plt.close(drawn.figure_)
-    return Map(picture.getvalue(), model.certificate_, treated.remarks)
+    return picture.getvalue(), model.certificate_, treated.remarks
 
 
 def _groups(cells: list[str]) -> Any:

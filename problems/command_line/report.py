@@ -24,6 +24,7 @@ from problems.command_line.words import in_shell
 from problems.tables.machines import outputs_of
 from problems.tables.predictions import interval_ends
 from problems.tables.quality import digits, importance_shares, important, is_reliable, measure_quality
+from problems.tables.table import named_columns
 from substrate.arrays import Array
 from substrate.errors import SubstrateError
 
@@ -33,8 +34,8 @@ __all__ = ["report"]
 _COVERAGE = 0.9
 #: Fewest held-out rows of a third by which intervals are judged.
 _FEWEST_IN_A_THIRD = 5
-#: Most inputs named, classes with a curve, bars, inputs with a curve, points of a curve, and rows of a picture.
-_NAMED, _CURVES, _BARS, _EFFECTS, _GRID, _DRAWN = 5, 6, 12, 4, 60, 1000
+#: Most classes with a curve, bars, inputs with a curve, points of a curve, and rows of a picture.
+_CURVES, _BARS, _EFFECTS, _GRID, _DRAWN = 6, 12, 4, 60, 1000
 #: Inches of a picture, and points of its letters, which stay above 11 pixels on a phone.
 _SIZE, _LETTERS = (4.4, 3.2), 11.0
 _CERTIFICATE = (
@@ -112,17 +113,12 @@ def _inputs_that_matter(model: Any, importances: Any) -> _Answer:
     if len(names) == 1:
         return question, names[0], "It is the only one.", ""
     if importances is None:
-        return question, f"{len(names)} inputs", f"All enter the kernel: {_list_names(names)}.", ""
+        return question, f"{len(names)} inputs", f"All enter the kernel: {named_columns(names)}.", ""
     order = important(importances)
     if not order:
         return question, "None that is visible", "Shuffling the values of an input makes left-out rows no worse.", ""
     how = "rows left out are predicted worse when the values of these inputs are shuffled; the most important first"
-    return question, _list_names([names[k] for k in order]), f"{len(order)} of {len(names)} inputs: {how}.", ""
-
-
-def _list_names(names: list[str]) -> str:
-    listed = ", ".join(names[:_NAMED])
-    return f"{listed} and {len(names) - _NAMED} more" if len(names) > _NAMED else listed
+    return question, named_columns([names[k] for k in order]), f"{len(order)} of {len(names)} inputs: {how}.", ""
 
 
 def _solved(model: Any) -> _Answer:
@@ -138,10 +134,6 @@ def _solved(model: Any) -> _Answer:
     return question, "No, the certificate does not hold", more, "fails"
 
 
-def _n(value: float) -> str:
-    return "none" if np.isnan(value) else digits(value)
-
-
 def _errors(model: Any) -> Iterator[str]:
     """Yield the measures on the training rows and on the others, and the classes against the predicted classes."""
     judged, quality = model.judged_, model.quality_
@@ -151,7 +143,7 @@ def _errors(model: Any) -> Iterator[str]:
     yield table(
         head,
         [
-            [measure.name, _n(of_training.value), _n(measure.value), _n(measure.baseline)]
+            [measure.name, *map(measure.show, (of_training.value, measure.value, measure.baseline))]
             for measure, of_training in zip(quality.measures, inside, strict=True)
         ],
     )
@@ -204,12 +196,9 @@ def _use(path: str | None) -> str:
 
 
 def _pictures(model: Any, importances: Any) -> Iterator[str]:
-    """Yield the pictures of a fit; without matplotlib one sentence that says so."""
-    try:
-        import matplotlib
-    except ImportError:
-        yield paragraph('No pictures: matplotlib is not installed, pip install "lssvm-substrate[tables]"')
-        return
+    """Yield the pictures of a fit."""
+    import matplotlib
+
     matplotlib.use("agg")  # files only: no window, no display needed
     with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "report", "font.size": _LETTERS}):
         if not model.quality_.classes:
@@ -318,21 +307,19 @@ def _draw_importances(model: Any, importances: Any) -> str:
 
 def _draw_effect(model: Any, number: int) -> Iterator[str]:
     """Yield the picture of the average effect of a number over the training rows, the other inputs unchanged."""
+    from sklearn.inspection import partial_dependence
+
     from problems.displays.canvas import ACCENT
 
     judged, entry = model.judged_, model.preparation_.inputs[number]
     if entry.categories is not None or model.quality_.classes:
         return
     column = model.preparation_.columns_of_inputs[number][0]
-    X = np.array(judged.X[:: -(-judged.y.size // (_DRAWN // 5))])
-    low, high = np.quantile(X[:, column], (0.02, 0.98))
-    grid = np.linspace(low, high, _GRID)
-    means = []
-    for value in grid:
-        X[:, column] = value
-        means.append(float(np.mean(judged.machine.predict(X))))
+    rows = judged.X[:: -(-judged.y.size // (_DRAWN // 5))]
+    options: dict[str, Any] = {"percentiles": (0.02, 0.98), "grid_resolution": _GRID, "kind": "average"}
+    effect = partial_dependence(judged.machine, rows, [column], **options)
     drawn, axes = _axes()
-    axes.plot(grid * entry.scale + entry.center, means, color=ACCENT, linewidth=2.0)
+    axes.plot(effect.grid_values[0] * entry.scale + entry.center, effect.average[0], color=ACCENT, linewidth=2.0)
     target = _plain(model.preparation_.target)
     axes.set(xlabel=_plain(entry.name), ylabel=f"{target}, mean prediction")
     caption = f"The mean prediction where {entry.name} has this value and the other inputs are as in the table."

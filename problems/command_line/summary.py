@@ -10,10 +10,8 @@ import textwrap
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
 from problems.command_line.words import in_shell
-from problems.tables.quality import Quality, QualityMeasure, digits, importance_shares, important
+from problems.tables.quality import Quality, importance_shares, important
 from substrate.errors import SubstrateError
 
 __all__ = ["describe_file", "said", "summary"]
@@ -55,16 +53,10 @@ def _quality(quality: Quality) -> list[str]:
     rows = quality.rows.replace("rows", "row") if quality.n_rows == 1 else quality.rows
     cells = [(f"on {quality.n_rows} {rows}", "this model", quality.baseline)]
     for measure in quality.measures:
-        cells.append((f"  {measure.name}", _n(measure, measure.value), _n(measure, measure.baseline)))
+        cells.append((f"  {measure.name}", measure.show(measure.value), measure.show(measure.baseline)))
     widths = [max(len(row[k]) for row in cells) for k in range(3)]
     lines = [f"{a.ljust(widths[0])}  {b.rjust(widths[1])}  {c.rjust(widths[2])}" for a, b, c in cells]
     return [*lines, f"  ({quality.caveat})"] if quality.caveat else lines
-
-
-def _n(measure: QualityMeasure, value: float) -> str:
-    if np.isnan(value):
-        return "-"
-    return digits(value) if measure.in_units else f"{round(value, 3) + 0.0:.3f}"  # + 0.0: no minus zero
 
 
 def _matter(model: Any, importances: Any) -> list[str]:

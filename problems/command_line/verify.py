@@ -12,9 +12,6 @@ disagrees is a failure always: either the problem or the closed form is wrong.
 A page with an ``EIGENPROBLEM`` is not convex. Its closed form is checked by its ``conditions``: residual, and a
 count of the eigenvalues that are larger; and against the convex relaxation that the page declares, which one solver
 with a cone of semidefinite matrices has to solve.
-
-With ``prove``, the closed form of a page that defines ``prove`` is proved in ball arithmetic too, relative to
-the kernel matrix; a closed form that is not proved is a failure.
 """
 
 import inspect
@@ -38,7 +35,6 @@ from substrate.certificates import Row
 from substrate.declarations import AGREEMENT, Declared, agreement_rows
 from substrate.errors import DeclarationError, SolverError, SubstrateError
 from substrate.progress import Progress
-from substrate.proof import flint
 from substrate.solvers import (
     FURTHER,
     ORDER,
@@ -77,8 +73,6 @@ class Line:
     compared_with: str = ""
     distances: list[float] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
-    #: How near the closed form is proved to be, as a share of the spread of y; None where no proof was requested.
-    proved: float | None = None
     seconds: float = 0.0
     #: Whether some solver of this run is made for such a problem; otherwise none was asked.
     applies: bool = True
@@ -87,11 +81,6 @@ class Line:
     def passes(self) -> bool:
         """Return whether there is no complaint: enough solvers hold, and agree."""
         return not self.complaints
-
-    @property
-    def solvers(self) -> tuple[str, ...]:
-        """Return the solvers that hold."""
-        return tuple(self.points)
 
     @property
     def agreement(self) -> float:
@@ -132,7 +121,6 @@ def verify(
     solver: str | None = None,
     *,
     time_limit: float | None = TIME_LIMIT,
-    prove: bool = False,
 ) -> Iterator[Line]:
     """Run the demonstrations, one line per case, as they finish.
 
@@ -145,11 +133,7 @@ def verify(
         solver that holds. Problems that it is not made for are shown as such. Otherwise all that are installed.
     time_limit
         Seconds for each solver, ``None`` for no limit.
-    prove
-        Whether closed forms are proved in ball arithmetic, where their page can; needs python-flint.
     """
-    if prove:
-        flint()  # an error now rather than on every line
     modules = problem_modules() | eigen_modules()
     wanted = set(modules) if problem is None else {problem} if isinstance(problem, str) else set(problem)
     if strange := sorted(wanted - set(modules)):
@@ -163,7 +147,7 @@ def verify(
     try:
         for name, case in cases:
             progress.step(f"{name} {case.label}")
-            yield _line(name, modules[name], case, solvers, solver is not None, limit, prove)
+            yield _line(name, modules[name], case, solvers, solver is not None, limit)
     finally:
         progress.close()
 
@@ -173,7 +157,7 @@ def _demonstration(module: ModuleType) -> Any:
 
 
 def _line(
-    name: str, module: ModuleType, case: Case, solvers: tuple[str, ...], alone: bool, limit: float | None, prove: bool
+    name: str, module: ModuleType, case: Case, solvers: tuple[str, ...], alone: bool, limit: float | None
 ) -> Line:
     start, line = time.perf_counter(), Line(name, case.label, _demonstration(module).equations)
     try:
@@ -181,8 +165,6 @@ def _line(
             _check_eigenpairs(line, module, case, solvers, limit)
         else:
             _check_page(line, module, case, solvers, alone, limit)
-            if prove and hasattr(module, "prove"):
-                _prove(line, module, case)
     except Exception as error:  # a problem that cannot be declared or read must not hide the others
         line.complaints = [str(error) if isinstance(error, SubstrateError) else f"{type(error).__name__}: {error}"]
     line.seconds = time.perf_counter() - start
@@ -203,7 +185,9 @@ def _check_page(
     units, tolerance = declared.units(), AGREEMENT if declared.problem.is_qp() else _CONES * AGREEMENT
     if hasattr(module, "closed_form"):
         line.compared_with = "closed form"
-        reference = _closed_form(module, case, arguments)
+        taken = inspect.signature(module.closed_form).parameters  # some take no form
+        given = {name: value for name, value in {**arguments, **case.choice}.items() if name in taken}
+        reference = module.closed_form(**given)
         for name, point in line.points.items():
             rows = agreement_rows(point, reference, tolerance * tolerance_of(name), units)
             line.compare(f"{name} and the closed form", rows)
@@ -220,18 +204,6 @@ def _check_page(
         needed = min(1 if alone else 2, asked)
         missed = [f"{solver}: {what}" for solver, what in line.misses.items()]
         line.complaints += [f"{len(line.points)} of {asked} solvers hold, {needed} must", *missed]
-
-
-def _closed_form(module: ModuleType, case: Case, arguments: dict[str, Any]) -> Any:
-    return module.closed_form(**_understood(module.closed_form, {**arguments, **case.choice}))
-
-
-def _prove(line: Line, module: ModuleType, case: Case) -> None:
-    """Prove the closed form in ball arithmetic."""
-    arguments = case.arguments_on_data()
-    proof = module.prove(_closed_form(module, case, arguments), **_understood(module.prove, arguments))
-    line.proved = proof.accuracy / proof.spread if proof.spread > 0.0 else math.inf
-    line.complaints += [] if proof.proved else [f"the closed form is not proved: {proof}"]
 
 
 def _check_eigenpairs(
@@ -293,12 +265,6 @@ def _describe_miss(row: Row) -> str:
     return f"{row.name} {row.relative:.1e} > {row.tolerance:.1e}"
 
 
-def _understood(function: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments that a closed form takes; some take no ``form``."""
-    parameters = inspect.signature(function).parameters
-    return {name: value for name, value in arguments.items() if name in parameters}
-
-
 def announce(line: Line, number: int) -> str:
     """Return one line on a problem that is done, for a reader who sees no bar."""
     return f"{number}: {line.name} {'passes' if line.passes else 'FAILS'}, {line.seconds:.1f} s"
@@ -307,9 +273,9 @@ def announce(line: Line, number: int) -> str:
 def table(lines: list[Line]) -> str:
     """Return one heading per problem with its equations, one line per case with its failures below, and the count."""
     solvers = {name for line in lines for name in (*line.points, *line.misses)}
-    text = [f"solvers: {' '.join(name for name in (*ORDER, *FURTHER) if name in solvers)}"]
-    head = _cells(("problem", "N", "hold", "agreement", "proved", "verdict", "seconds", "missed"), lines)
-    text += [head, "-" * len(head)]
+    width = max(len(line.case) for line in lines) + 2
+    head = f"{'problem':<{width}}    N  hold  agreement  verdict    seconds" + ("  missed" if _missed(lines) else "")
+    text = [f"solvers: {' '.join(name for name in (*ORDER, *FURTHER) if name in solvers)}", head, "-" * len(head)]
     shown = ""
     for line in lines:
         if line.problem != shown:
@@ -318,30 +284,20 @@ def table(lines: list[Line]) -> str:
         verdict = ("passes" if line.applies else "not asked") if line.passes else "FAILS"
         holding = f"{len(line.points)}/{len(line.points) + len(line.misses)}"
         agreement = f"{line.agreement:.1e}" if math.isfinite(line.agreement) else "-"
-        proved = "-" if line.proved is None else f"{line.proved:.1e}"
         missed = "; ".join(f"{solver}: {what}" for solver, what in line.misses.items())
-        row = (f"  {line.case}", str(line.size), holding, agreement, proved, verdict, f"{line.seconds:.2f}", missed)
-        text.append(_cells(row, lines))
+        case = f"  {line.case:<{width - 2}}  {line.size:>3}  {holding:>4}  {agreement:>9}"
+        text.append(f"{case}  {verdict:<9}  {line.seconds:>7.2f}  {missed}".rstrip())
     text += [f"{line.name}: {complaint}" for line in lines for complaint in line.complaints]
-    return "\n".join([*text, _count(lines)])
-
-
-def _cells(row: tuple[str, ...], lines: list[Line]) -> str:
-    """Return the cells of a row, text aligned left and numbers right; proofs are shown if requested."""
-    problem, size, holding, agreement, proved, verdict, seconds, missed = row
-    width = max(len(line.case) for line in lines) + 2
-    proofs = f"  {proved:>7}" if any(line.proved is not None for line in lines) else ""
-    cells = f"{problem:<{width}}  {size:>3}  {holding:>4}  {agreement:>9}{proofs}  {verdict:<9}  {seconds:>7}  {missed}"
-    return (cells if any(line.misses for line in lines) else cells.removesuffix(missed)).rstrip()
-
-
-def _count(lines: list[Line]) -> str:
-    failed = sum(not line.passes for line in lines)
-    asked = sum(line.applies for line in lines)
-    conclusion = "all agree" if not failed else f"{failed} of {asked} FAILED"
+    failed, asked = sum(not line.passes for line in lines), sum(line.applies for line in lines)
+    conclusion = f"{failed} of {asked} FAILED" if failed else "all agree"
     if asked < len(lines):
         conclusion += f"; {len(lines) - asked} have other cones than the solver"
-    by = Counter(solver for line in lines for solver in line.misses)
-    missed = f"; missed by {', '.join(f'{solver}: {count}' for solver, count in by.items())}" if by else ""
+    if by := _missed(lines):
+        conclusion += f"; missed by {', '.join(f'{solver}: {count}' for solver, count in by.items())}"
     counted = "1 declared problem" if len(lines) == 1 else f"{len(lines)} declared problems"
-    return f"{counted} in {sum(line.seconds for line in lines):.1f} s: {conclusion}{missed}"
+    return "\n".join([*text, f"{counted} in {sum(line.seconds for line in lines):.1f} s: {conclusion}"])
+
+
+def _missed(lines: list[Line]) -> Counter[str]:
+    """Return how many problems each solver misses."""
+    return Counter(solver for line in lines for solver in line.misses)

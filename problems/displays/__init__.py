@@ -4,19 +4,13 @@
 attributes and can be drawn again by ``display.plot(ax=...)``. All elements can be distinguished without colour.
 """
 
-from importlib import import_module
-from typing import Any
-
-#: The module of each display.
-DISPLAYS = {
-    "ComponentFunctionsDisplay": "problems.displays.component_functions",
-    "ComponentMapDisplay": "problems.displays.component_map",
-    "CriterionDisplay": "problems.displays.criterion",
-    "EvolutionDiagramDisplay": "problems.displays.evolution",
-    "IntervalDisplay": "problems.displays.intervals",
-    "ResidualsDisplay": "problems.displays.residuals",
-    "SupportVectorsDisplay": "problems.displays.support_vectors",
-}
+from problems.displays.component_functions import ComponentFunctionsDisplay
+from problems.displays.component_map import ComponentMapDisplay
+from problems.displays.criterion import CriterionDisplay
+from problems.displays.evolution import EvolutionDiagramDisplay
+from problems.displays.intervals import IntervalDisplay
+from problems.displays.residuals import ResidualsDisplay
+from problems.displays.support_vectors import SupportVectorsDisplay
 
 __all__ = [
     "ComponentFunctionsDisplay",
@@ -27,13 +21,3 @@ __all__ = [
     "ResidualsDisplay",
     "SupportVectorsDisplay",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name in DISPLAYS:
-        return getattr(import_module(DISPLAYS[name]), name)
-    raise AttributeError(f"module 'problems.displays' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])

@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from substrate.arrays import Array, is_sparse
-from substrate.errors import DataError, DeclarationError
+from substrate.arrays import Array
+from substrate.errors import DeclarationError
 
 __all__ = [
     "ACCENT",
@@ -25,7 +25,6 @@ __all__ = [
     "distinct",
     "one_of",
     "pyplot",
-    "training_rows",
     "unit_of",
     "with_unit",
 ]
@@ -46,7 +45,7 @@ def pyplot() -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError("displays need matplotlib; run `pip install matplotlib`") from error
+        raise ImportError('pictures need matplotlib: pip install "lssvm-substrate[tables]"') from error
     return plt
 
 
@@ -109,21 +108,6 @@ def unit_of(name: str) -> str:
     "y".
     """
     return name[name.index("(") + 1 :].rstrip(")") if "(" in name else f"units of {name}"
-
-
-def training_rows(estimator: Any, X: Any) -> None:
-    """Refuse rows other than the rows of the fit, to which ``support_`` refers."""
-    support, count = estimator.support_, X.shape[0]
-    if support.size and int(support.max()) >= count:
-        raise DataError(
-            f"the model has row {int(support.max())} in its support, X has {count} rows; pass the rows of fit"
-        )
-    vectors = getattr(estimator, "support_vectors_", None)
-    if vectors is None:  # a precomputed kernel has rows of a matrix only
-        return
-    vectors = vectors.toarray() if is_sparse(vectors) else np.asarray(vectors)
-    if vectors.shape[1] != X.shape[1] or not np.allclose(X[support], vectors):
-        raise DataError("X does not hold the support vectors where the model has them; pass the rows of fit, in order")
 
 
 def distinct(count: int) -> list[dict[str, Any]]:

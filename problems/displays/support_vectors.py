@@ -12,8 +12,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from problems.displays.canvas import ACCENT, GREY, LEGEND, axes_for, column_names, demand, training_rows, with_unit
-from substrate.arrays import Array, real_array
+from problems.displays.canvas import ACCENT, GREY, LEGEND, axes_for, column_names, demand, with_unit
+from substrate.arrays import Array, is_sparse, real_array
 from substrate.errors import DataError
 
 __all__ = ["SupportVectorsDisplay"]
@@ -83,7 +83,12 @@ class SupportVectorsDisplay:
             raise DataError(f"two classes can be drawn, the model has {len(classes)}")
         if targets.shape != (X.shape[0],) or np.ndim(estimator.bias_) > 0:
             raise DataError(f"y must be one target per row of X, {X.shape[0]}; received shape {targets.shape}")
-        training_rows(estimator, X)
+        vectors = estimator.support_vectors_
+        vectors, last = vectors.toarray() if is_sparse(vectors) else vectors, int(estimator.support_.max(initial=-1))
+        if last >= X.shape[0] or not np.allclose(X[estimator.support_], vectors):
+            raise DataError(
+                "X does not hold the support vectors where the model has them; pass the rows of fit, in order"
+            )
         grid = tuple(np.linspace(*_wide(column), _GRID) for column in X.T)
         points = np.stack([coordinate.ravel() for coordinate in np.meshgrid(*grid)], axis=1)
         with warnings.catch_warnings():  # a grid has no column names, whatever the fit had

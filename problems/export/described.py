@@ -49,11 +49,6 @@ class Description:
     box: Array
     spread: float
 
-    @property
-    def program(self) -> NodeProgram:
-        """Return the program of all outputs."""
-        return NodeProgram(len(self.names), self.outputs)
-
     def bound(self, arithmetic: Arithmetic) -> RoundingBound:
         """Bound the rounding of the machine's outputs in the box, for a given arithmetic."""
         outputs = Output("machine", self.machine, (len(self.machine),))
@@ -84,26 +79,17 @@ def _refuse_model(model: Any) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ColumnUnits:
-    """The names of the columns of X, what a preparation subtracts from each, and what it divides by."""
-
-    names: tuple[str, ...]
-    center: Array
-    scale: Array
-
-    @classmethod
-    def of(cls, model: Any, preparation: Any) -> "ColumnUnits":
-        """Return the units of a model's columns: of the coded columns of a table, or else unchanged."""
-        if preparation is None:
-            names = getattr(model, "feature_names_in_", [f"x{column}" for column in range(model.n_features_in_)])
-            return cls(tuple(map(str, names)), np.zeros(len(names)), np.ones(len(names)))
-        columns = [(name, entry) for entry in preparation.inputs for name in entry.features]
-        center, scale = (np.array([getattr(entry, end) for _, entry in columns]) for end in ("center", "scale"))
-        return cls(tuple(name for name, _ in columns), center, scale)
+def _columns(model: Any, preparation: Any) -> tuple[tuple[str, ...], Array, Array]:
+    """Return the names of the columns of X, what a preparation subtracts from each, and what it divides by."""
+    if preparation is None:
+        names = getattr(model, "feature_names_in_", [f"x{column}" for column in range(model.n_features_in_)])
+        return tuple(map(str, names)), np.zeros(len(names)), np.ones(len(names))
+    columns = [(name, entry) for entry in preparation.inputs for name in entry.features]
+    center, scale = (np.array([getattr(entry, end) for _, entry in columns]) for end in ("center", "scale"))
+    return tuple(name for name, _ in columns), center, scale
 
 
-def _check_box(box: Any, model: Any, units: ColumnUnits) -> Array:
+def _check_box(box: Any, model: Any, center: Array, scale: Array) -> Array:
     """Return a box that was given, or the box of the support vectors in the units of the inputs."""
     if box is None:
         points = model.support_vectors_
@@ -111,7 +97,7 @@ def _check_box(box: Any, model: Any, units: ColumnUnits) -> Array:
             ends = [np.asarray(getattr(points, end)(axis=0).toarray()).ravel() for end in ("min", "max")]
         else:
             ends = [points.min(axis=0), points.max(axis=0)]
-        return np.column_stack([end * units.scale + units.center for end in ends])
+        return np.column_stack([end * scale + center for end in ends])
     ends_given = real_array(box, "box", ndim=2)
     if ends_given.shape != (model.n_features_in_, 2) or (ends_given[:, 0] > ends_given[:, 1]).any():
         raise DataError(
@@ -132,9 +118,9 @@ def describe(model: Any, *, probabilities: bool = True, box: Any = None) -> Desc
         check_is_fitted(model)
         model, preparation = model.estimator_, model.preparation_
     _refuse_model(model)
-    units = ColumnUnits.of(model, preparation)
-    ends = _check_box(box, model, units)
-    x = [(value - m) / s for value, m, s in zip(inputs(len(units.names)), units.center, units.scale, strict=True)]
+    names, center, scale = _columns(model, preparation)
+    ends = _check_box(box, model, center, scale)
+    x = [(value - m) / s for value, m, s in zip(inputs(len(names)), center, scale, strict=True)]
     machine = tuple(model._express(x))
     if isinstance(model, Classifier):
         outputs = _classes(model, machine, probabilities)
@@ -142,11 +128,11 @@ def describe(model: Any, *, probabilities: bool = True, box: Any = None) -> Desc
         outputs = [Output("prediction", machine, model._outputs())]
     return Description(
         title=type(model).__name__,
-        names=units.names,
+        names=names,
         machine=machine,
         outputs=tuple(outputs),
         box=ends,
-        spread=_compare(model, machine, units),
+        spread=_compare(model, machine, center, scale),
     )
 
 
@@ -166,18 +152,18 @@ def _classes(model: Any, machine: Sequence[Node], probabilities: bool) -> list[O
     return outputs
 
 
-def _compare(model: Any, machine: Sequence[Node], units: ColumnUnits) -> float:
+def _compare(model: Any, machine: Sequence[Node], center: Array, scale: Array) -> float:
     """Return the spread of the outputs at some support vectors, where the formula agrees with the model."""
     vectors = model.support_vectors_
     rows = vectors.shape[0]
     places = np.linspace(0, rows - 1, min(rows, _COMPARED)).astype(np.intp)
     scaled = vectors[places]
     given = scaled.toarray() if is_sparse(scaled) else scaled
-    X = np.asarray(given * units.scale + units.center)
+    X = np.asarray(given * scale + center)
     box = np.column_stack([X.min(axis=0), X.max(axis=0)])
     program = NodeProgram(X.shape[1], [Output("machine", tuple(machine), (len(machine),))])
     values = evaluate_onnx(write_onnx(program, DOUBLE, "machine", {}), X)["machine"]
-    expected = np.reshape(model._evaluate((X - units.center) / units.scale), values.shape)
+    expected = np.reshape(model._evaluate((X - center) / scale), values.shape)
     bound = bound_rounding(program, box, DOUBLE)
     sizes = np.maximum(np.abs(bound.lows), np.abs(bound.highs)) + np.asarray(bound.losses)
     if not (np.abs(values - expected) <= _AGREES * sizes).all():

@@ -14,6 +14,7 @@ from problems.export.described import describe
 from substrate import __version__
 from substrate.arrays import positive
 from substrate.errors import DataError, DeclarationError
+from substrate.kernels.nodes import NodeProgram
 from substrate.kernels.onnx_graph import import_onnx, write_onnx
 from substrate.kernels.rounding_bound import DOUBLE, SINGLE, RoundingBound
 from substrate.whole_file import writable_file, written_whole
@@ -98,7 +99,8 @@ def to_onnx(
     arithmetic = SINGLE if is_single else DOUBLE
     notes = {"model": described.title, "promise": _promise(bound), "inputs": json.dumps(described.names)}
     notes |= {"loss": repr(bound.loss), "box": json.dumps(bound.box.tolist()), "package": f"{__version__}"}
-    content: bytes = write_onnx(described.program, arithmetic, described.title, notes).SerializeToString()
+    program = NodeProgram(len(described.names), described.outputs)
+    content: bytes = write_onnx(program, arithmetic, described.title, notes).SerializeToString()
     if path is not None:
         with written_whole(path) as stream:
             stream.write(content)

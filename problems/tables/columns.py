@@ -245,7 +245,7 @@ def _needs_a_word(form: NumberFormat, table: Table) -> bool:
 def _format_remarks(formats: Mapping[str, NumberFormat], table: Table) -> list[str]:
     """Return one line for every number format, with the columns written in it."""
     columns: dict[str, list[str]] = {}
-    for name in table.names:
+    for name in table.columns:
         if name in formats and formats[name].in_words():
             columns.setdefault(formats[name].in_words(), []).append(name)
     hint = " (decimal='.' if these are not numbers)" if table.decimal is None else ""
@@ -379,7 +379,7 @@ def _inputs(table: Table, options: Any, target: str) -> tuple[list[Input], list[
     inputs: list[Input] = []
     problems: list[str] = []
     remarks: list[str] = []
-    for name in table.names:
+    for name in table.columns:
         if name in (target, options.group) or name in options.id:
             continue
         try:
@@ -457,10 +457,13 @@ def _classify_column(table: Table, name: str, options: Any) -> Input | str:
     if _has_decimal_commas(cells):
         raise DataError(f"{where} has decimal commas ({_odd_cell(table, name)}); give decimal=','")
     if dates_of(values) is not None or all(re.fullmatch(r"\s*\d{1,2}[/.]\d{1,2}[/.]\d{4}\s*", cell) for cell in values):
-        raise DataError(f"{where} holds dates ({_odd_cell(table, name)}); use them by dates={[name]}, or {leave}")
+        raise DataError(
+            f"{where} holds dates ({_odd_cell(table, name)}); use them by dates={[name]}, or {leave}; if later "
+            f"rows are to be predicted from earlier ones, time={name!r}"
+        )
     if 2 * sum(map(is_number_like, values)) >= len(values):
         raise DataError(
-            f"{where} is not numeric ({_odd_cell(table, name)}); correct that cell, code the column by "
+            f"{where} is not numeric ({_odd_cell(table, name)}); correct that cell, or empty it, code the column by "
             f"categories={[name]} if its values are categories, or {leave}"
         )
     if 2 * len(categories) > len(values):
@@ -471,7 +474,7 @@ def _classify_column(table: Table, name: str, options: Any) -> Input | str:
     if len(categories) > _MOST_CATEGORIES:
         raise DataError(
             f"{where} is a text with {len(categories)} values, each of which would be an input; code them by "
-            f"categories={[name]}, or {leave}"
+            f"categories={[name]}, or {leave}; if new rows belong to new values, as to new patients, group={name!r}"
         )
     return Input(name, categories, by_kernel=by_kernel)
 

@@ -85,14 +85,7 @@ class Preparation:
             for name in ("center", "scale")
         )
         with np.errstate(over="ignore"):
-            scaled = np.asarray((X - center) / scale)
-        if not np.isfinite(scaled).all():
-            row, column = np.argwhere(~np.isfinite(scaled))[0]
-            raise DataError(
-                f"column {self.features[column]!r} has {X[row, column]:g} in row {row + 1}, which is infinite in units "
-                "of the training rows; correct that cell"
-            )
-        return scaled
+            return np.asarray((X - center) / scale)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,6 +145,7 @@ class _Tabular(BaseEstimator):
         labels = treated.y if self._task == "classification" else None
         if labels is not None and np.unique(labels).size < 2:
             raise DataError(f"the target {target!r} has one class only, {labels[0]!s}; at least two are needed")
+        weights = getattr(self, "class_weight", None)
         groups = None if self.group is None else np.array(treated.table.column(self.group))
         chosen = {"labels": labels, "groups": groups, "times": self._times(treated.table)}
         train, held_out = divide(treated.y.size, self.validation, self.random_state, **chosen)
@@ -167,7 +161,7 @@ class _Tabular(BaseEstimator):
             kernel=self.kernel,
             sigma=self.sigma,
             gamma=self.gamma,
-            class_weight=self._weights_of_classes(labels),
+            class_weight=_weights_of_classes(labels, weights),
             n_basis=self.n_basis,
             max_evaluations=self.max_evaluations,
             random_state=self.random_state,
@@ -189,7 +183,7 @@ class _Tabular(BaseEstimator):
             treated.remarks[0],
             self._describe_rows(train.size, held_out.size, search),
             *preparation.remarks,
-            *self._describe_classes(labels),
+            *([] if labels is None else [_describe_classes(labels, weights)]),
             f"inputs: {len(features)}, {'standardised by the training rows' if self.standardize else 'as they are'}",
         ]
         if model == "sparse" and self.model == "auto":
@@ -199,7 +193,8 @@ class _Tabular(BaseEstimator):
             )
         preparation = replace(preparation, remarks=tuple(remarks))
         self._fit_machines(search, preparation, X_all, treated.y, train, held_out)
-        self.feature_names_in_ = np.array(self._names(treated.table, target), dtype=object)
+        names = [name for name in treated.table.columns if name not in (target, self.group)]
+        self.feature_names_in_ = np.array(names, dtype=object)
         self.n_features_in_ = self.feature_names_in_.size
         return self
 
@@ -301,20 +296,12 @@ class _Tabular(BaseEstimator):
         if y is None:
             raise DataError(f"{type(self).__name__} needs y: one target per row, or the name of a column of X")
         if isinstance(y, str):
-            cells = table.column(y)
-            self._keep_labels([cell for cell in cells if not is_missing(cell)], cells)
+            table.column(y)
             return table, y
         table, name = table.with_column(str(getattr(y, "name", None) or _TARGET), y, "y")
         if absent := table.missing(name):
             raise DataError(f"y has no value in {table.name_rows(absent)}; leave these rows out")
-        self._keep_labels(np.asarray(y).tolist(), table.column(name))
         return table, name
-
-    def _keep_labels(self, labels: Sequence[Any], cells: Sequence[str]) -> None:
-        """Keep the labels of classes; a regression has none."""
-
-    def _names(self, table: Table, target: str) -> list[str]:
-        return [name for name in table.names if name not in (target, self.group)]
 
     def _times(self, table: Table) -> NDArray[Any] | None:
         """Return the time of every row: a column of dates or numbers, or its place in the table."""
@@ -350,9 +337,6 @@ class _Tabular(BaseEstimator):
         )
         return preparation, preparation.scale(raw)
 
-    def _weights_of_classes(self, labels: Any) -> Any:
-        """Return the weights of the classes by the machine's labels; a regression has none."""
-
     def _describe_rows(self, n_train: int, n_held: int, search: Search) -> str:
         alone = "neighbours in time are left out together"
         together = {"groups": "whole groups are left out together", "blocks": alone}
@@ -366,10 +350,6 @@ class _Tabular(BaseEstimator):
         if self.is_in_time:
             drawn = f"the last in time, by {self.time}" if isinstance(self.time, str) else "the last of the table"
         return f"rows: {n_train} train, {n_held} held out to judge the model ({drawn}){left_out}"
-
-    def _describe_classes(self, labels: Any) -> list[str]:
-        """Return the classes and their sizes, with advice where these differ much; a regression has none."""
-        return []
 
     def matrix(self, X: Any) -> Array:
         """Return the inputs of the machine for the rows of a table."""
@@ -522,11 +502,8 @@ class TabularRegressor(RegressorMixin, _Tabular):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return R^2 of the predictions; ``y`` may be the name of a column of X."""
-        from sklearn.metrics import r2_score  # as in scikit-learn: imported only to score
-
         table, target = self._with_target(self.read(X), y)
-        targets = labels_of(table, target, "regression")
-        return float(r2_score(targets, self.predict(X), sample_weight=sample_weight))
+        return float(super().score(X, labels_of(table, target, "regression"), sample_weight))
 
 
 @dataclass(eq=False, repr=False)
@@ -553,38 +530,16 @@ decimal, thousands, delimiter, encoding, seconds, max_evaluations, n_basis, vali
 
     class_weight: Mapping[str, float] | str | None = None
 
-    def _keep_labels(self, labels: Sequence[Any], cells: Sequence[str]) -> None:
-        """Keep the labels as they were given, in the order of the machine's classes."""
-        if self.__sklearn_is_fitted__():
-            return
-        given = dict(zip([cell for cell in cells if not is_missing(cell)], labels, strict=True))
-        coded = labels_of(Table("y", {_TARGET: tuple(given)}), _TARGET, "classification")
-        kinds = list(given.values())
-        self.classes_ = np.array([kinds[k] for k in np.argsort(coded, kind="stable").tolist()])
-
-    def _weights_of_classes(self, labels: Any) -> Any:
-        """Return the weights of the classes by the machine's labels."""
-        if self.class_weight is None or isinstance(self.class_weight, str):
-            return self.class_weight
-        by_name = {str(label): label for label in np.unique(labels).tolist()}
-        if strange := [name for name in self.class_weight if str(name) not in by_name]:
-            raise DeclarationError(
-                f"class_weight names the class {strange[0]!r}; the classes are {named_columns(list(by_name))}"
-            )
-        return {by_name[str(name)]: float(weight) for name, weight in self.class_weight.items()}
-
-    def _describe_classes(self, labels: Any) -> list[str]:
-        """Return the classes and their sizes, with advice where these differ much."""
-        classes, counts = np.unique(labels, return_counts=True)
-        pairs = zip(classes, counts, strict=True)
-        listed = named_columns([f"{label} ({count} {'row' if count == 1 else 'rows'})" for label, count in pairs])
-        if isinstance(self.class_weight, str):
-            return [f"classes: {listed}; weighted, so that all count alike"]
-        if self.class_weight is not None:
-            weights = ", ".join(f"{label} {weight:g}" for label, weight in self.class_weight.items())
-            return [f"classes: {listed}; weighted: {weights}"]
-        uneven = counts.min() < _BALANCED * counts.max()
-        return [f"classes: {listed}{_UNEQUAL if uneven else ''}"]
+    def _with_target(self, table: Table, y: Any) -> tuple[Table, str]:
+        """Return the table with the target as one of its columns, and its name; at a fit, keep the labels as given."""
+        table, target = super()._with_target(table, y)
+        if not self.__sklearn_is_fitted__():
+            cells = [cell for cell in table.column(target) if not is_missing(cell)]
+            given = dict(zip(cells, cells if isinstance(y, str) else np.asarray(y).tolist(), strict=True))
+            coded = labels_of(Table("y", {_TARGET: tuple(given)}), _TARGET, "classification")
+            kinds = list(given.values())
+            self.classes_ = np.array([kinds[k] for k in np.argsort(coded, kind="stable").tolist()])
+        return table, target
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict the labels of the rows of a table."""
@@ -605,10 +560,32 @@ decimal, thousands, delimiter, encoding, seconds, max_evaluations, n_basis, vali
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of labels that are predicted; ``y`` may be the name of a column of X."""
-        from sklearn.metrics import accuracy_score  # as in scikit-learn: imported only to score
-
         labels: Any = y
         if isinstance(y, str):
             given = {str(label): label for label in self.classes_.tolist()}
             labels = [given.get(cell, cell) for cell in self.read(X).column(y)]
-        return float(accuracy_score(labels, self.predict(X), sample_weight=sample_weight))
+        return float(super().score(X, labels, sample_weight))
+
+
+def _weights_of_classes(labels: Any, weights: Any) -> Any:
+    """Return the weights of the classes by the machine's labels."""
+    if weights is None or isinstance(weights, str):
+        return weights
+    by_name = {str(label): label for label in np.unique(labels).tolist()}
+    if strange := [name for name in weights if str(name) not in by_name]:
+        raise DeclarationError(
+            f"class_weight names the class {strange[0]!r}; the classes are {named_columns(list(by_name))}"
+        )
+    return {by_name[str(name)]: float(weight) for name, weight in weights.items()}
+
+
+def _describe_classes(labels: Any, weights: Any) -> str:
+    """Return the classes and their sizes, with advice where these differ much."""
+    classes, counts = np.unique(labels, return_counts=True)
+    pairs = zip(classes, counts, strict=True)
+    listed = named_columns([f"{label} ({count} {'row' if count == 1 else 'rows'})" for label, count in pairs])
+    if isinstance(weights, str):
+        return f"classes: {listed}; weighted, so that all count alike"
+    if weights is not None:
+        return f"classes: {listed}; weighted: {', '.join(f'{label} {weight:g}' for label, weight in weights.items())}"
+    return f"classes: {listed}{_UNEQUAL if counts.min() < _BALANCED * counts.max() else ''}"

@@ -173,15 +173,14 @@ class Search:
 
     def _choose(self, X: Array, y: Any, tried: dict[str, Any], n_basis: int | None = None) -> Any:
         """Return the machine whose gamma, and kernel among those that are tried, predict the rows left out best."""
-        n = X.shape[0]
-        if self.rule == "loo":
-            return self._quiet(self._new("CV", n, n_basis, **tried).fit(X, y))
+        n, options, groups = X.shape[0], dict[str, Any](), dict[str, Any]()
         if self.criterion == "folds":
             # sums over the rows allow no folds whose later rows are absent
             in_order = self.model == "sparse" and self.in_time and self.task == "regression"
-            cv = _FOLDS if in_order else self.folds(n)
-            return self._quiet(self._new("CV", n, n_basis, cv=cv, **tried).fit(X, y))
-        return self._quiet(self._new("CV", n, n_basis, cv=self.rule, **tried).fit(X, y, groups=self.groups))
+            options["cv"] = _FOLDS if in_order else self.folds(n)
+        elif self.rule != "loo":
+            options["cv"], groups = self.rule, {"groups": self.groups}
+        return self._quiet(self._new("CV", n, n_basis, **options, **tried).fit(X, y, **groups))
 
     def _grow(self, machine: Any, X: Array, y: Any, deadline: float, is_late: bool) -> tuple[Any, bool]:
         """Return the machine with twice as many vectors, and twice as many again, while its left-out error falls and

@@ -62,6 +62,12 @@ class QualityMeasure:
     #: Whether it is in units of the target; otherwise it is at most 1.
     in_units: bool = False
 
+    def show(self, value: float) -> str:
+        """Return a value of it in a few digits, or a dash where there is none."""
+        if np.isnan(value):
+            return "-"
+        return digits(value) if self.in_units else f"{round(value, 3) + 0.0:.3f}"  # + 0.0: no minus zero
+
 
 @dataclass(frozen=True, slots=True)
 class Quality:
@@ -189,9 +195,12 @@ def importance(model: Any) -> Any:
 
 
 def important(importances: Any) -> list[int]:
-    """Return the inputs whose importance is more than chance, and than a hundredth, the most important first."""
+    """Return the inputs whose importance is more than chance, and than a hundredth of the error and of all together,
+    the most important first.
+    """
     mean, deviation = np.asarray(importances.importances_mean), np.asarray(importances.importances_std)
-    least = np.maximum(2.0 * deviation, _LEAST_SHARE * abs(importances.left_out_score))
+    all_together = max(abs(importances.left_out_score), float(mean.clip(0.0).sum()))
+    least = np.maximum(2.0 * deviation, _LEAST_SHARE * all_together)
     return [int(k) for k in np.argsort(-mean, kind="stable") if mean[k] > least[k]]
 
 

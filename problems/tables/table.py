@@ -49,8 +49,6 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-#: Bytes that are looked at, and the share of zeros among every other of them that is UTF-16.
-_LOOKED_AT, _MANY = 4096, 0.4
 
 
 def is_missing(cell: str) -> bool:
@@ -82,11 +80,6 @@ class Table:
     evidence: list[list[NumberFormat]] = field(default_factory=list, compare=False, repr=False)
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Return the header."""
-        return tuple(self.columns)
-
-    @property
     def n_rows(self) -> int:
         """Return the number of rows below the header."""
         return len(next(iter(self.columns.values())))
@@ -94,7 +87,7 @@ class Table:
     def column(self, name: str) -> tuple[str, ...]:
         """Return the cells of one column."""
         if name not in self.columns:
-            raise DataError(f"{self.source} has no column {name!r}; it has {named_columns(self.names)}")
+            raise DataError(f"{self.source} has no column {name!r}; it has {named_columns(self.columns)}")
         return self.columns[name]
 
     def number_format(self, name: str) -> NumberFormat | None:
@@ -276,7 +269,7 @@ def _delimiter(text: str) -> str:
 def _decode(path: Path, encoding: str | None) -> tuple[str, str]:
     """Return the text of a file, and a remark on its encoding, which is empty for UTF-8.
 
-    A byte order mark leaves no doubt. Without one a file whose every other byte is zero is UTF-16; text that is not
+    A byte order mark leaves no doubt. Without one a file whose first letter has a zero byte is UTF-16; text that is not
     UTF-8 is read as Windows-1252, the encoding of spreadsheets of western languages, in which nearly all bytes are
     letters.
     """
@@ -284,7 +277,8 @@ def _decode(path: Path, encoding: str | None) -> tuple[str, str]:
     if encoding is None:
         encoding = next((marked for mark, marked in _MARKS if content.startswith(mark)), None)
         remark = "" if encoding in (None, "utf-8-sig") else f"encoding: {encoding}, by its byte order mark"
-    if encoding is None and (encoding := _wide(content)) is not None:
+    if encoding is None and b"\0" in content[:2]:  # a letter of two bytes
+        encoding = "utf-16-be" if content[:1] == b"\0" else "utf-16-le"
         remark = f"encoding: {encoding}, since every other byte is zero (encoding=..., if not)"
     if encoding is None:
         try:
@@ -303,17 +297,6 @@ def _decode(path: Path, encoding: str | None) -> tuple[str, str]:
             f"{path} is not in the encoding {encoding}: byte {error.start + 1}, {content[error.start]:#04x}, is not "
             "valid there; name another by encoding=..., or save the table again as CSV (UTF-8)"
         ) from error
-
-
-def _wide(content: bytes) -> str | None:
-    """Return the order of the bytes of UTF-16 without a mark, or None."""
-    first = content[:_LOOKED_AT]
-    if len(first) < 2 or len(content) % 2:
-        return None
-    odd, even, many = first[1::2].count(0), first[0::2].count(0), _MANY * (len(first) // 2)
-    if odd > many and not even:
-        return "utf-16-le"
-    return "utf-16-be" if even > many and not odd else None
 
 
 def _name_columns(path: Path, frame: Any) -> dict[str, list[Any]]:

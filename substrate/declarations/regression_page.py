@@ -19,21 +19,17 @@ from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import UNPOLISHED, Accuracy, Row, Tolerance, gap_row
 from substrate.declarations import Declared, given_gram
 from substrate.errors import DataError
-from substrate.gram import Gram
 from substrate.ingredients import ClassificationFit, RegressionFit, SquaredErrors, SquaredNorm, zero_sum_row
-from substrate.kernels import Precomputed
 from substrate.least_squares.answer import FORMULA, Expansion, bound_expansion
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.saddle_system import ridge_of, target_unit
 from substrate.numbers import Double
-from substrate.proof import Proof, prove_expansion, tolerance_in_balls
 
 __all__ = [
     "RegressionData",
     "declared_targets",
     "least_squares_accuracy",
     "optimality_rows",
-    "prove_saddle",
     "within_solvers",
 ]
 
@@ -210,30 +206,3 @@ class RegressionData:
             unit=lambda: self.current(parameters).unit(),
             accuracy=bound,
         )
-
-
-def prove_saddle(
-    K: Any,
-    y: Any,
-    gamma: float,
-    weights: Any,
-    solution: Mapping[str, Array],
-    signs: Array | None = None,
-    border: Border = ONES,
-) -> Proof:
-    """Prove how near K alpha + b is to the exact optimum, relative to the entries of the matrix.
-
-    ``signs`` are the labels by which a classifier's support values are multiplied; ``border`` has the columns that are
-    not penalised, whose ``coefficients`` are part of the solution where there are others than the constant.
-    """
-    matrix = np.asarray(K.matrix if isinstance(K, Gram) else K, dtype=np.float64)
-    target = real_targets(y, matrix.shape[0])
-    alpha = np.asarray(solution["support_values"]) if signs is None else signs * solution["support_values"]
-    bias = float(solution["bias"])
-    v = row_weights(weights, target.size)
-    slopes = np.asarray(solution["coefficients"]) if border.slopes else None
-    if slopes is not None:
-        bias += float(border.center @ slopes)
-    fitted = matrix @ alpha + bias + border.slope_values(slopes)
-    machine = (matrix, target, positive(gamma, "gamma"), v, alpha, bias, fitted)
-    return prove_expansion(Precomputed(), *machine, tolerance_in_balls(target, v), border=border, slopes=slopes)

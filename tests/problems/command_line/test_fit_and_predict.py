@@ -139,9 +139,6 @@ def test_what_is_saved_was_fitted_again_to_all_rows_with_what_was_chosen(tmp_pat
         (["DATA", "--target", "y", "--sigma", "0"], "sigma"),
         (["DATA", "--target", "y", "--max-evaluations", "-1"], "max_evaluations must be at least 0, received -1"),
         (["DATA", "--target", "y", "--class-weight", "balanced"], "weighs classes, and this is a regression"),
-        (["@ripley", "--class-weight", "0"], "LABEL=WEIGHT"),
-        (["@ripley", "--class-weight", "0=-1"], "LABEL=WEIGHT"),
-        (["@ripley", "--class-weight", "blue=2"], "names the class 'blue'; the classes are"),
         (["DATA", "--target", "y", "--id", "y"], "cannot be an input or an id .--id y"),
         (
             ["DATA", "--target", "y", "--id", "u", "--categories", "u"],

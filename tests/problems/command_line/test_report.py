@@ -101,12 +101,14 @@ def test_names_from_the_table_cannot_become_tags_or_formulas(hostile):
     Page(text)
 
 
-def test_without_matplotlib_the_page_says_how_to_get_it(monkeypatch):
-    model = TabularRegressor(**GIVEN).fit(COLUMNS, Y)
+@pytest.mark.parametrize("line", [["fit", "--report", "r.html"], ["map", "--out", "m.png"]])
+def test_without_matplotlib_a_picture_is_refused_before_any_work(monkeypatch, capsys, tmp_path, line):
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    text = page_of(model)
-    assert "pip install &quot;lssvm-substrate[tables]&quot;" in text
-    assert "<img" not in text
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    assert main([*line, "@motorcycle"]) == 2
+    assert 'matplotlib: pip install "lssvm-substrate[tables]"' in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_same_fit_makes_the_same_page(fitted):

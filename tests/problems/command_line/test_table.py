@@ -27,7 +27,7 @@ def test_cells_are_read_as_written(tmp_path):
 
 def test_a_byte_order_mark_and_other_delimiters_are_no_part_of_a_name(tmp_path):
     table = read_table(write(tmp_path, "a;b\r\n1;2\r\n", encoding="utf-8-sig"), ";")
-    assert table.names == ("a", "b")
+    assert list(table.columns) == ["a", "b"]
 
 
 @pytest.mark.parametrize(

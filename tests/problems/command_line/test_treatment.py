@@ -73,7 +73,10 @@ def test_a_column_that_could_be_two_things_is_refused_with_the_option_that_decid
         ),
         ([f"{1 + k % 9}/2/2020" for k in range(40)], "holds dates"),
         ([f"1,{k}" for k in range(40)], r"has decimal commas \(row 1 has '1,0'\); give --decimal ,"),
-        (typed, r"is not numeric \(row 40 has 'abc'\); correct that cell, code the column by --categories u"),
+        (
+            typed,
+            r"is not numeric \(row 40 has 'abc'\); correct that cell, or empty it, code the column by --categories u",
+        ),
     ):
         with pytest.raises(DataError, match=message):
             treated(table_of(u=cells, y=Y), "y")

@@ -200,3 +200,9 @@ def test_a_time_that_is_none_or_cannot_be_kept_is_refused():
         TabularRegressor(seconds=0.0).fit(columns, price)
     with pytest.raises(DeclarationError, match="model='stack' fits all machines; with seconds"):
         TabularRegressor("stack", seconds=5.0).fit(columns, price)
+
+
+def test_a_weight_of_a_class_that_no_row_has_is_refused():
+    columns, _ = make_columns()
+    with pytest.raises(DeclarationError, match="class_weight names the class 'blue'; the classes are bad, fair, good"):
+        TabularClassifier(class_weight={"blue": 2.0}, **QUICK).fit(columns, "grade")
