@@ -382,6 +382,10 @@ def _inputs(table: Table, options: Any, target: str) -> tuple[list[Input], list[
     for name in table.columns:
         if name in (target, options.group) or name in options.id:
             continue
+        is_named = name in (*options.categories, *options.dates)
+        if target and not is_named and table.column(name) == table.column(target):
+            remarks.append(f"left out: {name}, the same as the target")
+            continue
         try:
             entry = _classify_column(table, name, options)
         except DataError as error:

@@ -227,10 +227,10 @@ def _read_file(path: Path, delimiter: str | None, encoding: str | None) -> Table
         if path.suffix.lower() in _PARQUET:
             return table_of(pandas.read_parquet(path))
         if path.suffix.lower() in _EXCEL:
-            sheets = pandas.read_excel(path, sheet_name=None, header=None)
+            sheets = pandas.read_excel(path, sheet_name=None, header=None, dtype=object)
             frame = next(iter(sheets.values())).dropna(how="all").dropna(axis=1, how="all")
             remarks += [f"sheet: {next(iter(sheets))!r}, the first of {len(sheets)}"] if len(sheets) > 1 else []
-            return replace(table_of(_name_columns(path, frame)), remarks=tuple(remarks))
+            return replace(table_of(_name_columns(path, frame, remarks)), remarks=tuple(remarks))
         text, remark = _decode(path, encoding)
         remarks += [remark] if remark else []
         if delimiter is None:
@@ -256,14 +256,15 @@ def _read_file(path: Path, delimiter: str | None, encoding: str | None) -> Table
             f"{named_rows(short)} of {path} {'has' if len(short) == 1 else 'have'} fewer cells than the header, which "
             f"names {frame.shape[1]} columns; correct the rows"
         )
-    columns = {column: tuple(cells) for column, cells in _name_columns(path, frame).items()}
+    columns = {column: tuple(cells) for column, cells in _name_columns(path, frame, remarks).items()}
     return Table(str(path), columns, tuple(remarks), takes_commas=delimiter != ",")
 
 
 def _delimiter(text: str) -> str:
     """Return what separates the names in the first line, outside quotes: commas, if there are any."""
-    header = re.sub('"[^"]*"', "", text.lstrip().partition("\n")[0])
-    return next((mark for mark in (",", *_OTHER_DELIMITERS) if mark in header), ",")
+    header = re.compile(r'(?:"[^"]*"|[^"\r\n])*').match(text.lstrip("\r\n"))
+    names = "" if header is None else re.sub('"[^"]*"', "", header[0])
+    return next((mark for mark in (",", *_OTHER_DELIMITERS) if mark in names), ",")
 
 
 def _decode(path: Path, encoding: str | None) -> tuple[str, str]:
@@ -299,8 +300,10 @@ def _decode(path: Path, encoding: str | None) -> tuple[str, str]:
         ) from error
 
 
-def _name_columns(path: Path, frame: Any) -> dict[str, list[Any]]:
-    """Return the columns below a line of names, refused where it does not name them."""
+def _name_columns(path: Path, frame: Any, remarks: list[str]) -> dict[str, list[Any]]:
+    """Return the columns below a line of names, refused where it does not name them; names that are there twice get a
+    number, as pandas gives it, and a remark.
+    """
     if frame.shape[0] < 2:
         raise DataError(f"{path} has no rows below its first line, which must name the columns")
     names = ["" if _is_absent(name) else str(name).strip() for name in frame.iloc[0]]
@@ -310,6 +313,12 @@ def _name_columns(path: Path, frame: Any) -> dict[str, list[Any]]:
     for place, name in enumerate(names):
         if not name and counts_rows(list(map(str, columns[place])), place):
             names[place] = f"Unnamed: {place}"  # the index of a pandas frame, under the name that pandas gives it
+    repeated = [place for place, name in enumerate(names) if name and name in names[:place]]
+    numbered = {place: f"{names[place]}.{names[:place].count(names[place])}" for place in repeated}
+    if numbered:
+        listed, last = named_columns(list(numbered.values())), list(numbered.values())[-1]
+        remarks.append(f"header: names that are there twice became {listed} (drop={[last]} leaves one out)")
+    names = [numbered.get(place, name) for place, name in enumerate(names)]
     _check_names(f"the header of {path}", names)
     return dict(zip(names, columns, strict=True))
 

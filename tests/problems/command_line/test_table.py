@@ -6,6 +6,7 @@ from datetime import date
 
 import pytest
 
+from problems import TabularRegressor
 from problems.command_line.main import main
 from problems.tables.number_format import numbers_of
 from problems.tables.table import number, read_table
@@ -25,9 +26,34 @@ def test_cells_are_read_as_written(tmp_path):
     assert table.n_rows == 2
 
 
+def test_a_name_that_is_there_twice_gets_a_number_and_can_be_left_out(tmp_path):
+    path = write(tmp_path, "x,x,y,x,y\n" + "".join(f"{k},{k % 3},{k % 5}.5,{k * k},{k % 5}.5\n" for k in range(20)))
+    table = read_table(path)
+    assert list(table.columns) == ["x", "x.1", "y", "x.2", "y.1"]
+    assert table.remarks == ("header: names that are there twice became x.1, x.2, y.1 (drop=['y.1'] leaves one out)",)
+    model = TabularRegressor(kernel="rbf", gamma=1.0, sigma=1.0, drop=["x.1"]).fit(path, "y")
+    assert [entry.name for entry in model.preparation_.inputs] == ["x", "x.2"]
+    assert "left out: y.1, the same as the target" in model.remarks_
+
+
 def test_a_byte_order_mark_and_other_delimiters_are_no_part_of_a_name(tmp_path):
     table = read_table(write(tmp_path, "a;b\r\n1;2\r\n", encoding="utf-8-sig"), ";")
     assert list(table.columns) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ('"a, b";c\n"1, 2";3\n', {"a, b": ("1, 2",), "c": ("3",)}),
+        ("a;b\r1,5;2\r", {"a": ("1,5",), "b": ("2",)}),
+        ('\n"x\ny"|b\n1|","\n', {"x\ny": ("1",), "b": (",",)}),
+        ("\ta\n0\t1,5\n1\t2\n", {"Unnamed: 0": ("0", "1"), "a": ("1,5", "2")}),
+    ],
+)
+def test_the_first_line_shows_the_separator_outside_quotes(tmp_path, text, columns):
+    table = read_table(write(tmp_path, text))
+    assert table.columns == columns
+    assert table.remarks[0].startswith("separator: the cells are separated by")
 
 
 @pytest.mark.parametrize(
@@ -37,7 +63,6 @@ def test_a_byte_order_mark_and_other_delimiters_are_no_part_of_a_name(tmp_path):
         ("a,b\n", "no rows below its first line"),
         ('"größe, cm";b\n1;2;3\n', "Expected 2 fields in line 2, saw 3"),
         ("a,\n1,2\n", "without a name"),
-        ("a,a\n1,2\n", "'a' twice"),
         ("1,2\n3,4\n", "numbers only; put the names"),
         ("a,b\n1,2\n3\n4,5,6\n", "not a CSV file: Expected 2 fields in line 4, saw 3"),
         ("a,b\n1,2\n3\n4,5\n6\n", r"rows 2, 4 of .* have fewer cells than the header, which names 2 columns"),
@@ -89,7 +114,7 @@ def test_spreadsheets_are_read_or_refused_in_a_sentence(tmp_path, monkeypatch):
     path = write(tmp_path, "PK", "data.xlsx")
     rows = [("a", "when", "town", None), (1.5, date(2024, 1, 31), "Ghent", None), (None, None, None, None)]
     sheets = {"Sales": pandas.DataFrame([*rows, (2, date(2024, 2, 1), None, None)]), "Notes": pandas.DataFrame()}
-    monkeypatch.setattr(pandas, "read_excel", lambda path, sheet_name, header: sheets)
+    monkeypatch.setattr(pandas, "read_excel", lambda path, **options: sheets)
     table = read_table(path)
     assert table.columns["town"] == ("Ghent", "")
     assert [float(cell) for cell in table.columns["a"]] == [1.5, 2.0]
@@ -97,8 +122,7 @@ def test_spreadsheets_are_read_or_refused_in_a_sentence(tmp_path, monkeypatch):
     assert (table.typed, table.dates) == ({"a"}, ("when",))
     assert table.remarks == ("sheet: 'Sales', the first of 2",)
     sheets["Sales"] = pandas.DataFrame([("a", "a"), (1, 2)])
-    with pytest.raises(DataError, match="has the column 'a' twice"):
-        read_table(path)
+    assert read_table(path).columns == {"a": ("1",), "a.1": ("2",)}
     sheets["Sales"] = pandas.DataFrame()
     with pytest.raises(DataError, match="no rows below its first line"):
         read_table(path)
