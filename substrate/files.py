@@ -100,59 +100,70 @@ def _find(name: Any) -> Any:
 # ---- values as JSON and arrays -----------------------------------------------------------------------------------
 
 
-def _encode(value: Any, name: str, arrays: Arrays) -> Any:
-    """Return JSON for a value; arrays are put into ``arrays`` under a name that begins with ``name``."""
-    if value is None or isinstance(value, (bool, str)):
-        return str(value) if isinstance(value, str) else value
-    value = to_numpy(value)
-    if isinstance(value, (bool, int, float, np.generic)) and np.asarray(value).dtype.kind in "biuf":
-        return value.item() if isinstance(value, np.generic) else value
-    value = _WRITTEN_AS[type(value)].of(value) if type(value) in _WRITTEN_AS else value
-    if isinstance(value, np.ndarray):
-        return {"kind": "text" if value.dtype.kind == "O" else "array", "name": _keep(arrays, name, value)}
-    if is_sparse(value):
-        matrix = value.tocsr()
-        for part in _SPARSE_PARTS:
-            _keep(arrays, f"{name}.{part}", getattr(matrix, part))
-        return {"kind": "sparse", "name": name, "shape": list(matrix.shape)}
-    if isinstance(value, Mapping):
-        items = [
-            [_encode(key, f"{name}.{k}.key", arrays), _encode(item, f"{name}.{k}", arrays)]
-            for k, (key, item) in enumerate(value.items())
-        ]
-        return {"kind": "mapping", "items": items}
-    if isinstance(value, (list, tuple)):
-        kind = "list" if isinstance(value, list) else "tuple"
-        return {"kind": kind, "items": [_encode(item, f"{name}.{k}", arrays) for k, item in enumerate(value)]}
-    if isinstance(value, (Foreign, types.FunctionType)):
-        raise DataError(f"{name} {value!r} is a function and cannot be saved; use kernels and values of this package")
-    if _find(type(value).__name__) is type(value):
-        inside = {f.name: _encode(getattr(value, f.name), f"{name}.{f.name}", arrays) for f in fields(value)}
-        return {"kind": "value", "class": type(value).__name__, "fields": inside}
-    if type(value).__module__.startswith("problems.") and hasattr(value, "get_params"):
-        prefix = f"{name}." if name else ""
-        parts: dict[str, Any] = {"kind": "estimator", "class": type(value).__name__}
-        for part, values in (("parameters", _parameters(value)), ("fitted", _fitted(value))):
-            parts[part] = {key: _encode(inner, f"{prefix}{key}", arrays) for key, inner in values.items()}
-        return parts
-    raise DataError(
-        f"{name or 'this'} is a {type(value).__name__} ({value!r}) and cannot be saved; use plain values, kernels and "
-        "estimators of this package"
-    )
+class _Writer:
+    """Makes JSON of a value; its arrays, and the classes of its estimators, by name."""
 
+    def __init__(self) -> None:
+        self.arrays: Arrays = {}
+        self.classes: dict[str, type] = {}
 
-def _keep(arrays: Arrays, name: str, array: NDArray[Any]) -> str:
-    """Put an array among the others and return its name."""
-    if array.dtype.kind == "O" and all(isinstance(text, str) for text in array.ravel()):
-        array = array.astype(np.str_)
-    if array.dtype.kind == "O":
-        raise DataError(f"{name} holds Python objects that are not text; convert the labels to text or numbers first")
-    if array.dtype.kind not in _KINDS:
-        raise DataError(f"an array of dtype {array.dtype} ({name}) cannot be saved without pickle")
-    if name in arrays:
-        raise DataError(f"two arrays of this model would both be named {name!r}, and one would be lost")
-    arrays[name] = array
-    return name
+    def encode(self, value: Any, name: str) -> Any:
+        """Return JSON for a value; its arrays are kept under a name that begins with ``name``."""
+        if value is None or isinstance(value, (bool, str)):
+            return str(value) if isinstance(value, str) else value
+        value = to_numpy(value)
+        if isinstance(value, (bool, int, float, np.generic)) and np.asarray(value).dtype.kind in "biuf":
+            return value.item() if isinstance(value, np.generic) else value
+        value = _WRITTEN_AS[type(value)].of(value) if type(value) in _WRITTEN_AS else value
+        if isinstance(value, np.ndarray):
+            return {"kind": "text" if value.dtype.kind == "O" else "array", "name": self._keep(name, value)}
+        if is_sparse(value):
+            matrix = value.tocsr()
+            for part in _SPARSE_PARTS:
+                self._keep(f"{name}.{part}", getattr(matrix, part))
+            return {"kind": "sparse", "name": name, "shape": list(matrix.shape)}
+        if isinstance(value, Mapping):
+            items = [
+                [self.encode(key, f"{name}.{k}.key"), self.encode(item, f"{name}.{k}")]
+                for k, (key, item) in enumerate(value.items())
+            ]
+            return {"kind": "mapping", "items": items}
+        if isinstance(value, (list, tuple)):
+            kind = "list" if isinstance(value, list) else "tuple"
+            return {"kind": kind, "items": [self.encode(item, f"{name}.{k}") for k, item in enumerate(value)]}
+        if isinstance(value, (Foreign, types.FunctionType)):
+            raise DataError(
+                f"{name} {value!r} is a function and cannot be saved; use kernels and values of this package"
+            )
+        if _find(type(value).__name__) is type(value):
+            inside = {f.name: self.encode(getattr(value, f.name), f"{name}.{f.name}") for f in fields(value)}
+            return {"kind": "value", "class": type(value).__name__, "fields": inside}
+        if type(value).__module__.startswith("problems.") and hasattr(value, "get_params"):
+            prefix = f"{name}." if name else ""
+            self.classes[type(value).__name__] = type(value)
+            parts: dict[str, Any] = {"kind": "estimator", "class": type(value).__name__}
+            for part, values in (("parameters", _parameters(value)), ("fitted", _fitted(value))):
+                parts[part] = {key: self.encode(inner, f"{prefix}{key}") for key, inner in values.items()}
+            return parts
+        raise DataError(
+            f"{name or 'this'} is a {type(value).__name__} ({value!r}) and cannot be saved; use plain values, kernels "
+            "and estimators of this package"
+        )
+
+    def _keep(self, name: str, array: NDArray[Any]) -> str:
+        """Put an array among the others and return its name."""
+        if array.dtype.kind == "O" and all(isinstance(text, str) for text in array.ravel()):
+            array = array.astype(np.str_)
+        if array.dtype.kind == "O":
+            raise DataError(
+                f"{name} holds Python objects that are not text; convert the labels to text or numbers first"
+            )
+        if array.dtype.kind not in _KINDS:
+            raise DataError(f"an array of dtype {array.dtype} ({name}) cannot be saved without pickle")
+        if name in self.arrays:
+            raise DataError(f"two arrays of this model would both be named {name!r}, and one would be lost")
+        self.arrays[name] = array
+        return name
 
 
 def _parameters(estimator: Any) -> dict[str, Any]:
@@ -296,13 +307,13 @@ def save(value: Any, path: str | os.PathLike[str]) -> None:
 
     The file is read back before it appears: what cannot be loaded is not saved.
     """
-    name, arrays = type(value).__name__, dict[str, NDArray[Any]]()
+    name, writer = type(value).__name__, _Writer()
     writable_file(path)
-    content = _encode(value, "" if hasattr(value, "get_params") else "value", arrays)
+    content = writer.encode(value, "" if hasattr(value, "get_params") else "value")
     with written_whole(path) as stream:
         with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
             sums = {}
-            for member, array in arrays.items():
+            for member, array in writer.arrays.items():
                 buffer = io.BytesIO()
                 npy.write_array(buffer, np.asarray(array, order="C"), allow_pickle=False)
                 sums[member] = _sum(buffer.getbuffer())
@@ -311,22 +322,11 @@ def save(value: Any, path: str | os.PathLike[str]) -> None:
             archive.writestr(_member(_HEADER), json.dumps(header, allow_nan=True))
         stream.flush()
         try:
-            _read(stream, math.inf, _classes_in(value).get)
+            _read(stream, math.inf, writer.classes.get)
         except Exception as error:
             raise DataError(
                 f"this {name} is not saved, because {path} could not be loaded again: {error}; correct it and refit"
             ) from error
-
-
-def _classes_in(value: Any) -> dict[str, type]:
-    """Return the classes of the estimators in a value: of the value itself and of its parts."""
-    classes, parts = dict[str, type](), list[Any]()
-    if isinstance(value, (list, tuple, Mapping)):
-        parts = list(value.values() if isinstance(value, Mapping) else value)
-    elif hasattr(value, "get_params") and not isinstance(value, (type, Value)):
-        classes = {type(value).__name__: type(value)}
-        parts = [*_parameters(value).values(), *vars(value).values()]
-    return classes | {name: kind for part in parts for name, kind in _classes_in(part).items()}
 
 
 def load(path: str | os.PathLike[str], estimators: Estimators | None = None, max_bytes: float | None = None) -> Any:

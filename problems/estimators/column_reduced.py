@@ -23,7 +23,6 @@ The problem itself is :mod:`problems.column_reduced_ls_svm`.
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Self
@@ -187,18 +186,10 @@ class ColumnReducedClassifier(Classifier):
         return self._recall_machines(X, self._codes_again(labels))
 
     def _recall_machines(self, X: Any, Y: Array) -> StoredFit:
-        """Return all machines on checked rows and codes."""
-        machines = (self._recall_machine(stored) for stored in self._stored_columns(X, Y))
-        return StoredFit(machines, lambda: ((), (("kernel", repr(self.kernel_)),)))
-
-    def _recall_machine(self, stored: StoredColumns) -> StoredMachine:
-        """Return one machine as stored: least squares on its columns, which have the nonzero coefficients."""
-        return stored
-
-    def _stored_columns(self, X: Any, Y: Array) -> Iterator[StoredColumns]:
-        """Return every machine of this model, on the training rows."""
+        """Return all machines on checked rows and codes: their columns are those with a coefficient."""
         a = np.reshape(self._coefficients(), (self.support_.size, Y.shape[1]))
         bias, fitted = np.atleast_1d(self.bias_), np.reshape(self._evaluate(X), (X.shape[0], -1))
+        machines = []
         for k, y in enumerate(np.ascontiguousarray(Y.T)):
             used = np.flatnonzero(a[:, k])
             machine = ColumnMachine(
@@ -208,7 +199,13 @@ class ColumnReducedClassifier(Classifier):
                 bias=float(bias[k]),
                 coefficients=np.ascontiguousarray(a[used, k]),
             )
-            yield StoredColumns(self.kernel_, X, machine, np.ascontiguousarray(fitted[:, k]), self._tolerance())
+            stored = StoredColumns(self.kernel_, X, machine, np.ascontiguousarray(fitted[:, k]), self._tolerance())
+            machines.append(self._recall_machine(stored))
+        return StoredFit(machines, lambda: ((), (("kernel", repr(self.kernel_)),)))
+
+    def _recall_machine(self, stored: StoredColumns) -> StoredMachine:
+        """Return one machine as stored: least squares on its columns."""
+        return stored
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -39,7 +39,6 @@ from substrate.spectral import (
     centre_by_degrees,
     find_components,
     orient,
-    signs_of,
     state_components,
 )
 from substrate.streaming.rows import ArraySource, Source, source_of, streams, width_rows
@@ -363,10 +362,6 @@ class KernelSpectralClustering(ClusterMixin, KernelComponents):
         """Return the cluster of every row, by the code nearest to the signs of its scores."""
         check_is_fitted(self)
         return CodeBook(self.code_book_).assign(self._expansion(X))
-
-    def codes(self, X: Any) -> Array:
-        """Return the signs of the scores of rows, 1.0 or -1.0."""
-        return signs_of(self._expansion(X))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the balanced line fit of rows, one for clusters on lines and of one size; ``y`` is ignored.

@@ -36,7 +36,7 @@ TEXT = ["", "median", "each", "x" * 200_000]
 
 
 def as_json(kernel):
-    made = files._encode(kernel, "kernel", {})
+    made = files._Writer().encode(kernel, "kernel")
     json.dumps(made)
     return made
 

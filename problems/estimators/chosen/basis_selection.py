@@ -13,7 +13,7 @@ of mean one, :math:`v / \bar v`, and :math:`\gamma \bar v`, for which the mean i
 """
 
 import time
-from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -50,17 +50,11 @@ class _Judged(NamedTuple):
     spectrum: ReducedSpectrum
 
 
-@dataclass(frozen=True, slots=True)
-class _DrawnRows:
-    """The rows of a block that have some numbers, with their targets and weights."""
-
-    numbers: Any
-
-    def __call__(self, block: Block) -> tuple[Any, Any, Any]:
-        """Return these rows of a block, with their targets and weights."""
-        rows = self.numbers[(self.numbers >= block.start) & (self.numbers < block.rows.stop)] - block.start
-        weights = None if block.weights is None else to_numpy(block.weights)[rows]
-        return take_rows(block.X, rows), to_numpy(block.Y)[rows], weights
+def _drawn_rows(numbers: Any, block: Block) -> tuple[Any, Any, Any]:
+    """Return the rows of a block that have some numbers, with their targets and weights."""
+    rows = numbers[(numbers >= block.start) & (numbers < block.rows.stop)] - block.start
+    weights = None if block.weights is None else to_numpy(block.weights)[rows]
+    return take_rows(block.X, rows), to_numpy(block.Y)[rows], weights
 
 
 def check_basis(model: Any) -> None:
@@ -79,7 +73,7 @@ def check_basis(model: Any) -> None:
 def sample_rows(model: Any, data: FitData, folds: Any) -> Task:
     """Return the task of a machine on some of the rows, with all of them in its expansion, by the same criterion."""
     numbers = draw_rows(data.source.n_rows, _SAMPLE, np.random.default_rng(0))
-    of_rows, splits = _DrawnRows(numbers), tuple[Split, ...]()
+    of_rows, splits = partial(_drawn_rows, numbers), tuple[Split, ...]()
     if folds is not None:
         labels = folds[numbers]
         numbered = np.unique(labels[labels >= 0])

@@ -25,11 +25,12 @@ tables with hardly a wrong row by many standard errors.
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from joblib import Parallel, delayed
 
 from problems.estimators.chosen.rules import family_name
 from problems.estimators.shared.base import Facts
@@ -43,17 +44,20 @@ from substrate.least_squares.criteria import OF_SPECTRUM, Criterion, CriterionSu
 from substrate.least_squares.leave_one_out import LeftOutBlocks, Split, leave_one_out_residuals, projected_diagonal
 from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system, target_unit
 from substrate.least_squares.spectrum import centred_spectrum
+from substrate.progress import Progress
 from substrate.search.gamma_search import GammaSearch, search_gamma
 
 __all__ = [
     "End",
     "EvaluatedKernel",
+    "Judge",
     "JudgedKernels",
     "LeftOutLosses",
     "Task",
     "centred_points",
     "criterion_of_task",
     "evaluate",
+    "judge_each",
     "prefer_simplest",
     "validation_criterion",
 ]
@@ -160,6 +164,23 @@ def evaluate(kernel: Kernel, task: Task) -> EvaluatedKernel:
     error = max(spectrum.decomposition_error(low) for spectrum in criterion.spectra)
     score = task.mean_of_outputs(search.values, search.unit)
     return EvaluatedKernel(kernel, search.per_weight(task.unit), score, error, time.perf_counter() - start)
+
+
+#: A function that finds the best gamma of a kernel, with its bound.
+Judge = Callable[[Kernel], EvaluatedKernel]
+
+
+def judge_each(
+    kernels: Sequence[Kernel], judge: Judge, deadline: float, n_jobs: Any, progress: Progress
+) -> list[EvaluatedKernel]:
+    """Judge every kernel until the deadline, at least one, several at a time if requested."""
+    results = []
+    for result in Parallel(n_jobs=n_jobs, return_as="generator")(delayed(judge)(kernel) for kernel in kernels):
+        progress.step(result.kernel)
+        results.append(result)
+        if time.monotonic() > deadline:
+            break
+    return results
 
 
 def criterion_of_task(gram: Gram, X: Any, task: Task) -> Criterion | CriterionSum:

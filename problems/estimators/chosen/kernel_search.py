@@ -37,24 +37,24 @@ error; of classes, where the wrong rows are fewer by more than two
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from problems.estimators.chosen.judgement import (
     End,
     EvaluatedKernel,
-    JudgedKernels,
+    Judge,
     LeftOutLosses,
     Task,
     centred_points,
+    judge_each,
 )
-from problems.estimators.chosen.rules import Widths, at_median_widths, is_families, widths_of
+from problems.estimators.chosen.rules import Widths, at_median_widths
 from substrate.arrays import Array, blas_threads, is_device_array, is_sparse
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Kernel, Laplacian, Matern, PowerExponential
@@ -64,15 +64,11 @@ from substrate.least_squares.leave_one_out import LeftOutBlocks
 from substrate.numbers import ROUNDED_ONCE
 from substrate.progress import Progress
 
-__all__ = ["search_kernels"]
+__all__ = ["check_slopes", "search_by_slopes"]
 
-#: A function that finds the best gamma of a kernel, with its bound.
-Judge = Callable[[Kernel], EvaluatedKernel]
 #: Kernels of a distance, whose width may be shared.
 Shared = RBF | Laplacian | Matern | PowerExponential
 
-#: Most kernels that a search tries, unless another number is given.
-MOST_KERNELS = 96
 #: Multiples of the widths at which a descent begins, at the best of them.
 _MULTIPLES = (3.0, 1.0 / 3.0)
 #: c of the penalty; tau squared of one width for each input, and where the evidence judges.
@@ -109,40 +105,6 @@ def check_slopes(kernels: Sequence[Kernel], X: Any) -> None:
             kernel.scale_gradient(X[:1], X[:1], np.zeros((1, 1)))  # a kernel without a formula refuses, before any work
     if not any(kernel.scales() for kernel in kernels) or any(kernel.pairwise for kernel in kernels):
         raise DeclarationError(f"{kernels[0]!r} has no parameter to search; give kernels= or search=None")
-
-
-def search_kernels(model: Any, kernels: list[Kernel], judge: Judge, task: Task) -> JudgedKernels:
-    """Return the judged candidates and, with ``search``, the ends of gradient searches, as far as the time allows."""
-    by_slopes = model.search == "gradient"
-    deadline = np.inf if model.time_limit is None else time.monotonic() + model.time_limit
-    most = MOST_KERNELS if model.max_evaluations is None else int(model.max_evaluations)
-    if by_slopes:
-        check_slopes(kernels, task.X)
-    n_jobs = model.n_jobs
-    progress = Progress(len(kernels) + (most if by_slopes else 0), shown=bool(model.verbose))
-    try:
-        if by_slopes:
-            by_family = is_families(model.kernels)
-            how = widths_of(model), by_family, most, deadline, n_jobs, progress
-            judged, tried, facts = search_by_slopes(kernels, task, judge, *how)
-        else:
-            judged, tried, facts = judge_each(kernels, judge, deadline, n_jobs, progress), 0, ()
-    finally:
-        progress.close()
-    return JudgedKernels(judged, min(judged, key=lambda one: one.score), tried, facts)
-
-
-def judge_each(
-    kernels: Sequence[Kernel], judge: Judge, deadline: float, n_jobs: Any, progress: Progress
-) -> list[EvaluatedKernel]:
-    """Judge every kernel until the deadline, at least one, several at a time if requested."""
-    results = []
-    for result in Parallel(n_jobs=n_jobs, return_as="generator")(delayed(judge)(kernel) for kernel in kernels):
-        progress.step(result.kernel)
-        results.append(result)
-        if time.monotonic() > deadline:
-            break
-    return results
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,12 +39,14 @@ from problems.estimators.chosen.basis_selection import check_basis, folds_of_row
 from problems.estimators.chosen.input_ranking import rank_inputs
 from problems.estimators.chosen.judgement import (
     EvaluatedKernel,
+    Judge,
     JudgedKernels,
     Task,
     evaluate,
+    judge_each,
     prefer_simplest,
 )
-from problems.estimators.chosen.kernel_search import search_kernels
+from problems.estimators.chosen.kernel_search import check_slopes, search_by_slopes
 from problems.estimators.chosen.rules import (
     RECOMMENDED,
     Widths,
@@ -72,10 +74,13 @@ from substrate.arrays import Array, ascending_pair, blas_threads, is_sparse, on_
 from substrate.certificates import Accuracy, Row
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Kernel
+from substrate.progress import Progress
 from substrate.search.gamma_search import GAP, GammaSearch
 
 __all__ = ["GammaChoice", "LSSVMClassifierCV", "LSSVMRegressorCV", "recommended"]
 
+#: Most kernels that a search tries, unless another number is given.
+MOST_KERNELS = 96
 #: How many of the best kernels of a search by some of the rows are judged on all of them.
 _BEST = 2
 #: The values of gamma times the mean weight that are considered unless others are given, and how many for each decade.
@@ -433,6 +438,27 @@ class LSSVMClassifierCV(GammaChoice, LSSVMClassifier):
     _title = "LS-SVM classification, gamma selected"
 
     rank_inputs = rank_inputs
+
+
+def search_kernels(model: Any, kernels: list[Kernel], judge: Judge, task: Task) -> JudgedKernels:
+    """Return the judged candidates and, with ``search``, the ends of gradient searches, as far as the time allows."""
+    by_slopes = model.search == "gradient"
+    deadline = np.inf if model.time_limit is None else time.monotonic() + model.time_limit
+    most = MOST_KERNELS if model.max_evaluations is None else int(model.max_evaluations)
+    if by_slopes:
+        check_slopes(kernels, task.X)
+    n_jobs = model.n_jobs
+    progress = Progress(len(kernels) + (most if by_slopes else 0), shown=bool(model.verbose))
+    try:
+        if by_slopes:
+            by_family = is_families(model.kernels)
+            how = widths_of(model), by_family, most, deadline, n_jobs, progress
+            judged, tried, facts = search_by_slopes(kernels, task, judge, *how)
+        else:
+            judged, tried, facts = judge_each(kernels, judge, deadline, n_jobs, progress), 0, ()
+    finally:
+        progress.close()
+    return JudgedKernels(judged, min(judged, key=lambda one: one.score), tried, facts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ rules of a basis use the inputs of the other rows and ignore their weights.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from problems.estimators.shared.base import WeightedRows
+from problems.estimators.shared.base import WeightedRows, weight_facts
 from problems.estimators.shared.coded import NUMBERS, Coding
 from substrate.arrays import (
     HOST,
@@ -42,7 +42,7 @@ from substrate.reduced.rows import KernelRows, KernelValues, LinearColumns
 from substrate.reduced.solution import solve_reduced
 from substrate.reduced.spectrum import LeverageFactor, ReducedSpectrum, leverage_factor, reduced_spectrum
 from substrate.streaming.passes import Labels, TargetSummary
-from substrate.streaming.rows import ArraySource, Code, LabelCodes, ReadSource, Source, numbers, width_rows
+from substrate.streaming.rows import ArraySource, Code, LabelCodes, Source, numbers, width_rows
 
 __all__ = [
     "ALIKE",
@@ -55,7 +55,6 @@ __all__ = [
     "choose_basis",
     "fit_at",
     "prepare",
-    "weight_facts",
 ]
 
 
@@ -81,11 +80,9 @@ class Weighed:
         is_equal = bool((host == unit).all())
         return cls(None if is_equal else weights / unit, None if len(kept) == n_given else kept, n_given, unit)
 
-    def source(self, rows: Source, code: Any) -> Source:
+    def source(self, rows: Any, code: Any) -> Source:
         """Return rows that are read in passes, with their targets coded and their weights."""
-        if not isinstance(rows, ReadSource):
-            raise TypeError(f"rows of a {type(rows).__name__} are in memory")
-        return replace(rows, code=code, weights=self.weights, kept=self.kept)
+        return cast(Source, replace(rows, code=code, weights=self.weights, kept=self.kept))
 
     def given_numbers(self, rows: Any) -> Any:
         """Return numbers of rows of the fit as numbers of the rows given."""
@@ -117,15 +114,6 @@ class Weighed:
 
 #: All rows, of weight one.
 ALIKE = Weighed()
-
-
-def weight_facts(rows: KernelRows) -> tuple[tuple[str, str], ...]:
-    """Return the weights of the rows, for the record of a certificate; nothing where there are none."""
-    weights = rows.weights
-    if weights is None:
-        return ()
-    host = to_numpy(weights)
-    return (("sample_weight", f"{host.min():.3g} to {host.max():.3g}; sums and residuals are weighted"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +322,7 @@ def fit_at(
         facts = (
             *prepared.facts,
             ("gamma", f"{gamma / prepared.weighed.unit:g}"),
-            *weight_facts(rows),
+            *weight_facts(rows.weights),
             ("solver", f"sums over the rows, refined {solved.refinements} times"),
             *(() if prepared.origin.unit == 1.0 else (("units", "residuals in units of max|y|"),)),
             *solved.facts,

@@ -34,9 +34,8 @@ from problems.estimators.reduced.fit import (
     basis_choice,
     fit_at,
     prepare,
-    weight_facts,
 )
-from problems.estimators.shared.base import Added, StoredFit, refuse_extreme
+from problems.estimators.shared.base import Added, StoredFit, refuse_extreme, weight_facts
 from problems.estimators.shared.checks import check_home
 from problems.estimators.shared.partly_linear import LeftOutOutputs, gcv_of, has_shape
 from substrate.arrays import (
@@ -112,7 +111,7 @@ class StoredReduced:
         judge = AnswerBound(rows, features, penalty, lam, unit, summary, estimator._tolerance())
         row = judge.best(beta, shift).row
         unknown = () if row.passes else (UNKNOWN,)
-        return (row,), (("kernel", repr(estimator.kernel_)), *weight_facts(rows), *unknown)
+        return (row,), (("kernel", repr(estimator.kernel_)), *weight_facts(rows.weights), *unknown)
 
     def prove(self) -> Proof:
         """Bound the answer in ball arithmetic, of rows in memory; return the worst proof of all outputs."""

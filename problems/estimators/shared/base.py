@@ -66,6 +66,7 @@ __all__ = [
     "certify_stored",
     "components_of",
     "refuse_extreme",
+    "weight_facts",
 ]
 
 #: Choices of parameters, each by name.
@@ -74,6 +75,12 @@ Uses = tuple[Mapping[str, Any], ...]
 Facts = tuple[tuple[str, str], ...]
 #: Rows and facts of a certificate.
 Added = tuple[tuple[Row, ...], Facts]
+
+
+def weight_facts(weights: Any) -> Facts:
+    """Return the weights of rows, for the record of a certificate; nothing where all are one."""
+    low, high = (1.0, 1.0) if weights is None else (float(to_numpy(weights).min()), float(to_numpy(weights).max()))
+    return () if low == high == 1.0 else (("sample_weight", f"{low:.3g} to {high:.3g}; residuals are weighted"),)
 
 
 class StoredMachine(Protocol):
@@ -116,8 +123,7 @@ class WeightedRows(NamedTuple):
 
     def facts(self) -> Facts:
         """Return the weights of the rows, for the record of a certificate; nothing where all are one."""
-        low, high = float(self.weights.min()), float(self.weights.max())
-        return () if low == high == 1.0 else (("sample_weight", f"{low:.3g} to {high:.3g}; residuals are weighted"),)
+        return weight_facts(self.weights)
 
     def places(self, support: Any) -> Any:
         """Return the places of a model's rows among these; refuse other rows."""
