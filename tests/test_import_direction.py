@@ -53,7 +53,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("a problem file",),
     ("problems.estimators",),
     ("problems.estimators.shared",),
-    ("problems.estimators.full", "problems.estimators.reduced"),
+    ("problems.estimators.full", "problems.estimators.reduced_fit", "problems.estimators.reduced_ls_svm"),
     ("problems.estimators.kernel_machine",),
     ("problems.estimators.pruned", "problems.estimators.column_reduced", "problems.estimators.machine"),
     ("problems.estimators.penalised",),

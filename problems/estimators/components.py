@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from problems.estimators.reduced.fit import basis_choice
+from problems.estimators.reduced_fit import basis_choice
 from problems.estimators.shared.base import KernelEstimator, Uses, WeightedRows
 from substrate.arrays import (
     Array,

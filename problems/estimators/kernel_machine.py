@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from problems.estimators.reduced.fit import CONDITIONAL, FitData, basis_choice, prepare
+from problems.estimators.reduced_fit import CONDITIONAL, FitData, basis_choice, prepare
 from problems.estimators.shared.base import Added, Facts, StoredFit, WeightedRows, certify_stored
 from problems.estimators.shared.checks import definite_gram
 from problems.estimators.shared.classifier import Classifier

@@ -34,7 +34,7 @@ THRESHOLDS = [
     ("BLOCK_ROWS", None, 64),
     ("SPAN_ROWS", None, 256),
     ("WIDTH_ROWS", "substrate.streaming.rows", 200),
-    ("_FEW_ROWS", "problems.estimators.reduced.fit", 50),
+    ("_FEW_ROWS", "problems.estimators.reduced_fit", 50),
     ("_MOST_ROWS", "substrate.kernels.of_distance", 150),
 ]
 

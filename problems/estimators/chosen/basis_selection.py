@@ -21,7 +21,7 @@ import numpy as np
 
 from problems.estimators.chosen.judgement import EvaluatedKernel, Task
 from problems.estimators.chosen.rules import criterion_of, splits_of
-from problems.estimators.reduced.fit import FitData, PreparedRows, prepare
+from problems.estimators.reduced_fit import FitData, PreparedRows, prepare
 from problems.estimators.shared.coded import numbers_of_codes
 from substrate.arrays import ascending_pair, take_rows, to_numpy
 from substrate.errors import DeclarationError

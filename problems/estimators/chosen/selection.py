@@ -66,7 +66,7 @@ from problems.estimators.chosen.rules import (
 from problems.estimators.full.ls_svm import LSSVM, LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.required_gamma import find_gammas
 from problems.estimators.full.saddle_machine import ChosenKernel
-from problems.estimators.reduced.fit import CONDITIONAL, fit_at
+from problems.estimators.reduced_fit import CONDITIONAL, fit_at
 from problems.estimators.shared.base import Facts, Uses, WeightedRows
 from problems.estimators.shared.checks import warn_if_unscaled
 from problems.estimators.shared.partly_linear import has_closed_forms, has_shape

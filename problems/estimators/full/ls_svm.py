@@ -255,7 +255,7 @@ class LSSVM(PartlyLinear):
         """Return the machine: on all rows, or on a basis."""
         if self.basis is None:
             return LSSVMModel(self)
-        from problems.estimators.reduced.ls_svm import BasisModel  # not needed by fits to all rows
+        from problems.estimators.reduced_ls_svm import BasisModel  # not needed by fits to all rows
 
         return BasisModel(self)
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from problems.estimators.reduced.fit import choose_basis
+from problems.estimators.reduced_fit import choose_basis
 from problems.estimators.shared.base import Added, Facts, KernelEstimator, StoredFit, WeightedRows, certify_stored
 from problems.estimators.shared.checks import definite_gram
 from problems.estimators.shared.classifier import Classifier

@@ -18,7 +18,7 @@ from problems.estimators.full.ls_svm import LSSVMRegressor
 from problems.estimators.full.saddle_fit import recall_saddle
 from problems.estimators.penalised.group_weights import GroupWeights
 from problems.estimators.penalised.variation_fit import FittedVariation, Variation
-from problems.estimators.reduced.fit import choose_basis
+from problems.estimators.reduced_fit import choose_basis
 from problems.estimators.shared.base import Facts, KernelEstimator, StoredFit, certify_stored, components_of
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.regressor import Regressor

@@ -24,7 +24,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from problems.estimators.full.robust import WeightedFit, read_robust, reweigh_rows
-from problems.estimators.reduced.fit import (
+from problems.estimators.reduced_fit import (
     ALIKE,
     CONDITIONAL,
     FitData,

@@ -1,1 +1,0 @@
-"""Machines on a reduced basis, fitted block by block."""
