@@ -27,7 +27,7 @@ length to the distance.
 :class:`OneNorm`
     :math:`p = \zeta \|x\|_1` has :math:`|c| \le \zeta`, or :math:`|c - \nu| \le \zeta` for some :math:`\nu` where
     :math:`1^T x = 0` is required. The step leads to :math:`\nu + \zeta \operatorname{sign}(x)` in the columns in use,
-    then also in those whose c is at its limit. Differences to the first of these columns have no :math:`\nu`.
+    and in those whose c is at its limit. Differences to the first of these columns have no :math:`\nu`.
 :class:`MaximalVariation`
     :math:`p = \sum_l \rho_l \|C^l x\|_\infty` has :math:`c = \sum_l C^{lT} \xi^l` with
     :math:`\|\xi^l\|_1 \le \rho_l`. The step leads to these numbers in all coordinates, for the multipliers of a solver
@@ -187,7 +187,7 @@ class OneNorm:
         return point - point.total().place(np.array([int(np.abs(x).argmax())]), x.size)
 
     def dual_points(self, columns: Columns, x: Any, g: Any) -> Iterator[DualPoint]:
-        """Yield the dual point of the errors, then points after a step in the columns in use and in those near their
+        """Yield the dual point of the errors, then the one after a step in the columns in use and in those near their
         limits.
         """
         numbers, used, middle = columns.numbers, x.midpoint != 0.0, g.midpoint
@@ -202,15 +202,14 @@ class OneNorm:
         center = float((middle - self.zeta * signs)[used].mean()) if self.zero_sum else 0.0
         near = used | (np.abs(np.abs(middle - center) - self.zeta) <= _NEAR * self.zeta)
         signs = np.where(used, signs, np.sign(middle - center))
-        for chosen in [used] if np.array_equal(used, near) else [used, near]:
-            subset = columns.distinct(np.flatnonzero(chosen))
-            step = columns.bound_step(g.take(subset) - self.zeta * signs[subset], subset, self.zero_sum)
-            if not math.isfinite(step.upper()):
-                continue
-            on, (nearest, distances) = none.copy(), columns.neighbours(subset)
-            on[subset] = True
-            c = g - g.take(subset[nearest]) + self.zeta * signs[subset[nearest]]
-            yield self._scale(x, c, distances * step, on, signs, step)
+        subset = columns.distinct(np.flatnonzero(near))
+        step = columns.bound_step(g.take(subset) - self.zeta * signs[subset], subset, self.zero_sum)
+        if not math.isfinite(step.upper()):
+            return
+        on, (nearest, distances) = none.copy(), columns.neighbours(subset)
+        on[subset] = True
+        c = g - g.take(subset[nearest]) + self.zeta * signs[subset[nearest]]
+        yield self._scale(x, c, distances * step, on, signs, step)
 
     def _scale(self, x: Any, c: Any, change: Any, on: Any, signs: Array, step: Any) -> DualPoint:
         """Return the point scaled until no correlation, c up to a change, exceeds zeta; it is zeta where ``on``."""

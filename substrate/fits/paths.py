@@ -26,9 +26,8 @@ since where rows nearly depend on each other a rounding error of u would become 
 that depend on active ones have no slope along the segment and do not enter.
 
 The event that ends a segment is found by the ratio test of [Harris1973]_: of all rows that reach their bound within a
-step that lets none exceed it by more than rounding, the one with the largest rate is taken. Where no step is made, a
-candidate is drawn at random, so that no cycle of exchanges continues for ever. The duality gap is checked at intervals,
-and a path ends where rounding makes it large.
+step that lets none exceed it by more than rounding, the one with the largest rate is taken. So many exchanges without a
+step are allowed. The duality gap is checked at intervals, and a path ends where rounding makes it large.
 """
 
 import math
@@ -75,10 +74,8 @@ _FLAT = 1e-10
 _NEVER = 1e150
 #: By how much the ratio test lets levels and multipliers be exceeded, relative to their sizes.
 _MARGIN = 1e-12
-#: A step below this share of rho counts as zero; so many of them are allowed, and after a few the choice is random.
-_STILL, _PATIENCE, _STEEPEST = 1e-14, 200, 4
-#: A direction that is shorter is made orthogonal to the differences of active rows once more.
-_SHORT = 3e-3
+#: A step below this share of rho counts as zero, and so many of them are allowed.
+_STILL, _PATIENCE = 1e-14, 200
 #: A path in zeta ends where the levels have fallen to this share of their initial values.
 _LEVEL = 1e-12
 #: Exchanges between two factorisations of the active rows, and where they have few entries.
@@ -389,7 +386,7 @@ class _Walk:
         self.starts = np.searchsorted(self.block[self.order], np.arange(self.d))
         norms = np.sqrt(np.einsum("ij,ij->i", self.B, self.B))
         self.flat = _FLAT * np.concatenate([norms, norms])
-        self.age, self.chance = 0, np.random.default_rng(0)
+        self.age = 0
         self.rho, self.u, self.finished, self.stop = 0.0, self.target.copy(), False, ""
         most = self.r + self.d
         # below Q is the transpose of Z: what turns the columns of one turns the columns of the other
@@ -461,7 +458,7 @@ class _Walk:
                     break
                 sound = len(self.knots)
             du, slope = self._direction()
-            event, which, length, rate, dt = self._travel(du, slope, still)
+            event, which, length, rate, dt = self._travel(du, slope)
             if not event:
                 self.stop = "stopped where no exchange of active rows leads on"
                 break
@@ -498,27 +495,13 @@ class _Walk:
             self.finished, self.stop = False, rounding
 
     def _direction(self) -> tuple[Array, Array]:
-        """Return how u and the multipliers move; where u moves little, rounding is removed once more."""
+        """Return how u and the multipliers move: by Z mu with Z'Z mu = 1."""
         n = self.active.size
-        Q, along = self.Q[: self.r, :n], self._combine(np.ones(self.d))
-        du = -(Q @ along)
-        if float(du @ du) < _SHORT**2:
-            correction = self._off_levels(du)
-            du, along = du - Q @ correction, along + correction
-        return du, lapack.dtrtrs(self.R[:n, :n], along)[0]
+        Zt = self.Zt[:, :n]
+        along = lapack.dposv(Zt @ Zt.T, np.ones(self.d))[1] @ Zt
+        return -(self.Q[: self.r, :n] @ along), lapack.dtrtrs(self.R[:n, :n], along)[0]
 
-    def _off_levels(self, u: Array) -> Array:
-        """Return the part of a point, in Q, that leaves the active rows of a block at different values."""
-        n = self.active.size
-        h = u @ self.Q[: self.r, :n]
-        return np.asarray(h - self._combine(self.Zt[:, :n] @ h))
-
-    def _combine(self, right: Array) -> Array:
-        """Return Z mu with Z'Z mu = right."""
-        Zt = self.Zt[:, : self.active.size]
-        return np.asarray(lapack.dposv(Zt @ Zt.T, right)[1] @ Zt)
-
-    def _travel(self, du: Array, slope: Array, still: int) -> tuple[str, int, float, Array, Array]:
+    def _travel(self, du: Array, slope: Array) -> tuple[str, int, float, Array, Array]:
         """Return what ends the segment ("" where nothing does), which row, the step, and the rates of rows and levels.
 
         A row that can leave does so first: fewer rows are better conditioned.
@@ -527,7 +510,6 @@ class _Walk:
         rate, dt = np.concatenate([v, -v]), np.zeros(self.d)
         dt[self.block[self.active]] = rate[self.active]
         rate -= dt.take(self.block)
-        draw = float(self.chance.uniform()) if still > _STEEPEST else -1.0
         speed, longest = math.sqrt(float(du @ du)), math.inf
         (fall,) = np.nonzero(slope < -_FLAT)
         room = np.maximum(self.eta[fall], 0.0)
@@ -541,10 +523,10 @@ class _Walk:
         if math.isfinite(step):
             (first,) = np.nonzero(room <= step * -slope[fall])
             if first.size:
-                k = _choose(first, -slope[fall], draw)
+                k = _steepest(first, -slope[fall])
                 event, which, length = "leave", int(fall[k]), float(room[k] / -slope[fall[k]])
             else:
-                k = _choose(np.flatnonzero(gaps <= step * rate[near]), rate[near], draw)
+                k = _steepest(np.flatnonzero(gaps <= step * rate[near]), rate[near])
                 event, which, length = "enter", int(near[k]), float(gaps[k] / rate[near[k]])
         falling, height = -float(dt.sum()), float(self.t.sum()) - self.floor
         if falling > 0.0 and height <= length * falling * (1.0 + 1e-9):
@@ -586,28 +568,12 @@ class _Walk:
         self.Zt[:, :n] = lapack.dtrtrs(self.R[:n, :n], E, trans=1)[0].T
 
     def _renew(self) -> bool:
-        """Factor the active rows anew and remove rounding from point and multipliers; whether the gap is small.
-
-        The multipliers move towards those at which all active rows are at their levels, as far as none becomes
-        negative, and where that makes the gap smaller: between rows that nearly depend on each other the correction can
-        be large and of no use.
+        """Factor the active rows anew, and compute point, levels and slacks from the multipliers, made to add up to
+        rho; return whether the gap is small.
         """
-        n, before = self.active.size, self.eta
         self.age += 1
-        if n * self.r <= _SOME or self.age % 4 == 0:
+        if self.active.size * self.r <= _SOME or self.age % 4 == 0:
             self._factor()
-        gap = self._see()
-        shift = lapack.dtrtrs(self.R[:n, :n], self._off_levels(self.u))[0]
-        falls = shift < 0.0
-        share = float(np.min(np.maximum(self.eta[falls], 0.0) / -shift[falls], initial=1.0))
-        self.eta = self.eta + share * shift
-        if self._see() > gap:
-            self.eta = before
-            return self._see() <= self.gap
-        return self._gap_of((self.rho, self.u)) <= self.gap
-
-    def _see(self) -> float:
-        """Compute point, levels and slacks from the multipliers, made to add up to rho; return the gap."""
         homes = self.block[self.active]
         first = np.zeros(self.d, dtype=np.intp)
         first[homes[::-1]] = np.arange(self.active.size)[::-1]
@@ -617,7 +583,7 @@ class _Walk:
         values = self._values(self.u)
         np.put(self.t, homes, values[self.active])
         self.slack = self.t.take(self.block) - values
-        return self._gap_of((self.rho, self.u))
+        return self._gap_of((self.rho, self.u)) <= self.gap
 
     def _gap_of(self, knot: tuple[Any, ...]) -> float:
         """Return the duality gap as a share of the gap of u = 0."""
@@ -626,6 +592,6 @@ class _Walk:
         return float(2.0 * (rho * levels.sum() + u @ (u - self.target)))
 
 
-def _choose(places: Any, rates: Array, draw: float) -> int:
-    """Return the place with the largest rate; with a draw in [0, 1), any of the places."""
-    return int(places[int(draw * places.size)]) if draw >= 0.0 else int(places[rates[places].argmax()])
+def _steepest(places: Any, rates: Array) -> int:
+    """Return the place with the largest rate."""
+    return int(places[rates[places].argmax()])
