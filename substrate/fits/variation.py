@@ -27,6 +27,7 @@ effect: the duality gap of zero there is at most :math:`\tfrac{\delta^2}{2} \|\t
 the objective, and the fitted values are within :math:`\delta \|\tilde y\|` of the optimum.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -65,11 +66,13 @@ _VIOLATED = 1e-9
 #: than delta, and a point with a duality gap of 1e-10 is within 1.5e-5 of it.
 _NEARLY_ZERO = 1e-4
 #: Tolerance of the interior-point method. At a knot of the path in rho, rounding decides whether a row is active, and
-#: the active set may not settle: then the point itself, with an error of the root of its gap, is the answer.
-_TOLERANCE = 1e-13
+#: the active set may not settle: then the point itself, with an error of the root of its gap, is refined.
+_TOLERANCE, _REFINED = 1e-10, 1e-13
 #: Share of rho above which a multiplier makes its row active, and the largest share by which a multiplier may be
 #: negative and a row exceed its bound. The accuracy is about the square root of rho times that.
 _ACTIVE, _EXACT = 1e-6, 1e-12
+#: Sets of active rows that are tried, each without those whose multipliers were negative.
+_TRIES = 3
 #: Relative size of directions in which active rows depend on each other.
 _DEPENDENT = 1e-11
 #: Components below these shares of the largest and of the target are set to zero tentatively.
@@ -150,6 +153,11 @@ def solve_maximal_variation(coordinates: ComponentCoordinates, y: Array, rho: We
     minimum = _generate_rows(components, H, c, components @ solve_triangular(R, target))
     point = VariationPoint(R @ minimum.x[: target.size], minimum.multipliers)
     exact = polish(B, goal, weights, point)
+    if exact is None:
+        with suppress(SolverError):  # where the solver cannot reach this tolerance, its point is kept
+            minimum = _generate_rows(components, H, c, components @ minimum.x[: target.size], tolerance=_REFINED)
+            point = VariationPoint(R @ minimum.x[: target.size], minimum.multipliers)
+            exact = polish(B, goal, weights, point)
     if exact is None or exact.u.any():
         exact = _zero_if_optimal(components, R, goal, weights, point, exact) or exact
     u, xi = point if exact is None else exact
@@ -211,27 +219,31 @@ def _null_space(B: Array) -> Array:
 def _project(B: Array, target: Array, rho: Array, xi: Array) -> VariationPoint | None:
     """Return the exact point where no component vanishes and the rows with multipliers are active."""
     numbers = np.arange(len(B))
-    active, signs = np.abs(xi) > _ACTIVE * rho[:, None], np.sign(xi)
-    if not active.any(axis=1).all():
-        return None
-    reference = np.abs(xi).argmax(axis=1)
-    anchor = signs[numbers, reference][:, None] * B[numbers, reference]
-    active[numbers, reference] = False
-    at_part, at_row = np.nonzero(active)
-    weights = np.abs(xi[at_part, at_row])
-    differences = signs[at_part, at_row][:, None] * B[at_part, at_row] - anchor[at_part]
-    differences[np.abs(differences) <= _DEPENDENT * np.abs(anchor).max()] = 0.0  # of rows that are equal
-    u = target - rho @ anchor - weights @ differences
-    for _ in range(2 if weights.size else 0):  # the second time removes the rounding
-        change = np.linalg.lstsq(differences.T, u, rcond=_DEPENDENT)[0]
-        weights, u = weights + change, u - change @ differences
-    xi = np.zeros_like(xi)
-    xi[at_part, at_row] = signs[at_part, at_row] * weights
-    xi[numbers, reference] = signs[numbers, reference] * (rho - np.bincount(at_part, weights, len(B)))
-    sizes, shares = np.abs(B @ u), signs * xi / rho[:, None]
-    excess = float((sizes - np.sum(anchor * u, axis=1)[:, None]).max())
-    scale = max(float(sizes.max()), 1e-3 * float(np.linalg.norm(target)))
-    return VariationPoint(u, xi) if max(-float(shares.min()), excess / scale) <= _EXACT else None
+    for _ in range(_TRIES):
+        active, signs = np.abs(xi) > _ACTIVE * rho[:, None], np.sign(xi)
+        if not active.any(axis=1).all():
+            return None
+        reference = np.abs(xi).argmax(axis=1)
+        anchor = signs[numbers, reference][:, None] * B[numbers, reference]
+        active[numbers, reference] = False
+        at_part, at_row = np.nonzero(active)
+        weights = np.abs(xi[at_part, at_row])
+        differences = signs[at_part, at_row][:, None] * B[at_part, at_row] - anchor[at_part]
+        differences[np.abs(differences) <= _DEPENDENT * np.abs(anchor).max()] = 0.0  # of rows that are equal
+        u = target - rho @ anchor - weights @ differences
+        for _ in range(2 if weights.size else 0):  # the second time removes the rounding
+            change = np.linalg.lstsq(differences.T, u, rcond=_DEPENDENT)[0]
+            weights, u = weights + change, u - change @ differences
+        xi = np.zeros_like(xi)
+        xi[at_part, at_row] = signs[at_part, at_row] * weights
+        xi[numbers, reference] = signs[numbers, reference] * (rho - np.bincount(at_part, weights, len(B)))
+        sizes, shares = np.abs(B @ u), signs * xi / rho[:, None]
+        excess = float((sizes - np.sum(anchor * u, axis=1)[:, None]).max())
+        scale = max(float(sizes.max()), 1e-3 * float(np.linalg.norm(target)))
+        if max(-float(shares.min()), excess / scale) <= _EXACT:
+            return VariationPoint(u, xi)
+        xi[shares < 0.0] = 0.0  # at a knot of the path a row is active whose multiplier is zero
+    return None
 
 
 def _zero_if_optimal(
@@ -273,6 +285,7 @@ def _generate_rows(
     guess: Array,
     extra: Array | None = None,
     limit: float = 0.0,
+    tolerance: float = _TOLERANCE,
 ) -> _MinimumOnRows:
     """Minimise x'Hx/2 + c'x over x = (v, t) with |C^l v| <= t_l 1, and extra'x <= limit if given.
 
@@ -292,7 +305,7 @@ def _generate_rows(
         G[:, :r] = sides[:, None] * components[at_part, at_row]
         G[np.arange(at_part.size), r + at_part] = -1.0
         right = np.append(np.zeros(at_part.size), [limit] * len(more))
-        x, multipliers = _piqp(H, c, np.vstack([G, more]), right)
+        x, multipliers = _piqp(H, c, np.vstack([G, more]), right, tolerance)
         values = components @ x[:r]
         excess = np.abs(values) - x[r:, None]
         # a row that is already included is violated by the solver's rounding only
@@ -320,11 +333,11 @@ def _extreme_rows(values: Array) -> tuple[Array, Array]:
     return above, below
 
 
-def _piqp(H: Array, c: Array, G: Array, h: Array) -> tuple[Array, Array]:
+def _piqp(H: Array, c: Array, G: Array, h: Array, tolerance: float) -> tuple[Array, Array]:
     import piqp
 
     solver = piqp.DenseSolver()
-    solver.settings.eps_abs = solver.settings.eps_rel = _TOLERANCE
+    solver.settings.eps_abs = solver.settings.eps_rel = tolerance
     solver.settings.max_iter = 250
     solver.settings.verbose = False
     size = c.size

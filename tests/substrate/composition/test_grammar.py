@@ -180,7 +180,7 @@ def test_what_is_not_convex_is_named(s, term, named):
 
 def test_what_would_be_compiled_anew_is_refused_with_the_fix(s):
     p, q = cp.Parameter(nonneg=True, name="p"), cp.Parameter(nonneg=True, name="q")
-    with pytest.raises(DeclarationError, match=r"DPP.*parameter of their own"):
+    with pytest.raises(DeclarationError, match=r"DPP.*as one parameter"):
         Machine(s, minimize=p * q * s.squared_norm + cp.sum_squares(s.e))
     with pytest.raises(DeclarationError, match="share a name"):
         Machine(s, minimize=p * s.squared_norm + cp.Parameter(nonneg=True, name="p") * cp.sum_squares(s.e))
