@@ -44,10 +44,9 @@ from numpy.typing import NDArray
 from substrate.arrays import Array, is_sparse
 from substrate.certificates import NO_BOUND, UNPOLISHED, VALUES, Accuracy, Row, Tolerance, accuracy_of_outputs
 from substrate.composition.compiled import CompiledSubstrate
-from substrate.composition.conic import Witness
 from substrate.composition.linear_operators import add_lengths, bound_rounding
 from substrate.composition.outputs import LinearPart, One, Outputs, Term, WeightedTerm, base_of, scale_of_targets
-from substrate.composition.program import FeasiblePoint, Program
+from substrate.composition.program import FeasiblePoint, Point, Program
 from substrate.composition.span import SubstrateSpan, points_of
 from substrate.errors import SolverError
 from substrate.numbers import relative_rounding, root_mean_square
@@ -426,7 +425,7 @@ class AnswerCheck:
         self._compiled, self._outputs = compiled, outputs
         self._representers: dict[int, _Representers] = {}
 
-    def row(self, witness: Witness | None) -> tuple[Row | None, Facts]:
+    def row(self, witness: tuple[Program, Point] | None) -> tuple[Row | None, Facts]:
         """Return the row and further facts; no row but the reason if there is no bound."""
         optimum = self.optimal_value(witness)
         if isinstance(optimum, str):
@@ -437,21 +436,21 @@ class AnswerCheck:
         row = accuracy_of_outputs([each.row(optimum.near) for each in optimum.bounds])
         return row, ((_RADIUS, _TAKEN),)
 
-    def optimal_value(self, witness: Witness | None) -> OptimalValue | str:
+    def optimal_value(self, witness: tuple[Program, Point] | None) -> OptimalValue | str:
         """Return what is known of the optimal value at a solver's point, or why nothing is."""
         if witness is None:
             return "the solver left no multipliers that can be read, or has cones beyond this check"
         with np.errstate(all="ignore"):
             try:
-                return self._check(witness)
+                return self._check(*witness)
             except np.linalg.LinAlgError as error:
                 return f"the linear algebra of the check failed ({error})"
             except SolverError as error:
                 return str(error)
 
-    def _check(self, witness: Witness) -> OptimalValue | str:
+    def _check(self, given: Program, solved: Point) -> OptimalValue | str:
         """Return the bounds at a solver's point, or why there are none."""
-        program, x, z = replace(witness.program), witness.x, witness.z  # what is remembered belongs to this check
+        program, (x, z) = replace(given), solved  # what is remembered belongs to this check
         P, q, A, b = program.P[0], program.q[0], program.A, program.b[0]
         if not P.nnz:
             return _NEITHER

@@ -1,4 +1,17 @@
-"""A machine as one convex problem in well-conditioned coordinates, solved by conic solvers and certified."""
+r"""A machine as one convex problem in well-conditioned coordinates, solved by conic solvers and certified.
+
+cvxpy writes every problem as
+
+.. math:: \min_x \; \tfrac12 x^T P x + q^T x \quad \text{s.t.} \quad s = A x + b \in \mathcal{K},
+
+in which kinks have become cones, and a point is optimal exactly when for some z
+
+.. math:: s \in \mathcal{K}, \qquad z \in \mathcal{K}^*, \qquad P x + q = A^T z, \qquad s^T z = 0
+
+([Boyd2004]_ section 5.9.2). The solver's x and z are witnesses: they are not trusted, and the four conditions are
+recomputed from the data. This proves optimality where losses and penalties have kinks, which no finite number of
+directions can.
+"""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -12,9 +25,10 @@ from substrate.arrays import Array
 from substrate.certificates import NO_BOUND, Certificate, Row
 from substrate.composition.accuracy import AnswerCheck, Facts, OptimalValue
 from substrate.composition.compiled import CompiledSubstrate
-from substrate.composition.conic import Witness, witness_of
+from substrate.composition.cones import dual_point, misalignment, violation
 from substrate.composition.outputs import Outputs, linear_parts
 from substrate.composition.place_holders import size_at
+from substrate.composition.program import Point, Program, read_answer
 from substrate.composition.refusals import (
     find_contradiction,
     refuse_incomplete,
@@ -26,6 +40,9 @@ from substrate.errors import DeclarationError, SolverError
 from substrate.solvers import Answer, Attempt, SolverRecord, Units, solve_problem, take_answer
 
 __all__ = ["ConicMethod", "Solution"]
+
+#: A solver's point in the program that it was given.
+Witnessed = tuple[Program, Point]
 
 _UNSOLVABLE = {
     "infeasible": "its constraints contradict each other; leave some out, or give them slack",
@@ -55,15 +72,15 @@ class _Trials:
     def __init__(self, method: "ConicMethod", certify: bool) -> None:
         self._method, self._certify = method, certify
         self._words: dict[str, str] = {}
-        self._latest: Witness | None = None
+        self._latest: Witnessed | None = None
         self._worst = np.inf
-        self.witness: Witness | None = None
+        self.witness: Witnessed | None = None
         self.rows: tuple[Row, ...] = ()
         self.facts: Facts = ()
 
     def keep(self, answer: Answer) -> None:
         """Record a solver's status and point; two solvers suffice to state that no solution exists."""
-        self._latest = witness_of(answer)
+        self._latest = read_answer(answer)
         self._words[answer.solver] = answer.status
         self.refuse_unsolvable(among=2)
 
@@ -114,7 +131,7 @@ class ConicMethod:
         ]
         self.check = AnswerCheck(self.compiled, outputs)
         #: The witness of the latest solution.
-        self.witness: Witness | None = None
+        self.witness: Witnessed | None = None
         exchange = {key: value for each in self.compiled for key, value in each.replacements().items()}
         total = objective.tree_copy(dict(exchange))
         bounded = {key: value for each in self.compiled for key, value in each.bounded_norm().items()}
@@ -232,7 +249,7 @@ class ConicMethod:
         """Return the names of the constraints in certificates and errors: their labels, or their numbers."""
         return [constraint.label or f"constraint {k}" for k, constraint in enumerate(self._given, start=1)]
 
-    def rows(self, witness: Witness | None, tolerance: float) -> tuple[Row, ...]:
+    def rows(self, witness: Witnessed | None, tolerance: float) -> tuple[Row, ...]:
         """Return the conditions of the coordinates, of the constraints and of optimality at a solver's point."""
         cost = self._trivial_cost() + abs(float(self.problem.objective.value))
         if all(each.has_zero_targets for each in self.compiled):
@@ -246,7 +263,7 @@ class ConicMethod:
         if witness is None:
             formula = "the solver's cones or multipliers cannot be read; CLARABEL can be checked"
             return (*rows, Row(name="cones", value=np.inf, scale=1.0, tolerance=tolerance, formula=formula))
-        return (*rows, *witness.rows(cost or 1.0, tolerance, unit))
+        return (*rows, *_optimality_rows(*witness, cost or 1.0, tolerance, unit))
 
     def _trivial_cost(self) -> float:
         """Return the objective of a constant machine: the size with which errors are compared."""
@@ -278,3 +295,29 @@ def _feasibility_row(constraint: Any, name: str, unit: float, tolerance: float) 
     violation = float(np.max(constraint.violation(), initial=0.0))
     scale = sum(sizes) or unit
     return Row(name=f"{name}: feasible", value=violation, scale=scale, tolerance=tolerance, formula="largest violation")
+
+
+def _optimality_rows(program: Program, point: Point, cost: float, tolerance: float, natural: float) -> tuple[Row, ...]:
+    """Return the four conditions; ``cost`` is the size of the objective, ``natural`` the size of the targets."""
+    (x, z), cones = point, program.cones
+    P, q, A, b = program.P[0], program.q[0], program.A, program.b[0]
+    s, ax, az = A @ x + b, np.abs(x), np.abs(z)
+    reach = float((abs(A) @ ax + np.abs(b)).max(initial=0.0))
+    pull = float((abs(P) @ ax + np.abs(q) + abs(A).T @ az).max(initial=0.0))
+    size = float(ax @ (abs(P) @ ax) + np.abs(q) @ ax + np.abs(b) @ az)
+    steepest = float(np.abs(P @ x + q - A.T @ z).max(initial=0.0))
+    negative = float(np.abs(dual_point(cones, z) - z).max(initial=0.0))
+    # where everything vanishes at the optimum, a number is measured by what a change of the size of the targets
+    # adds to the cost
+    pull += cost / max(float(ax.max(initial=0.0)), natural)
+    weight = float(az.max(initial=0.0)) + cost / max(reach, natural)
+    rows = (
+        ("cones: feasible", violation(cones, s), max(reach, 1e-6 * natural), "excess of A x + b over K"),
+        ("cones: multipliers", negative, weight, "excess of z over K*"),
+        ("cones: stationarity", steepest, pull, "max |P x + q - A'z|"),
+        ("cones: slackness", misalignment(cones, s, z), size + cost, "|s'z|, cone by cone"),
+    )
+    return tuple(
+        Row(name=name, value=value, scale=scale, tolerance=tolerance, formula=formula)
+        for name, value, scale, formula in rows
+    )

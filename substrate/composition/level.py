@@ -144,7 +144,6 @@ class Substrate(Term):
             targets = np.zeros(self.n) if self.y is None else self.y
             self.basis, self.described = basis_vectors(basis, self.kernel, self.X, targets)
         self.gram = Gram.of(self.kernel, self.X if self.basis is None else self.basis)
-        self._rows: Array | None = None
         self._latest: Callable[[PlaceHolder], Any] | None = None
         self._holders: list[PlaceHolder] = []
         self._errors: Any = None
@@ -433,21 +432,10 @@ class Substrate(Term):
     def kernel_rows(self, points: Any, part: int | None = None) -> Array:
         """Return kernel values of points (None: training) against the expansion's points, of one component if asked."""
         kernel = self.kernel if part is None else self.components[part]
-        if self.basis is not None:
-            return self._basis_rows(points, kernel)
-        if points is None:
-            return self.gram.matrix if part is None else kernel(self.X)
-        rows: Array = kernel(points, self.X)
-        return rows
-
-    def _basis_rows(self, points: Any, kernel: Kernel) -> Array:
-        if points is self.basis and kernel is self.kernel:
-            return self.gram.matrix
-        if points is not None or kernel is not self.kernel:
-            return np.asarray(kernel(self.X if points is None else points, self.basis))
-        if self._rows is None:  # N x n, read at every check
-            self._rows = np.asarray(kernel(self.X, self.basis))
-        return self._rows
+        own, at = self.X if self.basis is None else self.basis, self.X if points is None else points
+        if at is own:
+            return self.gram.matrix if part is None else np.asarray(kernel(own))
+        return np.asarray(kernel(at, own))
 
     def holders(self) -> tuple[PlaceHolder, ...]:
         """Return all place-holders created so far."""

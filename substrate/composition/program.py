@@ -38,7 +38,16 @@ from scipy.sparse.linalg import splu
 
 from substrate.arrays import Array
 from substrate.certificates import power_of_two
-from substrate.composition.cones import Cone, clarabel_cones, dual_point, inward, is_inside, read_cones
+from substrate.composition.cones import (
+    KINDS,
+    SEMIDEFINITE,
+    Cone,
+    clarabel_cones,
+    dual_point,
+    inward,
+    is_inside,
+    read_cones,
+)
 from substrate.errors import SolverError
 from substrate.numbers import relative_rounding
 
@@ -48,6 +57,7 @@ __all__ = [
     "Program",
     "compiled_program",
     "parameters_at",
+    "read_answer",
     "read_problem",
     "squares_of",
     "stack",
@@ -57,6 +67,8 @@ __all__ = [
 FAR = 1000.0
 #: Accuracy requested from the solver, and what it may say of a point that is worth a look.
 _ACCURACY, _ENOUGH = 1e-12, 1e-9
+#: Accuracy of a point with room in every cone.
+_ROOM = 1e-8
 _USABLE = ("Solved", "AlmostSolved", "InsufficientProgress", "MaxIterations")
 #: Corrections of a dual point, the smallest share of the largest multiplier that one may move, and the share of the
 #: value that a residual may take off before the point is corrected once more.
@@ -228,7 +240,10 @@ class Program:
                 break
             self._solver = None
         if best is None:
-            raise SolverError(f"Clarabel found no optimum at {tuple(map(float, weights[1:]))}: {status}")
+            raise SolverError(
+                f"Clarabel found no optimum at {tuple(map(float, weights[1:]))}: {status}; leave out values for which "
+                "the constraints have no solution"
+            )
         self.remember(best.x)
         return best
 
@@ -310,8 +325,8 @@ class Program:
         if point is not None:
             return point
         raise SolverError(
-            f"no feasible point was found next to the solver's at {tuple(map(float, weights[1:]))}; nothing can be "
-            "proved"
+            f"no feasible point was found next to the solver's at {tuple(map(float, weights[1:]))}, and nothing can be "
+            "proved; leave out values for which the constraints have no solution with room"
         )
 
     def _confirm(self, x: Array, b: Array) -> FeasiblePoint | None:
@@ -334,7 +349,9 @@ class Program:
         P = sp.diags_array(np.append(np.full(n, 1e-3 / size**2), 0.0))
         q = np.append(-1e-3 * x / size**2, -1.0 / size)
         cones = [*clarabel_cones(self.cones), clarabel.NonnegativeConeT(1)]
-        solver = clarabel.DefaultSolver(sp.csc_matrix(P), q, sp.csc_matrix(A), np.append(b, size), cones, _settings())
+        settings = _settings()  # no more is wanted than room
+        settings.tol_feas, settings.tol_gap_abs, settings.tol_gap_rel = _ROOM, 1e-2, 1e-2
+        solver = clarabel.DefaultSolver(sp.csc_matrix(P), q, sp.csc_matrix(A), np.append(b, size), cones, settings)
         point = np.array(solver.solve().x)
         self._inside = point[:n] if np.isfinite(point).all() and point[n] > 1e-9 * size else None
         return self._inside
@@ -470,37 +487,6 @@ class Program:
             target = -r[weak] + A.T @ dz - (P @ dw)[weak]
         return (dw, dz) if np.isfinite(dz).all() and np.isfinite(dw).all() else None
 
-    def polish(self, weights: Array, point: Point) -> Point:
-        """Return the point of the rows that are active at one, of a quadratic program; itself where that is no better.
-
-        An interior point leaves products of multipliers and slacks of the size of its tolerance.
-        """
-        if any(kind not in ("Zero", "NonNeg") for kind, _ in self.cones):
-            return point
-        b, z = weights @ self.b, point.z
-        active = np.union1d(self.equal, np.flatnonzero(z > np.maximum(self.A @ point.x + b, 0.0)))
-        P, _, q, _ = self._objective(weights)
-        try:
-            conditions = Conditions(P, sp.csr_array(self.A[active]))
-        except RuntimeError:  # singular
-            return point
-        start, n = np.concatenate([point.x, -z[active]]), q.size
-        solution = conditions.solve(np.concatenate([-q, -b[active]]), start)
-        polished = np.zeros_like(z)
-        polished[active] = -solution[n:]
-        active_point = Point(solution[:n], dual_point(self.cones, polished))
-        return min(point, active_point, key=lambda each: self._merit(weights, each))
-
-    def _merit(self, weights: Array, point: Point) -> float:
-        """Return complementarity, violation and the residual of stationarity, in the units of the objective."""
-        x, z = point
-        slack, r = self.A @ x + weights @ self.b, self.residual(weights, x, z)[0]
-        missed = np.where(slack < 0.0, -slack, 0.0)
-        missed[self.equal] = np.abs(slack[self.equal])
-        merit = float(np.abs(z) @ np.abs(slack)) + float(missed.sum()) * (1.0 + float(np.abs(z).max(initial=0.0)))
-        merit += float(np.abs(r).sum()) * (1.0 + float(np.abs(x).max(initial=0.0)))
-        return merit if np.isfinite(merit) else np.inf
-
     def conditions(self, weights: Array) -> "Conditions":
         """Return the norm of the quadratic term on the equalities, at coefficients of the parts."""
         return Conditions(self._objective(weights)[0], sp.csr_array(self.A[self.equal]))
@@ -575,9 +561,9 @@ class Conditions:
         shift = np.append(np.full(n, _REGULAR * size), np.full(m, -_REGULAR))
         self._factor = splu(sp.csc_matrix(self._full + sp.diags_array(shift)))
 
-    def solve(self, right: Array, start: Array | None = None) -> Array:
+    def solve(self, right: Array) -> Array:
         """Return a solution of the conditions without the added diagonal, by refinement."""
-        solution = np.zeros_like(right) if start is None else start
+        solution = np.zeros_like(right)
         for _ in range(_REFINEMENTS):
             solution = solution + self._factor.solve(right - self._full @ solution)
         return solution
@@ -678,6 +664,31 @@ def compiled_program(compiled: Any, cones: tuple[Cone, ...]) -> Program:
         columns=dict(compiled.var_id_to_col),
         rounding=np.zeros(numbers.b.size),
     )
+
+
+def read_answer(answer: Any) -> tuple[Program, Point] | None:
+    """Return the program of a solver's answer and its point; None if cones or multipliers cannot be read."""
+    compiled = answer.program
+    kinds = {type(constraint).__name__ for constraint in compiled.constraints}
+    # SCS has a different order for the entries of a matrix
+    misordered = answer.solver == "SCS" and SEMIDEFINITE in kinds
+    # some solvers receive bounds of variables apart from the rows, whose multipliers cvxpy does not return
+    bounds = [getattr(compiled, name, None) for name in ("lower_bounds", "upper_bounds")]
+    bounded = any(bound is not None and bool(np.isfinite(bound).any()) for bound in bounds)
+    duals = [answer.duals.get(constraint.id) for constraint in compiled.constraints]
+    if answer.x is None or misordered or bounded or not kinds <= KINDS or any(dual is None for dual in duals):
+        return None
+    # cvxpy changes the sign of the rows of equalities for a conic solver
+    signs = [
+        -1.0 if type(constraint).__name__ == "Zero" and not compiled.formatted else 1.0
+        for constraint in compiled.constraints
+    ]
+    blocks = [
+        sign * np.asarray(dual, dtype=np.float64).ravel(order="F") for sign, dual in zip(signs, duals, strict=True)
+    ]
+    program, z = compiled_program(compiled, read_cones(compiled.constraints)), np.concatenate([np.zeros(0), *blocks])
+    x = np.array(answer.x, dtype=np.float64).ravel()
+    return (program, Point(x, z)) if z.size == program.A.shape[0] else None
 
 
 def squares_of(program: Program, into: Program) -> tuple[Any, Array] | None:

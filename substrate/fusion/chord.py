@@ -92,7 +92,6 @@ class Chord(Family):
     def knot(self, theta: Theta, point: Point) -> ChordKnot:
         """Return what is known at a vertex by any point and multipliers near its optimum."""
         weights, base = np.append(1.0, theta), self.base
-        point = base.polish(weights, point)
         base.remember(point.x)
         x, radius = base.feasible(point.x, weights)
         z = base.nearest_dual(weights, x, point.z)

@@ -160,7 +160,7 @@ def fuse(
             stack.enter_context(each.lock)
         late = stack.enter_context(late_progress("fuse"))
         shown = late if progress is None else _choose_progress(progress)
-        ends, cut_off = complete_box(task, box)
+        ends = complete_box(task, box)
         least = task.least
         families = families_of(task, ends, target)
         bound, family = next(iter(families.items()))
@@ -183,7 +183,7 @@ def fuse(
             if other.error - other.lower_bound < search.error - search.lower_bound:
                 bound, family, search = "universal", families["universal"], other
             search = replace(search, lower_bound=min(proved, search.error), stop=other.stop)
-        return _fusion(task, ends, cut_off, bound, family, search, target, least)
+        return _fusion(task, ends, bound, family, search, target, least)
 
 
 def _choose_progress(progress: Progress | bool) -> Progress:
@@ -200,7 +200,6 @@ def _choose_progress(progress: Progress | bool) -> Progress:
 def _fusion(
     task: FusionTask,
     ends: list[tuple[float, float]],
-    cut_off: list[tuple[str, str]],
     bound: str,
     family: Any,
     search: SearchResult,
@@ -245,7 +244,7 @@ def _fusion(
         if values[name] in range_
     ]
     counts = f"{family.solves} solves, {len(family.knots)} vertices, {len(search.cells)} cells"
-    facts += [*cut_off, ("search", f"{counts}; {stop}")]
+    facts.append(("search", f"{counts}; {stop}"))
     if np.isfinite(lower):
         facts += [("bound", bound), ("radius of the bound", _RADIUS)]
         facts.append(("several optima", "the bound is for the optimum that validates best"))
@@ -358,7 +357,7 @@ def check_proof(
             stored = {key: file[key] for key in file.files}
         names, box = [str(name) for name in stored["names"]], [(float(a), float(b)) for a, b in stored["box"]]
         task = declare(machine, tuple(names), validation, cv, data, loss)
-        ends, _ = complete_box(task, dict(zip(names, box, strict=True)))
+        ends = complete_box(task, dict(zip(names, box, strict=True)))
         family = families_of(task, ends, np.inf)[str(stored["bound"])]
         numbers = [stored[key] for key in stored if key not in ("bound", "names")]
         sound = all(np.isfinite(array).all() for array in numbers)

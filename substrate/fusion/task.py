@@ -28,7 +28,7 @@ from substrate.composition.linear_operators import without_single_column
 from substrate.composition.machine import Machine
 from substrate.composition.outputs import LinearPart, One, Term, WeightedTerm, base_of, columns_of
 from substrate.composition.program import Program, read_problem, squares_of, stack
-from substrate.errors import DataError, DeclarationError, SolverError
+from substrate.errors import DataError, DeclarationError
 from substrate.fusion.chord import Chord
 from substrate.fusion.universal import Universal
 from substrate.least_squares.leave_one_out import Split, checked_splits
@@ -314,8 +314,6 @@ def _splits(cv: Any, machine: Machine, y: Any, n: int) -> tuple[Split, ...]:
 RANGE = (1e-3, 1e3)
 #: Largest number of parameters.
 _MOST = 3
-#: Share of a range by which it is kept from the end of the values that can be solved.
-_INWARD = 1e-6
 
 
 @dataclass(frozen=True)
@@ -517,28 +515,17 @@ def _parameters(problem: Any, over: Any, what: str) -> list[Any]:
     return [by_name[name] for name in names]
 
 
-def complete_box(task: FusionTask, box: Any) -> tuple[list[tuple[float, float]], list[tuple[str, str]]]:
-    """Return the range of every parameter, cut to where the constraints have solutions, and facts on what was cut."""
+def complete_box(task: FusionTask, box: Any) -> list[tuple[float, float]]:
+    """Return the range of every parameter."""
     if box is not None and not isinstance(box, Mapping):
         raise DeclarationError(f"box is a dict of (low, high) by parameter or name, received {box!r}")
     given = {key.name() if isinstance(key, cp.Parameter) else key: ends for key, ends in (box or {}).items()}
     if unknown := sorted(set(given) - set(task.names), key=str):
         raise DeclarationError(f"box has a range for {unknown[0]!r}, which is not fused over")
-    placed = np.array([row.any() for row in task.base.b[1:]])
-    ends = [
-        _ends(parameter, given, None if placed[k] else _default_range(task.base, k + 1))
-        for k, parameter in enumerate(task.parameters)
+    return [
+        _ends(parameter, given, None if task.base.b[k].any() else _default_range(task.base, k))
+        for k, parameter in enumerate(task.parameters, start=1)
     ]
-    if int(placed.sum()) != 1:
-        return ends, []
-    at = int(np.flatnonzero(placed)[0])
-    low, high = _extent(task.base, ends, at)
-    if (low, high) == ends[at]:
-        return ends, []
-    name = task.names[at]
-    ends[at] = low, high
-    words = f"the constraints have solutions with room for {name} from {low:g} to {high:g} only"
-    return ends, [("range", f"{words}; nothing is said about other values")]
 
 
 def _default_range(base: Program, part: int) -> tuple[float, float]:
@@ -569,31 +556,6 @@ def _ends(parameter: Any, given: Mapping[str, Any], default: tuple[float, float]
     if parameter.is_nonneg() and low < 0.0:
         raise DeclarationError(f"{name!r} is not negative, and its range begins at {low:g}")
     return low, high
-
-
-def _extent(base: Program, ends: Sequence[tuple[float, float]], at: int) -> tuple[float, float]:
-    """Return the range of a parameter in constraints for which the problem has a point with room, within its ends.
-
-    At the very end the constraints leave no inside, and nothing can be proved there: it begins a millionth further in.
-    """
-    low, high = ends[at]
-    corner = np.array([1.0, *(first for first, _ in ends)])
-    thetas = np.vstack([corner, corner])
-    thetas[1, at + 1] = high
-    reached = []
-    for sign in (-1.0, 1.0):  # the smallest share, and the largest
-        program = base.over(thetas, np.zeros(len(corner)), np.array([0.0, sign]))
-        try:
-            share = float(program.solve(np.ones(1)).x[-1])
-        except SolverError:
-            share = np.nan
-        reached.append(low + share * (high - low))
-    margin = _INWARD * (high - low)
-    least, most = reached
-    inner = (low if least < low + margin else least + margin), (high if most > high - margin else most - margin)
-    if not inner[0] < inner[1]:
-        raise DeclarationError(f"the constraints have no solution for values from {low:g} to {high:g}; take other ends")
-    return inner
 
 
 def families_of(task: FusionTask, box: Sequence[tuple[float, float]], gap: float) -> dict[str, Any]:

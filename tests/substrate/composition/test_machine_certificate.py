@@ -171,7 +171,7 @@ def test_a_move_that_keeps_every_kink_breaks_it(build, monkeypatch):
 def test_every_multiplier_moved_breaks_it(build, monkeypatch):
     machine = build()
     machine.solve("CLARABEL")
-    for cone in machine.conic.witness.program.cones:
+    for cone in machine.conic.witness[0].cones:
         for wrong in (1e-3, -1e-3, np.nan):
 
             def change(x, z, program, unit, rows=cone.rows, wrong=wrong):
