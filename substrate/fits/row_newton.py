@@ -50,6 +50,8 @@ _SHARE_OF_SIZE = 1e-6
 _MANY, _COARSE, _CENTRAL_COARSE, _NEAR_COARSE = 300, 1e-3, 1e-3, 1e-2
 #: Share of the pivots of every other row beyond which no half of the columns is expected to be enough.
 _MOST_OF_HALF = 0.8
+#: Roundings of the values up to which a step leaves them where they are.
+_STILL = 4.0
 #: Share of the sizes of its terms at which the slope of a subproblem counts as zero.
 _STATIONARY = 1e-12
 #: Relative gap at which the iteration ends, the weight of the residual against it, and the gap of a poor point.
@@ -82,6 +84,10 @@ class GramRows:
     def inner(self, u: Array, v: Array, values: Array) -> float:
         """Return a'K a."""
         return float(u @ values)
+
+    def rounding(self, u: Array) -> float:
+        """Return the size of the rounding of K a: no entry is larger than the largest on the diagonal."""
+        return ROUNDED_ONCE * float(self.K.diagonal().max(initial=0.0)) * float(np.abs(u).sum())
 
     def step(self, D: Array) -> Callable[[Array, Array, Array], tuple[Array, Array]]:
         """Factor the system of the rows with a curvature."""
@@ -152,6 +158,10 @@ class FeatureRows:
     def inner(self, u: Array, v: Array, values: Array) -> float:
         """Return the product of the weights."""
         return float(u @ v)
+
+    def rounding(self, u: Array) -> float:
+        """Return zero: where weights change, so does the objective."""
+        return 0.0
 
     def step(self, D: Array) -> Callable[[Array, Array, Array], tuple[Array, Array]]:
         """Factor the normal equations lam I + Phi'D Phi."""
@@ -468,13 +478,20 @@ def _minimise(rows: _Iterate, envelope: _Envelope) -> Array:
             g, D = envelope.at(f)
         u, c = rows.factor(D)(f, g, rows.c)
         values = space.values(u)
+        if not rows.is_curved.any() and c.size:
+            c = _balance(envelope, space.Z, values, rows.c)
         du, products = u - rows.u, values - rows.products
         df = products + space.Z @ (c - rows.c)
+        # values that stay where they are tell nothing of coefficients that change in the null space of the matrix
+        total = float(D.sum())
+        size = float(np.abs(f).max()) + (float(np.abs(g).sum()) / total if total > 0.0 else 0.0)
+        noise = space.rounding(rows.u) + space.rounding(u) + ROUNDED_ONCE * size
+        is_still = float(np.abs(df).max()) <= _STILL * noise <= _STATIONARY * size
         linear = space.lam * space.inner(rows.u, du, products)
         square = space.lam * space.inner(du, du, products)
         # a full step that lowers the objective by less than its rounding is the last one
         is_over = is_smooth and -ROUNDED_ONCE * rows.cost(f) <= linear + float(g @ df) <= 0.0
-        step = 1.0 if is_over else _minimise_on_line(envelope, f, df, linear, square)
+        step = 1.0 if is_over or is_still else _minimise_on_line(envelope, f, df, linear, square)
         if step == 0.0:
             return g
         is_full = step == 1.0
