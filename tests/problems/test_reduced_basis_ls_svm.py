@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from problems import ls_svm_regression
-from problems.reduced_basis_ls_svm import closed_form, declare, prove
+from problems.reduced_basis_ls_svm import closed_form, declare
 from substrate import conventions
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF
@@ -129,13 +129,10 @@ def test_with_weights_of_the_rows_declared_closed_form_and_least_squares_agree(r
     assert_allclose(known["errors"], Y[rows] - K[np.ix_(rows, S)] @ solution[:-1] - solution[-1], atol=1e-9)
 
 
-def test_a_weight_of_the_page_is_a_repeated_row_and_is_proved():
-    pytest.importorskip("flint", reason="a proof needs python-flint")
+def test_a_weight_of_the_page_is_a_repeated_row():
     times = 1 + np.arange(40) % 3
     rows = np.repeat(np.arange(40), times)
     places = [int(np.flatnonzero(rows == s)[0]) for s in S]
     weighted = closed_form(K, Y, GAMMA, basis=S, weights=times)
     repeated = closed_form(K[np.ix_(rows, rows)], Y[rows], GAMMA, basis=places)
     assert_allclose(weighted["errors"][rows], repeated["errors"], atol=1e-11)
-    assert prove(weighted, K, Y, GAMMA, basis=S, weights=times).proved
-    assert not prove(weighted, K, Y, GAMMA, basis=S).proved
