@@ -28,7 +28,7 @@ __all__ = [
     "load",
 ]
 
-__version__ = "0.9.0"
+__version__ = "1.0.0"
 
 #: Another project on the package index also installs a module called ``substrate``; ``problems`` checks this
 #: name before it builds on what it imported.

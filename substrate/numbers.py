@@ -229,7 +229,7 @@ class Enclosed(ABC):
 
     def after(self, first: Operand) -> Self:
         """Return a vector that begins with one more number."""
-        return self.apply(lambda values, one: np.append(one, values), first)
+        return self.apply(lambda values, start: np.append(start, values), first)
 
     def beside(self, other: Operand) -> Self:
         """Return both matrices, side by side."""

@@ -98,11 +98,11 @@ class Centred:
         """Return b = -v'K alpha / 1'v for every column alpha: the scores of the rows have the weighted mean zero."""
         return np.asarray(-(self.mean_row @ support_values))
 
-    def expand(self, found: "Components") -> tuple[Array, Array, Array]:
+    def expand(self, components: "Components") -> tuple[Array, Array, Array]:
         r"""Return support values :math:`S u \lambda^{-1/2}`, biases, and the scores :math:`S^{-1} u \lambda^{1/2}`."""
-        roots, vectors = np.sqrt(found.values), orient(found.vectors)
-        alpha = found.padded(self.root[:, None] * vectors / roots)
-        return alpha, self.biases(alpha), found.padded(vectors * roots / self.root[:, None])
+        roots, vectors = np.sqrt(components.values), orient(components.vectors)
+        alpha = components.padded(self.root[:, None] * vectors / roots)
+        return alpha, self.biases(alpha), components.padded(vectors * roots / self.root[:, None])
 
     def bias_row(self, bias: Any, support_values: Any, tolerance: float) -> Row:
         """Return the row that compares the stored biases with the biases of the stored support values."""
@@ -138,30 +138,30 @@ def centre(kernel: Kernel, X: Any, weights: Array | None = None) -> Centred:
 class Eigenpairs:
     """Eigenpairs of a symmetric matrix, largest first, with the residual rho, the defect of U and the norm of D.
 
-    ``rest`` is minus infinity where all pairs are there.
+    ``beyond`` is minus infinity where all pairs are there.
     """
 
     values: Array
     vectors: Array
     residual: float
     defect: float
-    rest: float
+    beyond: float
 
     @property
     def radius(self) -> float:
         """Return a bound on the distance of the eigenvalues of A from the eigenvalues of the blocks."""
-        return self.residual if math.isinf(self.rest) else 2.0 * self.residual
+        return self.residual if math.isinf(self.beyond) else 2.0 * self.residual
 
 
 def decompose(matrix: Array, error: float = 0.0, count: int | None = None) -> Eigenpairs:
     """Return all eigenpairs of a matrix whose error is bounded, or the ``count`` leading ones and some more."""
-    n, rest = matrix.shape[0], -math.inf
+    n, beyond = matrix.shape[0], -math.inf
     with blas_threads(n):
         values, vectors = _compute_pairs(matrix, n if count is None else count + _FURTHER)
         residual, defect = bound_residual(matrix, error, values, vectors)
         if values.size < n:
-            rest = _bound_rest(matrix, error, values, vectors)
-    return Eigenpairs(values=values, vectors=vectors, residual=residual, defect=defect, rest=rest)
+            beyond = _bound_beyond(matrix, error, values, vectors)
+    return Eigenpairs(values=values, vectors=vectors, residual=residual, defect=defect, beyond=beyond)
 
 
 def _compute_pairs(matrix: Array, count: int) -> tuple[Array, Array]:
@@ -192,7 +192,7 @@ def bound_residual(matrix: Array, error: float, values: Array, vectors: Array) -
     return at_most((length + rounding + turned + error * (1.0 + defect)) / math.sqrt(1.0 - defect)), defect
 
 
-def _bound_rest(matrix: Array, error: float, values: Array, vectors: Array) -> float:
+def _bound_beyond(matrix: Array, error: float, values: Array, vectors: Array) -> float:
     """Bound the norm of A - U Theta U' by its Frobenius norm."""
     sizes = float(np.linalg.norm(matrix)) + 2.0 * values.size * float(np.abs(values).max())
     left = float(np.linalg.norm(matrix - (vectors * values) @ vectors.T))
@@ -265,8 +265,8 @@ def find_components(
         radius += float(np.max(np.abs(values - spectrum.values[: values.size]), initial=0.0))
     k = int(np.sum(values > radius)) if math.isfinite(radius) else 0
     following = float(spectrum.values[k]) if spectrum.values.size > k else 0.0
-    following = max(following, spectrum.rest) + spectrum.radius
-    leading = k > 0 and float(spectrum.values[k - 1]) >= spectrum.rest
+    following = max(following, spectrum.beyond) + spectrum.radius
+    leading = k > 0 and float(spectrum.values[k - 1]) >= spectrum.beyond
     return Components(
         values=values[:k],
         vectors=vectors[:, :k],
@@ -278,12 +278,14 @@ def find_components(
     )
 
 
-def state_components(title: str, found: Components, tolerance: float, facts: Facts, equal_rows: bool) -> Certificate:
+def state_components(
+    title: str, components: Components, tolerance: float, facts: Facts, equal_rows: bool
+) -> Certificate:
     """Return the certificate of components.
 
     ``equal_rows`` says whether all rows are one: then, and only then, nothing larger than rounding is no fault.
     """
-    rank, count = found.values.size, found.count
+    rank, count = components.values.size, components.count
     if rank == 0:
         row = Row(
             name="variance",
@@ -296,24 +298,24 @@ def state_components(title: str, found: Components, tolerance: float, facts: Fac
             promise = f"all {count} eigenvalues are zero: the rows are equal"
             return Certificate(title, (row,), (*facts, (PROVED, promise)))
         text = (
-            f"no eigenvalue is larger than the rounding of the kernel values, {found.radius:.1e}; subtract the means "
-            "of the columns, or take a narrower kernel"
+            f"no eigenvalue is larger than the rounding of the kernel values, {components.radius:.1e}; subtract the "
+            "means of the columns, or take a narrower kernel"
         )
         return Certificate(title, (row,), (*facts, (NO_BOUND, text), ("rounding", text)))
-    largest = float(found.values[0])
+    largest = float(components.values[0])
     rows = tuple(
         Row(name=name, value=value, scale=largest, tolerance=tolerance, formula=formula)
         for name, value, formula in (
-            ("eigenvalues", found.radius, "rho or 2 rho, and the distance from eigenvalues of A"),
-            ("components", found.residual, "rho = ||AU - U Theta||, with rounding"),
+            ("eigenvalues", components.radius, "rho or 2 rho, and the distance from eigenvalues of A"),
+            ("components", components.residual, "rho = ||AU - U Theta||, with rounding"),
         )
     )
-    text = f"{rank} eigenvalues within {found.radius:.1e} (the largest is {largest:.3g})"
-    if not math.isfinite(found.following):
+    text = f"{rank} eigenvalues within {components.radius:.1e} (the largest is {largest:.3g})"
+    if not math.isfinite(components.following):
         text += "; that no larger one was missed is not proved"
         facts = (*facts, ("larger ones", "certify(X) computes all eigenvalues"))
-    elif found.angle <= 1.0:
-        text += f", proved to be the leading ones, their subspace within an angle of {found.angle:.1e}"
+    elif components.angle <= 1.0:
+        text += f", proved to be the leading ones, their subspace within an angle of {components.angle:.1e}"
     else:
         text += ", proved to be the leading ones; the next one is as near, so the subspace of the last is not unique"
     if rank < count:

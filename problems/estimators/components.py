@@ -109,10 +109,10 @@ class KernelComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
     def _n_features_out(self) -> int:
         return int(self.support_values_.shape[1])
 
-    def _keep_values(self, found: Components, facts: Facts, equal_rows: bool, *further: Row) -> None:
+    def _keep_values(self, components: Components, facts: Facts, equal_rows: bool, *further: Row) -> None:
         """Set the eigenvalues and the certificate of the fit, and warn unless it holds."""
-        self.eigenvalues_, self.explained_variance_ratio_ = found.padded(found.values), found.shares
-        certificate = state_components(self._title, found, self._tolerance(), facts, equal_rows)
+        self.eigenvalues_, self.explained_variance_ratio_ = components.padded(components.values), components.shares
+        certificate = state_components(self._title, components, self._tolerance(), facts, equal_rows)
         self.certificate_ = certificate.extended(*further)
         warn_unless_holds(self.certificate_)
 
@@ -129,8 +129,8 @@ class KernelComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
         alpha, count, tolerance = self.support_values_, self._n_features_out, self._tolerance()
         values = self.eigenvalues_[self.eigenvalues_ > 0.0]
         vectors = alpha[:, : values.size] * np.sqrt(values) / centred.root[:, None]
-        found = find_components(centred.matrix, centred.error, count, stored=(values, vectors))
-        certificate = state_components(self._title, found, tolerance, facts, _all_equal(X))
+        components = find_components(centred.matrix, centred.error, count, stored=(values, vectors))
+        certificate = state_components(self._title, components, tolerance, facts, _all_equal(X))
         return certificate.extended(centred.bias_row(self.bias_, alpha, tolerance))
 
 
@@ -201,9 +201,9 @@ class LSSVMKernelPCA(KernelComponents):
             raise DataError(f"n_components={count} exceeds what the {n} rows have; use at most {n - 1}")
         kernel = self._resolved_kernel(rows.X)
         centred = centre(kernel, rows.X, rows.weights)
-        found = find_components(centred.matrix, centred.error, count)
-        alpha, bias, _ = centred.expand(found)
-        self._keep_values(found, _facts(kernel, n), _all_equal(rows.X))
+        components = find_components(centred.matrix, centred.error, count)
+        alpha, bias, _ = centred.expand(components)
+        self._keep_values(components, _facts(kernel, n), _all_equal(rows.X))
         self._keep_expansion(rows.X, rows.numbers, kernel, alpha, bias)
         return self
 
@@ -221,7 +221,7 @@ class LSSVMKernelPCA(KernelComponents):
         moments = BasisMoments.of(self.kernel_, self.support_vectors_, source, weights)
         beta, tolerance = self.support_values_, self._tolerance()
         values = self.eigenvalues_[self.eigenvalues_ > 0.0]
-        found = moments.components(self._n_features_out, (values, beta[:, : values.size]))
+        components = moments.components(self._n_features_out, (values, beta[:, : values.size]))
         facts = _basis_facts(self.kernel_, moments, f"{self.support_vectors_.shape[0]} vectors")
         again = moments.weights(beta).midpoint
         further = (
@@ -234,7 +234,7 @@ class LSSVMKernelPCA(KernelComponents):
                 formula="|b + u'z|",
             ),
         )
-        return state_components(self._title, found, tolerance, facts, _all_equal(X)).extended(*further)
+        return state_components(self._title, components, tolerance, facts, _all_equal(X)).extended(*further)
 
     def _certify_all_rows(self, X: Any, sample_weight: Any) -> Certificate:
         if streams(X):
@@ -263,11 +263,11 @@ class LSSVMKernelPCA(KernelComponents):
                 f"n_components={count} exceeds what the basis of {points.shape[0]} vectors, of rank {rank}, has; use "
                 f"at most {rank}"
             )
-        found = moments.components(count)
-        beta = found.padded(orient(moments.transform @ found.vectors))
+        components = moments.components(count)
+        beta = components.padded(orient(moments.transform @ components.vectors))
         bias = -(moments.mean @ moments.weights(beta).midpoint)
-        scores = moments.score_row(beta, float(found.values.max(initial=0.0)), self._tolerance())
-        self._keep_values(found, _basis_facts(kernel, moments, basis.description), _all_equal(X), scores)
+        scores = moments.score_row(beta, float(components.values.max(initial=0.0)), self._tolerance())
+        self._keep_values(components, _basis_facts(kernel, moments, basis.description), _all_equal(X), scores)
         self.basis_rank_, self.n_rows_ = rank, moments.rows
         support = np.arange(points.shape[0]) if basis.rows is None else numbers[basis.rows]
         every = np.arange(points.shape[0])
@@ -349,12 +349,12 @@ class KernelSpectralClustering(ClusterMixin, KernelComponents):
         kernel = self._resolved_kernel(rows.X)
         count = max(clusters - 1, 1)  # one cluster has one code too
         centred = centre_by_degrees(kernel, rows.X)
-        found = find_components(centred.matrix, centred.error, count)
-        alpha, bias, scores = centred.expand(found)
+        components = find_components(centred.matrix, centred.error, count)
+        alpha, bias, scores = centred.expand(components)
         book = CodeBook.of(scores, clusters)
         self.code_book_, self.n_clusters_ = book.codes, int(book.codes.shape[0])
         self.labels_ = book.assign(scores)
-        self._keep_values(found, self._facts(kernel, clusters), _all_equal(rows.X))
+        self._keep_values(components, self._facts(kernel, clusters), _all_equal(rows.X))
         self._keep_expansion(rows.X, rows.numbers, kernel, alpha, bias)
         return self
 

@@ -85,8 +85,8 @@ class _MachineEstimator(BaseEstimator):
         given = dict(self.parameters or {})
         names = inspect.signature(self.build).parameters
         takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in names.values())
-        own = {name: value for name, value in given.items() if takes_all or name in names}
-        machine = self.build(X, y, **own)
+        accepted = {name: value for name, value in given.items() if takes_all or name in names}
+        machine = self.build(X, y, **accepted)
         if not isinstance(machine, Machine):
             raise DeclarationError(f"build must return a Machine, received {type(machine).__name__}")
         tasks = {machine.task, *(s.task for s in machine.substrates)}
@@ -95,7 +95,7 @@ class _MachineEstimator(BaseEstimator):
                 "the machine that was built has classes, and a regressor would score its labels as numbers; use "
                 "MachineClassifier"
             )
-        others = {name: value for name, value in given.items() if name not in own}
+        others = {name: value for name, value in given.items() if name not in accepted}
         result = machine.solve(self.solver, time_limit=self.time_limit, **others)
         values = result.predict(X[:1])
         if isinstance(values, dict) or np.shape(values) != (1,):

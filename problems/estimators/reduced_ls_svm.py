@@ -261,13 +261,13 @@ class BasisModel:
 
     def keep(self, fit: ReducedFit, data: FitData, rows: tuple[Row, ...] = ()) -> None:
         """Set the fitted attributes, the one that marks the model as fitted last."""
-        model, one = self.estimator, data.outputs == 1
+        model, is_single = self.estimator, data.outputs == 1
         linear, m = fit.prepared.rows.values.linear, fit.prepared.basis.size
         if linear is not None or np.size(model.linear_columns):
-            fit = self.keep_linear_part(fit, linear, m, one)
+            fit = self.keep_linear_part(fit, linear, m, is_single)
         # of a row of weight one, not of the mean weight
         noise = None if model._labels else fit.noise * fit.prepared.weighed.unit
-        model._keep_units([self.fitted_gamma()] * data.outputs, noise, one)
+        model._keep_units([self.fitted_gamma()] * data.outputs, noise, is_single)
         model.mass_, model.weighted_ = float(fit.factor.mass), fit.prepared.rows.weights is not None
         for name, value in fit.further.items():
             setattr(model, name, value)
@@ -284,17 +284,17 @@ class BasisModel:
         model.support_ = np.arange(basis.size) if basis.rows is None else model.basis_indices_
         if basis.points is not None:
             model.support_vectors_ = basis.points
-        model.bias_ = float(fit.bias[0]) if one else fit.bias
-        model.support_values_ = own_copy(fit.coefficients[:, 0] if one else fit.coefficients)
+        model.bias_ = float(fit.bias[0]) if is_single else fit.bias
+        model.support_values_ = own_copy(fit.coefficients[:, 0] if is_single else fit.coefficients)
 
-    def keep_linear_part(self, fit: ReducedFit, linear: LinearColumns | None, m: int, one: bool) -> ReducedFit:
+    def keep_linear_part(self, fit: ReducedFit, linear: LinearColumns | None, m: int, is_single: bool) -> ReducedFit:
         """Keep the coefficients of the linear part; return the fit without them, its leverages by the columns in their
         own units.
         """
         model = self.estimator
         slopes = None if linear is None else to_numpy(linear.unscale(fit.coefficients[m:, :]))
         center = np.zeros(0) if linear is None else linear.center
-        bias = model._keep_linear(slopes, center, fit.bias, one, fit.coefficients)
+        bias = model._keep_linear(slopes, center, fit.bias, is_single, fit.coefficients)
         if linear is None:
             return fit
         matrix = fit.factor.matrix

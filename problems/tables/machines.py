@@ -238,8 +238,8 @@ class Search:
             predicted.append(without.predict(X[test]))
             outputs.append(outputs_of(without, X[test]))
         rows = "rows, predicted in folds from other times" if self.in_time else "rows, left out in folds"
-        found = y[np.concatenate(judged)], np.concatenate(predicted), np.concatenate(outputs)
-        return measure_quality(rows, *found, y, caveat=caveat)
+        left_out = y[np.concatenate(judged)], np.concatenate(predicted), np.concatenate(outputs)
+        return measure_quality(rows, *left_out, y, caveat=caveat)
 
     def _simple_predictions(self, X: Array, y: Array, X_val: Array) -> dict[str, Array]:
         """Return what the training rows predict without a machine: a straight line in all inputs, the last value."""

@@ -432,10 +432,10 @@ class Substrate(Term):
     def kernel_rows(self, points: Any, part: int | None = None) -> Array:
         """Return kernel values of points (None: training) against the expansion's points, of one component if asked."""
         kernel = self.kernel if part is None else self.components[part]
-        own, at = self.X if self.basis is None else self.basis, self.X if points is None else points
-        if at is own:
-            return self.gram.matrix if part is None else np.asarray(kernel(own))
-        return np.asarray(kernel(at, own))
+        centres, at = self.X if self.basis is None else self.basis, self.X if points is None else points
+        if at is centres:
+            return self.gram.matrix if part is None else np.asarray(kernel(centres))
+        return np.asarray(kernel(at, centres))
 
     def holders(self) -> tuple[PlaceHolder, ...]:
         """Return all place-holders created so far."""

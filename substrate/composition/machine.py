@@ -224,9 +224,9 @@ class Machine:
     ) -> Result:
         earlier: tuple[Attempt, ...] = ()
         if self._rows is not None and not options and (solver is None or str(solver).upper() == ROWS):
-            found = self._rows.solve(time_limit)
-            if found is not None:
-                attempt, solution = found
+            answer = self._rows.solve(time_limit)
+            if answer is not None:
+                attempt, solution = answer
                 if verbose:
                     print(attempt, file=sys.stderr)
                 if attempt.accepted or attempt.out_of_time or solver is not None:

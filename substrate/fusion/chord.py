@@ -159,17 +159,17 @@ class Chord(Family):
             change = (knots[i].weights - knots[j].weights) * np.isin(np.arange(knots[i].weights.size), self._curved)
             if change.any():
                 difference = knots[i].shown - knots[j].shown
-                (size,), rest = norm.represent((self.base.matrix(change) @ difference)[:, None])
+                (size,), remainder = norm.represent((self.base.matrix(change) @ difference)[:, None])
                 rounding = relative_rounding(64.0) * (abs(self.base.matrix(np.abs(change))) @ np.abs(difference))
                 R[i, j] = R[j, i] = size
-                lost = max(lost, float((rest[:, 0] + rounding) @ radius))
+                lost = max(lost, float((remainder[:, 0] + rounding) @ radius))
         if length == 0.0:
             return 0.0, 0.0, place, Q + R
         u = nearest / (length * (1.0 + 1e-14))  # of length one, or less by rounding
-        (sigma,), rest = norm.represent((self.M.T @ u)[:, None])
-        rest = rest[:, 0] + relative_rounding(u.size + 4.0) * (abs(self.M).T @ np.abs(u))
+        (sigma,), remainder = norm.represent((self.M.T @ u)[:, None])
+        remainder = remainder[:, 0] + relative_rounding(u.size + 4.0) * (abs(self.M).T @ np.abs(u))
         away = np.array([knot.radius for knot in knots]) + relative_rounding(u.size) * np.linalg.norm(E, axis=1)
-        heights = E @ u - away - float(rest @ radius)
+        heights = E @ u - away - float(remainder @ radius)
         # residuals, in the coordinates that squares determine and in the others, and the gaps at the vertices
         alone = self.base.alone(self.base.matrix(np.min([knot.weights for knot in knots], axis=0)))
         residual = np.max([knot.residual for knot in knots], axis=0)

@@ -149,16 +149,16 @@ class Fusion:
         fused, joint = [], []
         if name == "universal":
             fused = [
-                (k, s, *known.point)
+                (k, s, *bound.point)
                 for k, knot in enumerate(knots)
-                for s, known in knot.fused.items()
-                if known.point.x.size
+                for s, bound in knot.fused.items()
+                if bound.point.x.size
             ]
             joint = [
-                (leaves.index(corners), k, s, *known.point)
+                (leaves.index(corners), k, s, *bound.point)
                 for (corners, k), tried in family.joint.items()
-                for s, known in tried.items()
-                if corners in leaves and known.point.x.size
+                for s, bound in tried.items()
+                if corners in leaves and bound.point.x.size
             ]
         with open(path, "wb") as file:
             np.savez(

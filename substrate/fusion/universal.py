@@ -199,8 +199,8 @@ class Universal(Family):
 
     def _nearest(self, knot: Knot) -> Knot | None:
         """Return the vertex itself, or the nearest one where h is known; None if it is known nowhere."""
-        known = [other for other in self.knots.values() if other.fused]
-        return knot if knot.fused else min(known, key=lambda other: _distance(knot, other), default=None)
+        solved = [other for other in self.knots.values() if other.fused]
+        return knot if knot.fused else min(solved, key=lambda other: _distance(knot, other), default=None)
 
     def _loss(self, knot: Knot, s: float) -> tuple[float, float]:
         """Return v - h at the known multiplier nearest to s, but for what is inexact, and that multiplier."""
@@ -224,7 +224,7 @@ class Universal(Family):
             return -np.inf
         steep = np.maximum(D.max(axis=0), 0.0)
         chosen = [
-            max(((known.value, s) for s, known in knot.fused.items()), key=lambda pair: pair[0] - 0.5 * pair[1] * d)
+            max(((bound.value, s) for s, bound in knot.fused.items()), key=lambda pair: pair[0] - 0.5 * pair[1] * d)
             for knot, d in zip(knots, steep, strict=True)
         ]
         h, s = np.array(chosen).T
@@ -243,7 +243,7 @@ class Universal(Family):
         self.keep(knot, s, point)
         self._adopt(knot, point.x)
         lost = knot.error - knot.fused[s].value
-        before = [knot.error - known.value for other, known in knot.fused.items() if other <= 0.5 * s]
+        before = [knot.error - bound.value for other, bound in knot.fused.items() if other <= 0.5 * s]
         if not knot.examined and lost > _WORTH * abs(knot.error) and before and lost > _FLAT * min(before):
             knot.examined = True
             self._enough = 0.0
@@ -288,7 +288,7 @@ class Universal(Family):
             room = min(each.error for each in knots) - target
             steep = max(self._bend(knots, levels), _SMALL * knot.size)
             for _ in range(2 if target > -np.inf else 0):
-                proved = max((known.value for known in tried.values()), default=-np.inf)
+                proved = max((bound.value for bound in tried.values()), default=-np.inf)
                 s = 2.0 ** round(math.log2(room / steep))
                 if proved >= target or s in tried:
                     break
@@ -303,7 +303,7 @@ class Universal(Family):
                 self.keep_jointly(corners, k, s, point)
                 drop = -float(program.terms(point.x, np.zeros_like(point.x))[0][0])
                 steep = 2.0 * max(drop, max(each.excess for each in knots))
-            least = min(least, max((known.value for known in tried.values()), default=-np.inf))
+            least = min(least, max((bound.value for bound in tried.values()), default=-np.inf))
         return least
 
     def keep_jointly(self, corners: tuple[Theta, ...], k: int, s: float, point: Point) -> None:

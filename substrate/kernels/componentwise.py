@@ -110,6 +110,6 @@ class Componentwise(Polynomials):
             return f"[{', '.join(map(repr, self.kernel))}]"
         if columns == [(column,) for column in range(len(columns))]:
             return f"[{', '.join(repr(component.kernel) for component in self.kernel)}]"
-        keys = [str(own[0]) if len(own) == 1 else repr(own) for own in columns]
+        keys = [str(group[0]) if len(group) == 1 else repr(group) for group in columns]
         named = (f"{key}: {component.kernel!r}" for key, component in zip(keys, self.kernel, strict=True))
         return f"{{{', '.join(named)}}}"

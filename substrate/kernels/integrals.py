@@ -75,8 +75,8 @@ def integrate_by_rule(kernel: Any, count: int, boxes: Array, others: Array, orde
     if (boxes[..., 0] == boxes[..., 1]).all():
         columns = [kernel._derivative(boxes[..., 0], points, orders, {}) @ masses for points, masses in rules]
         return np.column_stack(columns)
-    own = [_box_rule(kernel, count, box) for box in boxes]
-    return np.array([[m @ kernel.values(x, z) @ masses for z, masses in rules] for x, m in own])
+    rules_of_boxes = [_box_rule(kernel, count, box) for box in boxes]
+    return np.array([[m @ kernel.values(x, z) @ masses for z, masses in rules] for x, m in rules_of_boxes])
 
 
 def _box_rule(kernel: Any, count: int, box: Array) -> tuple[Array, Array]:

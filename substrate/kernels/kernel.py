@@ -159,11 +159,11 @@ class Kernel(Value, ABC):
     @property
     def inside(self) -> tuple[Any, ...]:
         """The kernels that this one is made of."""
-        found: list[Any] = []
+        kernels: list[Any] = []
         for field in fields(self):
             value = getattr(self, field.name)
-            found.extend(value if isinstance(value, tuple) else (value,))
-        return tuple(value for value in found if isinstance(value, Kernel))
+            kernels.extend(value if isinstance(value, tuple) else (value,))
+        return tuple(value for value in kernels if isinstance(value, Kernel))
 
     @property
     def envelope(self) -> "Kernel":
@@ -673,8 +673,8 @@ class Product(Polynomials):
         if not set(orders) <= set.union(*columns):
             return np.zeros((boxes.shape[0], others.shape[0]))
         left, right = (
-            side._integral(boxes, others, {c: order for c, order in orders.items() if c in own})
-            for side, own in zip(self.inside, columns, strict=True)
+            side._integral(boxes, others, {c: order for c, order in orders.items() if c in columns_of_side})
+            for side, columns_of_side in zip(self.inside, columns, strict=True)
         )
         return np.asarray(left * right / np.multiply.outer(volumes(boxes), volumes(others)))
 

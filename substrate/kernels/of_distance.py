@@ -626,10 +626,10 @@ class Matern(KernelOfDistance):
             raise TypeError("a root has no derivative where two points meet")
         s, index = np.minimum(s, _FARTHEST), self.nu - order
         degree, exponent = int(abs(index)), min(2.0 * index, 0.0)
-        at_zero, own = (math.prod(range(2 * m - 1, 0, -2)) for m in (degree, int(self.nu)))
+        at_zero, at_order = (math.prod(range(2 * m - 1, 0, -2)) for m in (degree, int(self.nu)))
         r = np.sqrt(s)
         lengths = np.where((r > _SAME) | (exponent == 0.0), r, np.inf) ** exponent
-        return (-0.5) ** order * at_zero / own * lengths * self._polynomial(degree, s, NUMPY)
+        return (-0.5) ** order * at_zero / at_order * lengths * self._polynomial(degree, s, NUMPY)
 
     def _integral(self, boxes: Array, others: Array, orders: Orders) -> Array:
         """Integrate over intervals; boxes of several columns are refused."""

@@ -96,8 +96,8 @@ class _Writer:
                 operands = [self._names[operand, inner.type] for operand in node.operands]
                 self._names[node, form.type] = self._write(node, operands, form)
         # the shape of one column: the number of rows, and one
-        one = self._tensor(np.array([1], dtype=np.int64))
-        self._one_column = self._add("Concat", [self._add("Shape", [INPUT], start=0, end=1), one], axis=0)
+        unit = self._tensor(np.array([1], dtype=np.int64))
+        self._one_column = self._add("Concat", [self._add("Shape", [INPUT], start=0, end=1), unit], axis=0)
 
     def type_of(self, form: Any) -> int:
         """Return the type of a tensor of a format."""

@@ -4,7 +4,7 @@ Every operation has an interval that holds its exact value :math:`v` for all inp
 
 .. math:: |\hat v - v| \le r |v| + a
 
-for the computed :math:`\hat v`: a share of its size and an absolute rest ([Higham2002]_ chapter 3). With the unit
+for the computed :math:`\hat v`: a share of its size and an absolute part ([Higham2002]_ chapter 3). With the unit
 roundoff :math:`u`, a product has :math:`r = r_1 + r_2 + r_1 r_2`, and then :math:`(1 + r)(1 + u) - 1`; a sum of terms
 of one sign the larger share, and any other sum an absolute error. Of an exponential
 
@@ -86,12 +86,12 @@ class RoundingBound:
 
 
 class _Known(NamedTuple):
-    """An interval of the exact value, and what the computed one may be off by: a share of it, and an absolute rest."""
+    """An interval of the exact value, and what the computed one may be off by: a share of it, and an absolute part."""
 
     low: Any
     high: Any
     share: Any
-    rest: Any
+    absolute: Any
 
     @property
     def size(self) -> Any:
@@ -101,7 +101,7 @@ class _Known(NamedTuple):
     @property
     def error(self) -> Any:
         """The largest absolute error."""
-        return _times(self.share, self.size) + self.rest
+        return _times(self.share, self.size) + self.absolute
 
 
 def bound_rounding(program: NodeProgram, box: Array, arithmetic: Arithmetic) -> RoundingBound:
@@ -109,18 +109,18 @@ def bound_rounding(program: NodeProgram, box: Array, arithmetic: Arithmetic) -> 
     roots = program.outputs[0].nodes
     order = order_nodes(roots)
     wanted = places_of(order, roots)
-    known: dict[tuple[Node, str], _Known] = {}
+    bounded: dict[tuple[Node, str], _Known] = {}
     with np.errstate(all="ignore"):
         for node in order:
             for place in sorted(wanted[node]):
                 inner = "inside" if node.operation == "total" else place
-                operands = [known[operand, inner] for operand in node.operands]
+                operands = [bounded[operand, inner] for operand in node.operands]
                 form = getattr(arithmetic, place)
                 entry = _bound(node, operands, form, arithmetic.inside, box)
                 if node.operation in ("root", "exponential"):
-                    entry = _sharper(node, entry, [known[square, inner] for square in _squares_of(node)], form)
-                known[node, place] = _checked(entry, form)
-        entries = [known[node, "outside"] for node in roots]
+                    entry = _sharper(node, entry, [bounded[square, inner] for square in _squares_of(node)], form)
+                bounded[node, place] = _checked(entry, form)
+        entries = [bounded[node, "outside"] for node in roots]
         return RoundingBound(
             arithmetic=arithmetic.name,
             box=box,
@@ -155,7 +155,7 @@ def _checked(entry: _Known, form: Format) -> _Known:
         np.where(np.isnan(entry.low), -np.inf, entry.low),
         np.where(np.isnan(entry.high), np.inf, entry.high),
         np.where(safe, entry.share, 0.0),
-        np.where(safe, entry.rest, np.inf),
+        np.where(safe, entry.absolute, np.inf),
     )
 
 
@@ -205,10 +205,10 @@ def _outward(low: Any, high: Any, units: int = 1) -> tuple[Any, Any]:
     )
 
 
-def _rounded(low: Any, high: Any, share: Any, rest: Any, form: Format, roundings: float = 1.0) -> _Known:
+def _rounded(low: Any, high: Any, share: Any, absolute: Any, form: Format, roundings: float = 1.0) -> _Known:
     """Return an exact interval with the errors of the operands, and then of the operation itself."""
-    own = roundings * form.unit
-    return _Known(low, high, share + own + share * own, rest * (1.0 + own) + form.tiny)
+    rounding = roundings * form.unit
+    return _Known(low, high, share + rounding + share * rounding, absolute * (1.0 + rounding) + form.tiny)
 
 
 def _sum(operands: list[_Known], form: Format) -> _Known:
@@ -216,8 +216,8 @@ def _sum(operands: list[_Known], form: Format) -> _Known:
     low, high = _outward(left.low + right.low, left.high + right.high)
     one_sign = ((left.low >= 0.0) & (right.low >= 0.0)) | ((left.high <= 0.0) & (right.high <= 0.0))
     share = np.where(one_sign, np.maximum(left.share, right.share), 0.0)
-    rest = np.where(one_sign, left.rest + right.rest, left.error + right.error)
-    return _rounded(low, high, share, rest, form)
+    absolute = np.where(one_sign, left.absolute + right.absolute, left.error + right.error)
+    return _rounded(low, high, share, absolute, form)
 
 
 def _product(operands: list[_Known], form: Format) -> _Known:
@@ -226,21 +226,23 @@ def _product(operands: list[_Known], form: Format) -> _Known:
     low, high = np.minimum.reduce(corners), np.maximum.reduce(corners)
     low, high = _outward(low, high)
     share = left.share + right.share + left.share * right.share
-    rest = _times(left.rest, right.size) * (1.0 + right.share) + _times(right.rest, left.size) * (1.0 + left.share)
-    return _rounded(low, high, share, rest + _times(left.rest, right.rest), form)
+    absolute = _times(left.absolute, right.size) * (1.0 + right.share) + _times(right.absolute, left.size) * (
+        1.0 + left.share
+    )
+    return _rounded(low, high, share, absolute + _times(left.absolute, right.absolute), form)
 
 
 def _quotient(operands: list[_Known], form: Format) -> _Known:
     left, right = operands
     least = np.minimum(np.abs(right.low), np.abs(right.high))
-    lowest = least * (1.0 - right.share) - right.rest  # of the computed divisor
+    lowest = least * (1.0 - right.share) - right.absolute  # of the computed divisor
     sure = (right.low * right.high > 0.0) & (lowest > 0.0)
     corners = [a / b for a in (left.low, left.high) for b in (right.low, right.high)]
     low, high = _outward(np.minimum.reduce(corners), np.maximum.reduce(corners))
-    own = right.share + right.rest / least
-    share = (left.share + own) / (1.0 - own)
-    rest = np.where(sure, left.rest / lowest, np.inf)
-    return _rounded(np.where(sure, low, -np.inf), np.where(sure, high, np.inf), share, rest, form)
+    relative = right.share + right.absolute / least
+    share = (left.share + relative) / (1.0 - relative)
+    absolute = np.where(sure, left.absolute / lowest, np.inf)
+    return _rounded(np.where(sure, low, -np.inf), np.where(sure, high, np.inf), share, absolute, form)
 
 
 def _exponential(operands: list[_Known], form: Format) -> _Known:
@@ -249,19 +251,19 @@ def _exponential(operands: list[_Known], form: Format) -> _Known:
     least, most = np.maximum(-v.high, 0.0), np.maximum(-v.low, 0.0)
     peak = np.where(v.share > 0.0, -np.log1p(-v.share) / np.where(v.share > 0.0, v.share, 1.0), 1.0)
     at = np.clip(peak, least, most)
-    falling = np.exp(-least * (1.0 - v.share)) * np.expm1(v.rest) + np.exp(-at) * np.expm1(v.share * at)
+    falling = np.exp(-least * (1.0 - v.share)) * np.expm1(v.absolute) + np.exp(-at) * np.expm1(v.share * at)
     rising = np.exp(v.high) * np.expm1(v.error)
-    rest = np.where(v.high > 0.0, rising, falling)
-    return _rounded(np.maximum(low, 0.0), high, 0.0, at_most(1.0) * rest, form, 2.0 * LAST_PLACES)
+    absolute = np.where(v.high > 0.0, rising, falling)
+    return _rounded(np.maximum(low, 0.0), high, 0.0, at_most(1.0) * absolute, form, 2.0 * LAST_PLACES)
 
 
 def _root(operands: list[_Known], form: Format) -> _Known:
     (v,) = operands
     low, high = np.maximum(v.low, 0.0), np.maximum(v.high, 0.0)
     computed = np.sqrt(low * (1.0 - v.share))
-    rest = np.minimum(np.sqrt(v.rest), np.where(computed > 0.0, v.rest / computed, np.inf))
+    absolute = np.minimum(np.sqrt(v.absolute), np.where(computed > 0.0, v.absolute / computed, np.inf))
     ends = _outward(np.sqrt(low), np.sqrt(high))
-    return _rounded(np.maximum(ends[0], 0.0), ends[1], v.share, rest, form)
+    return _rounded(np.maximum(ends[0], 0.0), ends[1], v.share, absolute, form)
 
 
 def _squares_of(node: Node) -> list[Node]:
@@ -271,16 +273,16 @@ def _squares_of(node: Node) -> list[Node]:
         if operand.operation != "negative":
             return []
         (operand,) = operand.operands
-    found, waiting = [], [operand]
+    squares, waiting = [], [operand]
     while waiting:
         part = waiting.pop()
         if part.operation == "add":
             waiting.extend(part.operands)
         elif part.operation == "multiply" and part.operands[0] is part.operands[1]:
-            found.append(part.operands[0])
+            squares.append(part.operands[0])
         else:
             return []
-    return found
+    return squares
 
 
 def _sharper(node: Node, entry: _Known, squares: list[_Known], form: Format) -> _Known:
@@ -295,10 +297,12 @@ def _sharper(node: Node, entry: _Known, squares: list[_Known], form: Format) -> 
     count = len(squares)
     vector = np.sqrt(sum(np.square(v.error) for v in squares)) + np.sqrt(2.0 * count * form.tiny)
     of_sum = (count + 4.0) * form.unit
-    share, rest = (of_sum, vector) if node.operation == "root" else (entry.share, 0.86 * vector + 0.38 * of_sum)
-    rest = at_most(1.0) * rest * (1.0 + 2.0 * LAST_PLACES * form.unit) + form.tiny
-    sharper = rest + share * entry.size < entry.error
-    return _Known(entry.low, entry.high, np.where(sharper, share, entry.share), np.where(sharper, rest, entry.rest))
+    share, absolute = (of_sum, vector) if node.operation == "root" else (entry.share, 0.86 * vector + 0.38 * of_sum)
+    absolute = at_most(1.0) * absolute * (1.0 + 2.0 * LAST_PLACES * form.unit) + form.tiny
+    sharper = absolute + share * entry.size < entry.error
+    return _Known(
+        entry.low, entry.high, np.where(sharper, share, entry.share), np.where(sharper, absolute, entry.absolute)
+    )
 
 
 def _power(operands: list[_Known], form: Format) -> _Known:
@@ -307,26 +311,28 @@ def _power(operands: list[_Known], form: Format) -> _Known:
     low, high = np.maximum(v.low, 0.0), np.maximum(v.high, 0.0)
     ends = _outward(np.power(low, e), np.power(high, e), 4)
     share = np.where(e <= 1.0, v.share, np.expm1(e * np.log1p(v.share)))
-    least, most = low * (1.0 - v.share), high * (1.0 + v.share) + v.rest
-    near = np.where(least > 2.0 * v.rest, e * np.power(np.maximum(least - v.rest, form.tiny), e - 1.0) * v.rest, np.inf)
-    below_one = np.minimum(np.power(v.rest, e), near)
-    rest = np.where(e <= 1.0, below_one, e * np.power(most, e - 1.0) * v.rest)
+    least, most = low * (1.0 - v.share), high * (1.0 + v.share) + v.absolute
+    near = np.where(
+        least > 2.0 * v.absolute, e * np.power(np.maximum(least - v.absolute, form.tiny), e - 1.0) * v.absolute, np.inf
+    )
+    below_one = np.minimum(np.power(v.absolute, e), near)
+    absolute = np.where(e <= 1.0, below_one, e * np.power(most, e - 1.0) * v.absolute)
     # v^e log v is at most 1/e of exp(1) below one, and rises above it
-    off = exponent.share + exponent.rest / e + (exponent.high - exponent.low) / e
+    off = exponent.share + exponent.absolute / e + (exponent.high - exponent.low) / e
     large = np.where(
         most > 1.0, np.power(np.maximum(most, 1.0), e * (1.0 + off)) * np.log(np.maximum(most, 1.0)) * e, 0.0
     )
-    rest = rest + off * (0.5 + large)
-    return _rounded(np.maximum(ends[0], 0.0), ends[1], share, at_most(1.0) * rest, form, 2.0 * LAST_PLACES)
+    absolute = absolute + off * (0.5 + large)
+    return _rounded(np.maximum(ends[0], 0.0), ends[1], share, at_most(1.0) * absolute, form, 2.0 * LAST_PLACES)
 
 
 def _negative(v: _Known) -> _Known:
-    return _Known(-v.high, -v.low, v.share, v.rest)
+    return _Known(-v.high, -v.low, v.share, v.absolute)
 
 
 def _absolute(v: _Known) -> _Known:
     low = np.where((v.low <= 0.0) & (v.high >= 0.0), 0.0, np.minimum(np.abs(v.low), np.abs(v.high)))
-    return _Known(low, v.size, v.share, v.rest)
+    return _Known(low, v.size, v.share, v.absolute)
 
 
 def _total(body: _Known, coefficients: Array, form: Format) -> _Known:
@@ -334,10 +340,10 @@ def _total(body: _Known, coefficients: Array, form: Format) -> _Known:
     sizes = np.abs(coefficients)
     ends = np.stack([np.broadcast_to(_times(coefficients, end), coefficients.shape) for end in (body.low, body.high)])
     largest = float(np.sum(_times(sizes, body.size + body.error)))
-    own = at_most((coefficients.size + 1.0) * form.unit * largest)
+    rounding = at_most((coefficients.size + 1.0) * form.unit * largest)
     error = float(np.sum(_times(sizes, body.error)))
     low, high = float(np.min(ends, axis=0).sum()), float(np.max(ends, axis=0).sum())
-    return _Known(low - own, high + own, 0.0, error + own + coefficients.size * form.tiny)
+    return _Known(low - rounding, high + rounding, 0.0, error + rounding + coefficients.size * form.tiny)
 
 
 _RULES: Mapping[str, Callable[[list[_Known], Format], _Known]] = {

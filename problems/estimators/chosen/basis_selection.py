@@ -132,8 +132,8 @@ def judge_on_basis(model: Any, kernel: Kernel, data: FitData, folds: Any) -> _Ju
     criterion = criterion_on(criterion_of(model), prepared, statistic, spectrum, bool(model._labels))
     search = search_gamma(criterion, gammas, float(model.gap))
     error = max(part.decomposition_error(1.0 / float(search.gamma[0])) for part in criterion.spectra)
-    score, found = float(search.values[0]), search if unit == 1.0 else search.per_weight(unit)
-    return _Judged(EvaluatedKernel(kernel, found, score, error, time.perf_counter() - start), prepared, spectrum)
+    score, per_row = float(search.values[0]), search if unit == 1.0 else search.per_weight(unit)
+    return _Judged(EvaluatedKernel(kernel, per_row, score, error, time.perf_counter() - start), prepared, spectrum)
 
 
 def _targets(block: Block) -> Any:

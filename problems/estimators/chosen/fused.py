@@ -241,12 +241,12 @@ class FusedChoice(HoldsMachine):
         X, y, _ = self._check_data(X, y, None)
         coded = self._encode(y)
         rounds, rows, how = divide_rows(self, X, y, X_val, y_val, coded)
-        known: Facts = ()
+        alterations: Facts = ()
         with warnings.catch_warnings():
             if self.__sklearn_tags__().input_tags.pairwise:  # a whole matrix is checked, before it is split
                 gram = Gram.of(self._resolved_kernel(X), X)
                 gram.check_definite()
-                known = tuple(fact for fact in gram.record() if fact[0] == "alteration")
+                alterations = tuple(fact for fact in gram.record() if fact[0] == "alteration")
                 warnings.simplefilter("ignore", IndefiniteKernelWarning)  # once is enough
             X_final = take_points(self, X, rows, rows)
             kernel = self._resolved_kernel(X_final)
@@ -267,7 +267,7 @@ class FusedChoice(HoldsMachine):
             )
         ]
         answer = machine.certificate_
-        facts = [*answer.record, *told, *known, ("validated on", how), *choice.facts]
+        facts = [*answer.record, *told, *alterations, ("validated on", how), *choice.facts]
         if choice.beyond is not None:
             end = end_row(name, choice.error, choice.beyond, NEGLIGIBLE * spread, f"{name}_min")
             added.append(end)
@@ -390,12 +390,12 @@ def choose_structure(model: Any, kernel: Any, rounds: Sequence[FusionRound]) -> 
 
     :place [Pelckmans2005]_ end of section 3.1: the final predictions by a classical model with the selected components
     """
-    selected, paths = zip(*(model._select(kernel, one) for one in rounds), strict=True)
+    selected, paths = zip(*(model._select(kernel, division) for division in rounds), strict=True)
     sets, stop = merge_sets(list(selected)), "; ".join(dict.fromkeys(path.stop for each in paths for path in each))
 
     def machines(number: int, members: Members) -> list[RefittedRows]:
-        one = rounds[number]
-        return list(model._refit(kernel, one, members)) if len(one.Y_check) or model.refit == "loo" else []
+        division = rounds[number]
+        return list(model._refit(kernel, division, members)) if len(division.Y_check) or model.refit == "loo" else []
 
     by_loo, name, one_round = model.refit == "loo", str(model._chooses), sets.masks.shape[1] == 1
     of_cell = [sets.sets_of(cell) for cell in range(len(sets))]
@@ -416,8 +416,8 @@ def choose_structure(model: Any, kernel: Any, rounds: Sequence[FusionRound]) -> 
         ("paths", "the sets of the paths, as double precision follows them"),
     ]
     if by_loo:
-        known = "what was selected: each row took part in the selection before it was left out"
-        facts.append(("conditional on", known))
+        selected_on = "what was selected: each row took part in the selection before it was left out"
+        facts.append(("conditional on", selected_on))
     if model.standard_errors > 0.0:
         judges = [machine for number, members in enumerate(of_cell[least]) for machine in machines(number, members)]
         deviation = _standard_error(np.concatenate([judge.errors(gammas[least], by_loo) for judge in judges]))

@@ -69,11 +69,11 @@ Machine = tuple[Array, Array, Array, Array]
 
 def machines_of(kernel: Kernel, rounds: Sequence[FusionRound]) -> Iterator[Machine]:
     """Yield every machine of every round that validates some rows."""
-    for one in rounds:
-        K = np.array(definite_gram(kernel, one.X).matrix)
-        below = np.empty((one.Y_check.shape[0], one.Y.shape[0]))
-        kernel.fill(one.X_check, None if kernel.pairwise else one.X, below)
-        for y, y_check in one.targets() if len(below) else ():
+    for division in rounds:
+        K = np.array(definite_gram(kernel, division.X).matrix)
+        below = np.empty((division.Y_check.shape[0], division.Y.shape[0]))
+        kernel.fill(division.X_check, None if kernel.pairwise else division.X, below)
+        for y, y_check in division.targets() if len(below) else ():
             center = np.clip(y.mean(), y.min(), y.max())  # the bias absorbs it; otherwise it would hide small zetas
             yield K, y - center, below, y_check - center
 
@@ -162,28 +162,28 @@ class ZetaChoice(FusedChoice):
             read = read_off(folds)  # the proof costs too much
         return along_path("zeta", read, folds, read.beyond)
 
-    def _select(self, kernel: Kernel, one: FusionRound) -> tuple[SelectedSets, list[Path]]:
+    def _select(self, kernel: Kernel, division: FusionRound) -> tuple[SelectedSets, list[Path]]:
         """Return the supports along the paths of a round, and the paths."""
-        K, paths = np.array(definite_gram(kernel, one.X).matrix), list[Path]()
-        for y in np.ascontiguousarray(one.Y.T):
+        K, paths = np.array(definite_gram(kernel, division.X).matrix), list[Path]()
+        for y in np.ascontiguousarray(division.Y.T):
             paths.append(l1_path_of(K, y - np.clip(y.mean(), y.min(), y.max()), self.zeta_min))
         return supports_along_paths(paths), paths
 
-    def _refit(self, kernel: Kernel, one: FusionRound, members: Members) -> Iterator[RefittedRows]:
+    def _refit(self, kernel: Kernel, division: FusionRound, members: Members) -> Iterator[RefittedRows]:
         """Yield the machines of a round on some support vectors, as linear ones of features; a zero without support."""
-        support = rows_of(members, len(one.Y))
+        support = rows_of(members, len(division.Y))
         if support.size:
-            basis = None if kernel.pairwise else one.X[support]
-            values, below = np.empty((len(one.Y), support.size)), np.empty((len(one.Y_check), support.size))
-            for points, rows in ((one.X, values), (one.X_check, below)):
+            basis = None if kernel.pairwise else division.X[support]
+            values, below = np.empty((len(division.Y), support.size)), np.empty((len(division.Y_check), support.size))
+            for points, rows in ((division.X, values), (division.X_check, below)):
                 if len(rows):
                     kernel.fill(points[:, support] if kernel.pairwise else points, basis, rows)
             transform = basis_features(np.ascontiguousarray(values[support])).transform
             Z, Z_check = values @ transform, below @ transform
         else:
-            Z, Z_check = np.zeros((len(one.Y), 1)), np.zeros((len(one.Y_check), 1))
+            Z, Z_check = np.zeros((len(division.Y), 1)), np.zeros((len(division.Y_check), 1))
         center = Z.mean(axis=0)  # the bias absorbs it
-        for y, y_check in one.targets():
+        for y, y_check in division.targets():
             yield RefittedRows(
                 Linear(), np.ascontiguousarray(Z - center), y, np.ascontiguousarray(Z_check - center), y_check
             )

@@ -110,24 +110,26 @@ class RhoChoice(AdditiveEstimator, FusedChoice):
             )
 
     def _machines(
-        self, kernel: Componentwise, one: FusionRound
+        self, kernel: Componentwise, division: FusionRound
     ) -> Iterator[tuple[ComponentCoordinates, Array, Array, Array]]:
         """Yield every machine of a round that is judged: its coordinates, targets, and rows and targets that
         validate.
         """
-        Gram.of(kernel, one.X)  # refuses what does not fit memory, warns of a degenerate kernel
-        n, n_check = one.X.shape[0], one.X_check.shape[0]
+        Gram.of(kernel, division.X)  # refuses what does not fit memory, warns of a degenerate kernel
+        n, n_check = division.X.shape[0], division.X_check.shape[0]
         if not (n_check or self.refit == "loo"):
             return
-        coordinates = self._options().coordinates(kernel_matrices(kernel, one.X))
-        parts = kernel.components(one.X.shape[1])
-        below = coordinates.rows_at([part(one.X_check, one.X) if n_check else np.zeros((0, n)) for part in parts])
-        for y, y_check in one.targets():
+        coordinates = self._options().coordinates(kernel_matrices(kernel, division.X))
+        parts = kernel.components(division.X.shape[1])
+        below = coordinates.rows_at(
+            [part(division.X_check, division.X) if n_check else np.zeros((0, n)) for part in parts]
+        )
+        for y, y_check in division.targets():
             yield coordinates, y, below, y_check
 
     def _choose(self, kernel: Componentwise, rounds: Sequence[FusionRound]) -> Choice:
         """Choose rho by the machine itself, or one rho for each group."""
-        machines = [machine for one in rounds for machine in self._machines(kernel, one)]
+        machines = [machine for division in rounds for machine in self._machines(kernel, division)]
         if self.groups is not None:
             given, names = GroupWeights.of(1.0, self.groups), getattr(self, "feature_names_in_", None)
             members = given.members(self._component_columns(), self.n_features_in_, names)
@@ -140,18 +142,18 @@ class RhoChoice(AdditiveEstimator, FusedChoice):
             choice.path["maximal_variation"] = folds[0].levels
         return choice
 
-    def _select(self, kernel: Componentwise, one: FusionRound) -> tuple[SelectedSets, list[Path]]:
+    def _select(self, kernel: Componentwise, division: FusionRound) -> tuple[SelectedSets, list[Path]]:
         """Return the components that are selected along the paths of a round, and the paths."""
         relevance = non_negative(self.relevance, "relevance", "as a share of the largest maximal variation")
-        folds = [variation_fold(*machine) for machine in self._machines(kernel, one)]
+        folds = [variation_fold(*machine) for machine in self._machines(kernel, division)]
         return select_along_path(folds, relevance), [fold.path for fold in folds]
 
-    def _refit(self, kernel: Componentwise, one: FusionRound, members: Members) -> Iterator[RefittedRows]:
+    def _refit(self, kernel: Componentwise, division: FusionRound, members: Members) -> Iterator[RefittedRows]:
         """Yield the machines of a round on some components; a kernel of zeros leaves the bias."""
-        parts = kernel.components(one.X.shape[1])
+        parts = kernel.components(division.X.shape[1])
         chosen = Componentwise(tuple(parts[place] for place in members)) if members else 0.0 * parts[0]
-        for y, y_check in one.targets():
-            yield RefittedRows(chosen, one.X, y, one.X_check, y_check)
+        for y, y_check in division.targets():
+            yield RefittedRows(chosen, division.X, y, division.X_check, y_check)
 
     def _fit_chosen(self, kernel: Any, X: Any, y: Any, value: Any) -> Final:
         """Fit the machine at the chosen weights, refitted to its selected components if ``refit``."""

@@ -264,15 +264,15 @@ class JudgedKernels(NamedTuple):
     @property
     def lower_bound(self) -> Array:
         """Return the lower bounds of the criterion over the ranges; of the best kernel, if there are several gammas."""
-        bounds = [one.search.lower_bound for one in (self.judged if self.is_single else (self.best,))]
+        bounds = [kernel.search.lower_bound for kernel in (self.judged if self.is_single else (self.best,))]
         return np.asarray(np.min(bounds, axis=0))
 
     def _overall(self) -> GammaSearch:
         """Return the search of the least criterion, with a bound over all candidates."""
         if not self.is_single:
             return self.best.search
-        least = min((one.search for one in self.judged), key=lambda search: float(search.values[0]))
-        return replace(least, bounds=np.min([one.search.bounds for one in self.judged], axis=0))
+        least = min((kernel.search for kernel in self.judged), key=lambda search: float(search.values[0]))
+        return replace(least, bounds=np.min([kernel.search.bounds for kernel in self.judged], axis=0))
 
     def rows(self) -> tuple[Row, ...]:
         """Return the gap of the least criterion; none without a lower bound."""

@@ -151,10 +151,10 @@ class JointCriterion:
             lam = step + self.floor * total
             if not (np.isfinite(total) and np.isfinite(lam) and lam > 0.0):
                 return None
-            found = self.criterion.value_and_slope(K, lam)
-            if found is None:
+            sloped = self.criterion.value_and_slope(K, lam)
+            if sloped is None:
                 return None
-            value, slope = found
+            value, slope = sloped
             rate = float(np.sum(slope.diagonal() / v))
             if not self.is_given:
                 share = rate * float(np.exp(t))
@@ -275,10 +275,12 @@ def search_by_slopes(
     shared width; None: it only refines it.
     """
     starts = [kernel for kernel in at_median_widths(kernels) if kernel.scales()] if by_family else []
-    known = [kernel for kernel in at_median_widths(kernels) if not kernel.scales()] if by_family else kernels
-    judged = judge_each(known, judge, deadline, n_jobs, progress)
+    fixed = [kernel for kernel in at_median_widths(kernels) if not kernel.scales()] if by_family else kernels
+    judged = judge_each(fixed, judge, deadline, n_jobs, progress)
     if not by_family:
-        best = min((one for one in judged if one.kernel.scales()), key=lambda one: one.score)
+        best = min(
+            (candidate for candidate in judged if candidate.kernel.scales()), key=lambda candidate: candidate.score
+        )
         if (best.search.values <= np.maximum(_EXACT * best.search.curve.max(axis=0), best.search.floor)).all():
             return judged, 0, ()
         starts = [best.kernel]

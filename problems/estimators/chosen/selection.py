@@ -93,8 +93,8 @@ _BEYOND = 3
 def recommended(cls: Any, /, **changes: Any) -> Any:
     """Return the estimator that ``substrate fit`` uses, with ``changes``: families of kernels, refined where
     possible."""
-    own = {one.name for one in fields(cls) if one.init}
-    return cls(**({name: value for name, value in RECOMMENDED.items() if name in own} | changes))
+    parameters = {one.name for one in fields(cls) if one.init}
+    return cls(**({name: value for name, value in RECOMMENDED.items() if name in parameters} | changes))
 
 
 @dataclass(eq=False, repr=False)
@@ -147,12 +147,12 @@ class GammaChoice(LSSVM):
             check_folds(self, groups)
         given, rows, coded, Y = machine.read(X, y, sample_weight)
         if closed:
-            found, facts = self._choose_on_all_rows(given, rows, Y, groups)
+            judged, facts = self._choose_on_all_rows(given, rows, Y, groups)
         else:
-            found, facts = judge_by_folds(self, LSSVMRegressor, given, rows, Y)
-        gammas = tuple(float(gamma) for gamma in np.broadcast_to(found.best.search.gamma, Y.shape[1]))
-        machine.fit_rows(rows, coded, Y, ChosenKernel(found.best.kernel, gammas, (found.rows(), facts)))
-        self._keep_search(found, bool(self._labels) or Y.shape[1] == 1)
+            judged, facts = judge_by_folds(self, LSSVMRegressor, given, rows, Y)
+        gammas = tuple(float(gamma) for gamma in np.broadcast_to(judged.best.search.gamma, Y.shape[1]))
+        machine.fit_rows(rows, coded, Y, ChosenKernel(judged.best.kernel, gammas, (judged.rows(), facts)))
+        self._keep_search(judged, bool(self._labels) or Y.shape[1] == 1)
         return self
 
     def _choose_on_all_rows(
@@ -179,11 +179,11 @@ class GammaChoice(LSSVM):
             blocks=blocks,
         )
         with blas_threads(int(Y.shape[0])):
-            found = self._judge(kernels, task)
+            judged = self._judge(kernels, task)
         validated = {"loo": "every row left out in turn", "folds": f"{len(splits)} folds"}.get(criterion, validated)
         conditional = "preparation of the columns and candidate kernels, chosen with all rows"
-        facts = self._search_facts(found, conditional)
-        return found, (*facts, ("validated on", validated)) if validated else facts
+        facts = self._search_facts(judged, conditional)
+        return judged, (*facts, ("validated on", validated)) if validated else facts
 
     def _choose_on_basis(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Choose basis and gamma, then fit to all rows, wherever they are, and to numbers or labels of any kind.
@@ -206,7 +206,9 @@ class GammaChoice(LSSVM):
         if self.search == "gradient":
             sample = sample_rows(self, data, folds)
             few = search_kernels(self, kernels, partial(evaluate, task=sample), sample)
-            kernels = [one.kernel for one in sorted(few.judged, key=lambda one: one.score)[:_BEST]]
+            kernels = [
+                candidate.kernel for candidate in sorted(few.judged, key=lambda candidate: candidate.score)[:_BEST]
+            ]
             searched = f", by {sample.Y.shape[0]} of {data.source.n_rows} rows"
         best, judged = judge_on_basis(self, kernels[0], data, folds), list[EvaluatedKernel]()
         judged.append(best.judged)
@@ -216,12 +218,12 @@ class GammaChoice(LSSVM):
             other = judge_on_basis(self, kernel, data, folds)
             judged.append(other.judged)
             best = other if other.judged.score < best.judged.score else best  # nothing is kept of the others
-        found = few._replace(judged=judged, best=best.judged, tried=few.tried + len(few.judged))
+        chosen = few._replace(judged=judged, best=best.judged, tried=few.tried + len(few.judged))
         unit = best.prepared.weighed.unit
         fit = fit_at(best.prepared, unit * float(best.judged.search.gamma[0]), self._tolerance(), best.spectrum)
-        more = self._search_facts(found, f"{CONDITIONAL}, chosen with the left-out row included", searched)
-        self._keep_search(found, True)
-        rows = (*fit.rows, *found.rows())
+        more = self._search_facts(chosen, f"{CONDITIONAL}, chosen with the left-out row included", searched)
+        self._keep_search(chosen, True)
+        rows = (*fit.rows, *chosen.rows())
         machine.keep(replace(fit, factor=fit.factor.in_unit(unit), rows=rows, facts=(*fit.facts, *more)), data)
 
     def _candidates(self, X: Any) -> list[Kernel]:
@@ -243,40 +245,42 @@ class GammaChoice(LSSVM):
         if task.criterion == "noise":
             judged = judge_by_noise(self, kernels[0], task)
             return JudgedKernels([judged], judged)
-        found = search_kernels(self, kernels, partial(evaluate, task=task), task)
+        searched = search_kernels(self, kernels, partial(evaluate, task=task), task)
         if not is_families(self.kernels):
-            return found
-        best, fact = prefer_simplest(found.judged, task)
-        return found._replace(best=best, facts=found.facts if fact is None else (fact, *found.facts))
+            return searched
+        best, fact = prefer_simplest(searched.judged, task)
+        return searched._replace(best=best, facts=searched.facts if fact is None else (fact, *searched.facts))
 
-    def _keep_search(self, found: JudgedKernels, one: bool) -> None:
+    def _keep_search(self, judged: JudgedKernels, is_single: bool) -> None:
         """Set the attributes of a search: what was chosen, its criterion and bound, and the table of all candidates."""
-        search, bounds = found.best.search, found.lower_bound
-        self.gamma_ = float(search.gamma[0]) if one else search.gamma
-        self.criterion_ = float(search.criterion[0]) if one else search.criterion
-        self.criterion_lower_bound_ = float(bounds[0]) if one else bounds
+        search, bounds = judged.best.search, judged.lower_bound
+        self.gamma_ = float(search.gamma[0]) if is_single else search.gamma
+        self.criterion_ = float(search.criterion[0]) if is_single else search.criterion
+        self.criterion_lower_bound_ = float(bounds[0]) if is_single else bounds
         self.gamma_range_ = np.array(search.gamma_range)
         self.path_ = search.path
-        self.cv_results_ = found.table(one)
+        self.cv_results_ = judged.table(is_single)
 
-    def _search_facts(self, found: JudgedKernels, conditional: str, searched: str = "") -> Facts:
+    def _search_facts(self, candidates: JudgedKernels, conditional: str, searched: str = "") -> Facts:
         """Return the facts of a search for a certificate: on what it is ``conditional``, and what was ``searched``."""
-        judged, best, criterion = found.judged, found.best, criterion_of(self)
-        kernels = f"{len(judged)} evaluated" + (f", {found.tried} more tried on the way" if found.tried else "")
+        judged, best, criterion = candidates.judged, candidates.best, criterion_of(self)
+        kernels = f"{len(judged)} evaluated" + (
+            f", {candidates.tried} more tried on the way" if candidates.tried else ""
+        )
         kernels += f"; the search among them is local{searched}" if self.search else ""
         if is_families(self.kernels):
             kernels += f"; families {', '.join(dict.fromkeys(family_name(one.kernel) for one in judged))}"
         facts = [("criterion", f"{criterion}, " + ", ".join(f"{value:.6g}" for value in best.search.criterion))]
-        facts += found.search_facts()
+        facts += candidates.search_facts()
         if criterion != "noise":  # the root is enclosed by machines, not by a spectrum
             facts.append(("decomposition", f"known to {best.error:.1e} at the chosen gamma"))
         facts.append(("kernels", kernels))
-        if len(judged) > 1 and found.is_single and best.search.is_certified:
+        if len(judged) > 1 and candidates.is_single and best.search.is_certified:
             ends = np.array([candidate.search.gamma_range for candidate in judged])
             said = f"from {ends[:, 0].min():.3g} to {ends[:, 0].max():.3g} up to {ends[:, 1].min():.3g} to "
             said += f"{ends[:, 1].max():.3g}, one for each kernel (cv_results_['gamma_range']), the bound over all"
             facts.append(("ranges of gamma", said))
-        return (*facts, *found.facts, ("conditional on", conditional))
+        return (*facts, *candidates.facts, ("conditional on", conditional))
 
     def _gammas(self, n_outputs: int) -> tuple[float, ...]:
         outputs = (*self._outputs(), 1)[0]
@@ -458,7 +462,7 @@ def search_kernels(model: Any, kernels: list[Kernel], judge: Judge, task: Task) 
             judged, tried, facts = judge_each(kernels, judge, deadline, n_jobs, progress), 0, ()
     finally:
         progress.close()
-    return JudgedKernels(judged, min(judged, key=lambda one: one.score), tried, facts)
+    return JudgedKernels(judged, min(judged, key=lambda candidate: candidate.score), tried, facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -528,7 +532,7 @@ def judge_by_folds(
         if len(criteria) - 1 - int(np.argmin(criteria)) >= _BEYOND:
             break
     best = int(np.argmin(criteria))
-    found = GammaSearch(
+    search = GammaSearch(
         gamma=np.array(gammas[best : best + 1]),
         values=np.array(criteria[best : best + 1]),
         bounds=np.array([-np.inf]),
@@ -539,7 +543,7 @@ def judge_by_folds(
         seen=np.array(gammas),
         curve=np.array(criteria)[:, None],
     )
-    judged = EvaluatedKernel(kernel, found, criteria[best])
+    judged = EvaluatedKernel(kernel, search, criteria[best])
     tried = f"{len(gammas)} values from {gammas[0]:.3g} to {gammas[-1]:.3g}, by {len(folds)} folds"
     facts = (("choice of gamma", f"the best of {tried}; nothing is proved of others"),)
     return JudgedKernels([judged], judged), facts

@@ -144,7 +144,9 @@ class StackChoice(KernelEstimator):
         best = members[int(np.argmax(u[:, 0]))]
         self._keep_expansion(X, rows, best.kernel_, best.support_values_, best.bias_)
         report = certify_stored(self._title, self._store(X, Y, weights, errors))
-        shares = [f"{' '.join(f'{one:.3g}' for one in line)} {m.kernel_!r}" for line, m in zip(u, members, strict=True)]
+        shares = [
+            f"{' '.join(f'{weight:.3g}' for weight in line)} {m.kernel_!r}" for line, m in zip(u, members, strict=True)
+        ]
         facts: Facts = (
             ("stack", f"of {len(members)} machines: {'; '.join(shares)}"),
             (
@@ -225,8 +227,8 @@ class StackChoice(KernelEstimator):
                 LSSVMRegressor(kernel, gamma=gamma, tol=self.tol).fit(X, targets, sample_weight=weights)
                 for kernel, gamma in best_of_families(search.cv_results_, is_families(self.kernels))
             ]
-        known = [member for member in members if member.certificate_.holds] or members
-        return known, [repr(member.kernel) for member in members if member not in known]
+        certified = [member for member in members if member.certificate_.holds] or members
+        return certified, [repr(member.kernel) for member in members if member not in certified]
 
 
 @dataclass(eq=False, repr=False)

@@ -91,8 +91,8 @@ def _ends(bounds: Any) -> tuple[float | None, float | None]:
         raise DeclarationError(
             f"bounds must be a pair of numbers or None, as (0, None); received {bounds!r}"
         ) from error
-    known = [end for end in (lower, upper) if end is not None]
-    if not all(np.isfinite(known)) or (len(known) == 2 and known[0] >= known[1]):
+    ends = [end for end in (lower, upper) if end is not None]
+    if not all(np.isfinite(ends)) or (len(ends) == 2 and ends[0] >= ends[1]):
         raise DeclarationError(f"bounds must be finite, the lower below the upper, received {bounds!r}")
     return lower, upper
 

@@ -175,8 +175,8 @@ class L1Substrate(KernelEstimator):
         basis = None if self.basis is None else choose_basis(self, "kmeans++", kernel, given, Y)
         points = given.X if basis is None else basis.points
         columns = L1Columns.of(kernel, given.X, None if basis is None else basis.rows if points is None else points)
-        own = (given.weights, zeta, ridge, self._tolerance())
-        machines = [L1Machine(columns, y, *own).solve() for y in np.ascontiguousarray(Y.T)]
+        shared = (given.weights, zeta, ridge, self._tolerance())
+        machines = [L1Machine(columns, y, *shared).solve() for y in np.ascontiguousarray(Y.T)]
         checked = certify_stored(self._title, StoredFit(machines))
         coefficients = np.column_stack([machine.a for machine in machines])
         (used,) = np.nonzero(coefficients.any(axis=1))
@@ -201,9 +201,9 @@ class L1Substrate(KernelEstimator):
         )
         self.certificate_ = Certificate(self._title, checked.rows, facts)
         warn_unless_holds(self.certificate_)
-        one = Y.shape[1] == 1
-        values = np.ascontiguousarray(kept[:, 0] if one else kept)
-        self._keep_expansion(points, used, kernel, values, float(bias[0]) if one else bias)
+        is_single = Y.shape[1] == 1
+        values = np.ascontiguousarray(kept[:, 0] if is_single else kept)
+        self._keep_expansion(points, used, kernel, values, float(bias[0]) if is_single else bias)
         self.support_ = names
         return self
 
@@ -236,9 +236,9 @@ class L1Substrate(KernelEstimator):
         coefficients = np.zeros((names.size, Y.shape[1]))
         order = np.argsort(names)
         coefficients[order[np.searchsorted(names[order], support)]] = np.reshape(stored, (support.size, Y.shape[1]))
-        own = (given.weights, zeta, ridge, self._tolerance())
+        shared = (given.weights, zeta, ridge, self._tolerance())
         for k, y in enumerate(np.ascontiguousarray(Y.T)):
-            yield L1Machine(columns, y, *own, coefficients[:, k], float(biases[k]), fitted[:, k], columns.facts)
+            yield L1Machine(columns, y, *shared, coefficients[:, k], float(biases[k]), fitted[:, k], columns.facts)
 
 
 @dataclass(eq=False, repr=False)

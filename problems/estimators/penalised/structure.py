@@ -131,12 +131,12 @@ class MaximalVariationEstimator(AdditiveEstimator):
         how: Any = {"weights": given.weights, "points": points}
         fits = replace(choices, rho=self._own_rho()).fit_all(kernel, X, Y, self._tolerance(), **how)
         a, checked = np.stack([fit.a for fit in fits], axis=1), certify_stored(self._title, StoredFit(fits))
-        one, bias, rows = Y.shape[1] == 1, np.array([fit.b for fit in fits]), checked.rows
+        is_single, bias, rows = Y.shape[1] == 1, np.array([fit.b for fit in fits]), checked.rows
         groups = GroupWeights.of(self.rho, self.groups).facts()
         facts: Facts = (("kernel", repr(kernel)), *groups, *checked.record, *given.facts())
         facts += () if basis is None else (("basis", basis.description),)
         variation = np.array([fit.maximal_variation for fit in fits])
-        self.maximal_variation_ = variation[0] if one else variation
+        self.maximal_variation_ = variation[0] if is_single else variation
         vectors = X if points is None else points
         if self.refit:
             chosen = self._mark_components(self.relevance)
@@ -161,8 +161,8 @@ class MaximalVariationEstimator(AdditiveEstimator):
         if basis is not None:
             numbers = np.arange(basis.size) if basis.rows is None else given.numbers[basis.rows]
             self.basis_indices_ = None if basis.rows is None else numbers
-        kept = np.ascontiguousarray(a[:, 0] if one else a)
-        self._keep_expansion(vectors, np.arange(a.shape[0]), kernel, kept, float(bias[0]) if one else bias)
+        kept = np.ascontiguousarray(a[:, 0] if is_single else a)
+        self._keep_expansion(vectors, np.arange(a.shape[0]), kernel, kept, float(bias[0]) if is_single else bias)
         self.support_ = numbers
         return self
 

@@ -255,8 +255,8 @@ class KernelEstimator(BaseEstimator):
 
     def _machine_with(self, kind: type[Any], **chosen: Any) -> Any:
         """Return an estimator with the parameters that it shares with this one, and the chosen ones."""
-        own, machine = self.get_params(deep=False), kind()
-        shared = {name: own[name] for name in machine.get_params(deep=False) if name in own}
+        parameters, machine = self.get_params(deep=False), kind()
+        shared = {name: parameters[name] for name in machine.get_params(deep=False) if name in parameters}
         return machine.set_params(**shared | chosen)
 
     def _check_given_again(self, X: Any, y: Any, sample_weight: Any) -> None:

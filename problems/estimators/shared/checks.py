@@ -62,11 +62,11 @@ def definite_gram(kernel: Kernel, X: Any) -> Gram:
 def column_number(column: Any, where: str, n_features: int, names: Any = None) -> int:
     """Return the number of a column that is given ``where`` by number or by name."""
     if isinstance(column, str):
-        known = [] if names is None else [str(name) for name in names]
-        if column not in known:
-            said = f"the columns are {list_some(known)}" if known else "X has no column names; give numbers"
+        columns = [] if names is None else [str(name) for name in names]
+        if column not in columns:
+            said = f"the columns are {list_some(columns)}" if columns else "X has no column names; give numbers"
             raise DeclarationError(f"{where} names the column {column!r}; {said}")
-        return known.index(column)
+        return columns.index(column)
     if isinstance(column, bool) or not isinstance(column, (int, np.integer)) or not 0 <= column < n_features:
         raise DeclarationError(
             f"{where}: columns are integers from 0 to {n_features - 1} or names, received {column!r}"

@@ -284,8 +284,8 @@ class PartlyLinear(KernelEstimator):
         check_is_fitted(self)
         left_out = self._leave_rows_out(X, y, sample_weight)
         outputs, residuals = left_out.outputs, left_out.residuals
-        one, wrong, home = self.support_values_.ndim == 1, None, self.support_values_
-        values, errors = (on_device_of(home, array[:, 0] if one else array) for array in (outputs, residuals))
+        is_single, wrong, home = self.support_values_.ndim == 1, None, self.support_values_
+        values, errors = (on_device_of(home, array[:, 0] if is_single else array) for array in (outputs, residuals))
         predictions = values
         if self._labels:
             model: Any = self
@@ -294,7 +294,7 @@ class PartlyLinear(KernelEstimator):
             wrong = float(np.mean(decoded != numbers_of_codes(left_out.targets, book)))
             there = on_device_of(home, decoded)
             predictions = take_rows(on_device_of(there, model.classes_), there)
-        freedom, gcv = ((float(v[0]) if one else v) for v in (left_out.degrees_of_freedom, left_out.gcv))
+        freedom, gcv = ((float(v[0]) if is_single else v) for v in (left_out.degrees_of_freedom, left_out.gcv))
         facts = (
             *left_out.facts,
             ("conditional on", f"{self._conditional}, chosen with the left-out row included"),
