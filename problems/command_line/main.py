@@ -114,6 +114,8 @@ def _fit(options: argparse.Namespace) -> int:
             task = classes if task == "auto" else task
         treated = treat(table, options, target, task)
         task, why = treated.task, treated.remarks[0]
+        if options.class_weight is not None and task != "classification":
+            raise DeclarationError("--class-weight weighs classes, and this is a regression; leave it out")
 
         from problems import TabularClassifier, TabularRegressor  # a refusal need not wait for scikit-learn
         from problems.command_line.report import report
@@ -123,8 +125,6 @@ def _fit(options: argparse.Namespace) -> int:
 
         kind = TabularRegressor if task == "regression" else TabularClassifier
         parameters = {name: value for name, value in vars(options).items() if name in kind().get_params()}
-        if options.class_weight is not None and task != "classification":
-            raise DeclarationError("--class-weight weighs classes, and this is a regression; leave it out")
         model = kind(**parameters | {"verbose": 1})
         progress.step("fitting")
         with warnings.catch_warnings():

@@ -36,7 +36,7 @@ from problems.tables.number_format import numbers_of
 from problems.tables.predictions import interval_ends, interval_guarantee, make_intervals
 from problems.tables.quality import Quality
 from problems.tables.table import Table, is_missing, named_columns, read_table
-from substrate.arrays import Array, positive
+from substrate.arrays import Array
 from substrate.errors import DataError, DeclarationError
 from substrate.files import save, stored
 
@@ -137,14 +137,12 @@ class _Tabular(BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to a table and its targets: one per row, or the name of the column of X that holds them."""
-        start, limit = time.monotonic(), None if self.seconds is None else positive(self.seconds, "seconds")
+        start, limit = time.monotonic(), self.seconds
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
         table, target = self._with_target(self.read(X), y)
         treated = treat(table, self, target, self._task)
         labels = treated.y if self._task == "classification" else None
-        if labels is not None and np.unique(labels).size < 2:
-            raise DataError(f"the target {target!r} has one class only, {labels[0]!s}; at least two are needed")
         weights = getattr(self, "class_weight", None)
         groups = None if self.group is None else np.array(treated.table.column(self.group))
         chosen = {"labels": labels, "groups": groups, "times": self._times(treated.table)}

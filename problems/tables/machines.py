@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from problems.tables.quality import LEFT_OUT, Quality, digits, measure_quality
-from substrate.arrays import Array, positive
+from substrate.arrays import Array
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Categorical, Kernel, Laplacian, Linear, Matern, as_kernel
 from substrate.reduced import Basis
@@ -109,10 +109,6 @@ class Search:
             )
         if self.model == "stack" and self.seconds is not None:
             raise DeclarationError("model='stack' fits all machines; with seconds take model='lssvm'")
-        if self.max_evaluations is not None and self.max_evaluations < 0:
-            raise DeclarationError(f"max_evaluations must be at least 0, received {self.max_evaluations}")
-        if self.gamma is not None:
-            positive(self.gamma, "gamma")
         kernel_of(self.kernel, self.sigma)
 
     @property
@@ -363,7 +359,7 @@ def kernel_of(kernel: Any, sigma: float | None) -> Kernel:
         return named
     if not hasattr(named, "sigma"):
         raise DeclarationError(f"kernel={kernel!r} has no width; leave sigma out, or take rbf, laplacian or matern")
-    return replace(named, sigma=positive(sigma, "sigma"))  # type: ignore[call-arg]
+    return replace(named, sigma=sigma)  # type: ignore[call-arg]
 
 
 def _widths(kernel: Kernel, X: Array) -> list[Kernel] | None:
@@ -382,8 +378,6 @@ def divide(
     With ``times`` the last rows are held out, and both are in the order of time; with ``groups`` whole groups; else
     rows drawn at random, in which ``labels`` keep their proportions where possible.
     """
-    if not 0.0 <= share < 1.0:
-        raise DataError(f"validation must be at least 0 and below 1, received {share:g}")
     if times is not None:
         return _hold_out_last(times, share)
     return _draw(n, share, seed, labels) if groups is None else _hold_out_groups(groups, share, seed)

@@ -137,7 +137,7 @@ def test_what_is_saved_was_fitted_again_to_all_rows_with_what_was_chosen(tmp_pat
     ("line", "message"),
     [
         (["DATA", "--target", "y", "--sigma", "0"], "sigma"),
-        (["DATA", "--target", "y", "--max-evaluations", "-1"], "max_evaluations must be at least 0, received -1"),
+        (["DATA", "--target", "y", "--max-evaluations", "-1"], "max_evaluations must be an integer >= 0, received -1"),
         (["DATA", "--target", "y", "--class-weight", "balanced"], "weighs classes, and this is a regression"),
         (["DATA", "--target", "y", "--id", "y"], "cannot be an input or an id .--id y"),
         (
