@@ -63,6 +63,13 @@ def machine_of(name, bias=True, weight=5.0):
     return Machine(s, minimize=0.5 * s.squared_norm + weight * LOSSES[name](s.f()))
 
 
+def test_a_breakpoint_that_cancels_has_the_rounding_of_its_terms():
+    """The place y of max(0, max(0, f + 1e8) - 1e8 - y) is a difference of numbers of that size."""
+    _, losses, _ = read(lambda f: cp.sum(cp.pos(cp.pos(f + 1e8) - (1e8 + Y))))[-1]
+    assert_allclose(losses.places.max(axis=1), Y, atol=1e-7)
+    assert (losses.width >= 1e8 * np.finfo(float).eps).all()
+
+
 @over_losses
 def test_what_is_read_has_the_values_and_slopes_of_the_expression(name):
     objective, f, norm, (p, losses, constant) = read(LOSSES[name])
