@@ -96,8 +96,10 @@ def _answer(arguments: Sequence[str]) -> int:
 def _fit(options: argparse.Namespace) -> int:
     from problems.tables.columns import treat
     from problems.tables.embedded_sets import target_of
+    from problems.tables.options import check_options
     from problems.tables.table import named_columns, read_table
 
+    check_options(options)
     _refuse_unwritable(options.out, options.data)
     _refuse_unwritable(options.report, options.data, options.out)
     if options.report is not None and find_spec("matplotlib") is None:

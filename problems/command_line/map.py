@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from problems.tables.columns import prepare, treat
-from problems.tables.machines import kernel_of
+from problems.tables.options import kernel_of
 from problems.tables.table import number, read_table
 from substrate.certificates import Certificate
 from substrate.errors import DataError

@@ -38,7 +38,7 @@ from problems.tables.number_format import (
     two_readings,
 )
 from problems.tables.table import Table, counts_rows, is_missing, named_columns
-from substrate.arrays import Array, positive, whole_number
+from substrate.arrays import Array
 from substrate.errors import DataError
 from substrate.files import stored
 
@@ -152,7 +152,6 @@ def treat(table: Table, options: Any, target: str, task: str = "auto") -> Treate
     for name, allowed in (("impute", IMPUTE), ("categorical", CATEGORICAL)):
         if getattr(options, name) not in allowed:
             raise DataError(f"{name} must be one of {', '.join(allowed)}, received {getattr(options, name)!r}")
-    _check_numbers(options)
     if target in options.drop:
         raise DataError(f"the target {target!r} cannot be left out (drop={list(options.drop)})")
     table = table.drop_columns(options.drop)
@@ -210,18 +209,6 @@ def treat(table: Table, options: Any, target: str, task: str = "auto") -> Treate
 
 def _levels(cells: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted({cell for cell in cells if not is_missing(cell)}))
-
-
-def _check_numbers(options: Any) -> None:
-    """Refuse numbers out of range before the machines are imported and any work is done."""
-    for name in ("seconds", "sigma", "gamma"):
-        if (value := getattr(options, name, None)) is not None:
-            positive(value, name)
-    for name, least in (("n_basis", 1), ("max_evaluations", 0)):
-        if (value := getattr(options, name, None)) is not None:
-            whole_number(value, name, least)
-    if not 0.0 <= (share := getattr(options, "validation", 0.0)) < 1.0:
-        raise DataError(f"validation must be at least 0 and below 1, received {share:g}")
 
 
 def _check_named(table: Table, options: Any, target: str) -> None:

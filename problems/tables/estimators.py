@@ -33,6 +33,7 @@ from problems.tables.columns import (
 )
 from problems.tables.machines import MOST_DENSE, Search, divide
 from problems.tables.number_format import numbers_of
+from problems.tables.options import check_options
 from problems.tables.predictions import interval_ends, interval_guarantee, make_intervals
 from problems.tables.quality import Quality
 from problems.tables.table import Table, is_missing, named_columns, read_table
@@ -137,6 +138,7 @@ class _Tabular(BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to a table and its targets: one per row, or the name of the column of X that holds them."""
+        check_options(self)
         start, limit = time.monotonic(), self.seconds
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
@@ -167,7 +169,6 @@ class _Tabular(BaseEstimator):
             groups=None if groups is None else groups[train],
             in_time=self.is_in_time,
         )
-        search.check()
         preparation, X_all = self._prepare(treated, target, train)
         features = [entry for entry in preparation.inputs for _ in entry.features]
         search = replace(
@@ -176,7 +177,6 @@ class _Tabular(BaseEstimator):
             category_columns=tuple(number for number, entry in enumerate(features) if entry.by_kernel),
             time_column=next((number for number, entry in enumerate(features) if entry.name == self.time), None),
         )
-        search.check()
         remarks = [
             treated.remarks[0],
             self._describe_rows(train.size, held_out.size, search),

@@ -31,15 +31,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from problems.tables.options import kernel_of
 from problems.tables.quality import LEFT_OUT, Quality, digits, measure_quality
 from substrate.arrays import Array
-from substrate.errors import DataError, DeclarationError
-from substrate.kernels import RBF, Categorical, Kernel, Laplacian, Linear, Matern, as_kernel
+from substrate.errors import DataError
+from substrate.kernels import RBF, Categorical, Kernel, Laplacian, Linear, Matern
 from substrate.reduced import Basis
 
-__all__ = ["EVALUATIONS", "MODELS", "MOST_DENSE", "Search", "divide", "kernel_of", "outputs_of"]
+__all__ = ["EVALUATIONS", "MOST_DENSE", "Search", "divide", "outputs_of"]
 
-MODELS = ("auto", "stack", "lssvm", "sparse")
 #: Training rows up to which the model ``auto`` decomposes the kernel matrix of all of them.
 MOST_DENSE = 2000
 #: Vectors with which a sparse model begins, the most it grows to, and the most products of features that a pass sums.
@@ -94,22 +94,6 @@ class Search:
     category_columns: tuple[int, ...] = ()
     seconds: float | None = None
     ended_by_time: bool = False
-
-    def check(self) -> None:
-        """Refuse, before any work, options that a model does not support."""
-        if self.model not in MODELS:
-            raise DeclarationError(f"model must be one of {', '.join(MODELS)}, received {self.model!r}")
-        if self.model == "stack" and self.gamma is not None:
-            raise DeclarationError("model='stack' chooses gamma; to give one, take model='lssvm'")
-        if self.category_columns and self.model not in ("lssvm", "sparse"):
-            raise DeclarationError("categorical='kernel' is for model='lssvm' and 'sparse'; take categorical='one-hot'")
-        if self.rule != "loo" and self.model == "stack":
-            raise DeclarationError(
-                "model='stack' chooses by single rows left out; with a group or time take model='lssvm'"
-            )
-        if self.model == "stack" and self.seconds is not None:
-            raise DeclarationError("model='stack' fits all machines; with seconds take model='lssvm'")
-        kernel_of(self.kernel, self.sigma)
 
     @property
     def rule(self) -> str:
@@ -348,18 +332,6 @@ def _kernel_name(kernel: Kernel) -> str:
     if width is None:
         return name
     return f"{name}, one width per input" if np.ndim(width) else f"{name} of width {digits(width)}"
-
-
-def kernel_of(kernel: Any, sigma: float | None) -> Kernel:
-    """Return the kernel of a name, with its width where one was given; where none is named, the RBF kernel."""
-    named = as_kernel("rbf" if isinstance(kernel, str) and kernel == "families" else kernel)
-    if named.pairwise:
-        raise DeclarationError("kernel='precomputed' needs a matrix, not a table; take an estimator of problems")
-    if sigma is None:
-        return named
-    if not hasattr(named, "sigma"):
-        raise DeclarationError(f"kernel={kernel!r} has no width; leave sigma out, or take rbf, laplacian or matern")
-    return replace(named, sigma=sigma)  # type: ignore[call-arg]
 
 
 def _widths(kernel: Kernel, X: Array) -> list[Kernel] | None:
