@@ -12,8 +12,8 @@ from sklearn.svm import SVR
 from benchmarks.data import regression_data
 from benchmarks.measure import Row, certified, compare
 from problems import LSSVMRegressor
+from substrate.basis import Basis
 from substrate.kernels import RBF
-from substrate.reduced import Basis
 
 __all__ = ["rows"]
 

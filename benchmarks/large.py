@@ -12,8 +12,8 @@ from threadpoolctl import threadpool_limits
 from benchmarks.data import COLUMNS
 from benchmarks.measure import Row, certified, compare
 from problems import LSSVMRegressor
+from substrate.basis import Basis
 from substrate.kernels import RBF
-from substrate.reduced import Basis
 
 __all__ = ["rows"]
 

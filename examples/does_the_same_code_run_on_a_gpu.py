@@ -22,8 +22,8 @@ import numpy as np
 
 from problems import LSSVMRegressor, LSSVMRegressorCV
 from substrate.arrays import to_numpy, where_it_lives
+from substrate.basis import Basis
 from substrate.kernels import RBF
-from substrate.reduced import Basis
 
 
 def sender():

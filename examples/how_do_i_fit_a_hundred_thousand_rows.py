@@ -20,8 +20,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from problems import LSSVMRegressor
+from substrate.basis import Basis
 from substrate.kernels import RBF
-from substrate.reduced import Basis
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-3.0, 3.0, size=(100_000, 2))

@@ -22,8 +22,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from problems import LSSVMRegressor
+from substrate.basis import Basis
 from substrate.kernels import RBF
-from substrate.reduced import Basis
 
 rng = np.random.default_rng(0)
 n = 60_000

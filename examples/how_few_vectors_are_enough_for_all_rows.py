@@ -18,9 +18,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from problems import LSSVMRegressor, LSSVMRegressorCV
+from substrate.basis import Basis
 from substrate.datasets import motorcycle
 from substrate.kernels import RBF
-from substrate.reduced import Basis
 
 X, y = motorcycle()
 kernel, gamma = RBF(sigma=10.0), 20.0

@@ -21,8 +21,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from problems import L1SubstrateRegressor, LSSVMRegressor, MaximalVariationRegressor
+from substrate.basis import Basis
 from substrate.kernels import RBF
-from substrate.reduced import Basis
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-2.0, 2.0, size=(20_000, 4))  # two of the four inputs matter

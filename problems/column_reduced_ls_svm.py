@@ -18,7 +18,7 @@ zero and this is the LS-SVM. The problem is declared in orthonormal coordinates 
 S is given, or chosen by the support values of the LS-SVM: the largest (``"signed"``, IP-LSSVM) or the largest in size
 (``"absolute"``, Ada-Pinv with a converged Adaline).
 
-Closed form: :func:`substrate.least_squares.column_reduction.solve_columns`.
+Closed form: :func:`substrate.fits.column_reduction.solve_columns`.
 
 [Carvalho2006]_ eq. (3)-(5), sections 3.3-3.5. Errata: (3) adds :math:`1/\gamma` to every entry where it belongs on the
 diagonal; :math:`-Y^T` in (4) is harmless but makes A non-symmetric; it is not stated that the bias is kept.
@@ -31,22 +31,22 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive
-from substrate.certificates import Row
-from substrate.declarations import Declared, given_gram, own_gram
+from substrate.certificate import Row
+from substrate.declare.declared import Declared, given_gram, own_gram
 from substrate.errors import DataError
-from substrate.gram import Gram
-from substrate.ingredients import RegressionFit, regression_fit, signed_labels
-from substrate.kernels import RBF
-from substrate.least_squares.column_reduction import (
+from substrate.fits.column_reduction import (
     column_rows,
     ranked_columns,
     solve_columns,
     support_count,
     with_bias,
 )
-from substrate.least_squares.robust_weights import check_choice
-from substrate.least_squares.saddle_system import bordered_system, ridge_of, solve_saddle_system
+from substrate.ingredients import RegressionFit, regression_fit, signed_labels
+from substrate.kernels import RBF
 from substrate.numbers import relative_rounding
+from substrate.operators.gram import Gram
+from substrate.operators.saddle_system import bordered_system, ridge_of, solve_saddle_system
+from substrate.robust_weights import check_choice
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 

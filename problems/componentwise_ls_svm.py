@@ -15,7 +15,7 @@ training points and the norm :math:`\|w_l\| = (\alpha^T \Omega^l \alpha)^{1/2}`,
 :math:`f(x) = \sum_l \sum_i \alpha_i k^l(x_i^l, x^l) + b`. Components are determined up to constants, which the bias
 absorbs; the constant of a component is determined by its kernel.
 
-Closed form: :func:`substrate.least_squares.saddle_system.solve_saddle_system` with :math:`\Omega = \sum_l \Omega^l`.
+Closed form: :func:`substrate.operators.saddle_system.solve_saddle_system` with :math:`\Omega = \sum_l \Omega^l`.
 
 [Pelckmans2005]_ eq. (6)-(8).
 """
@@ -27,14 +27,14 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights
-from substrate.certificates import Row, gap_row
-from substrate.declarations import Declared
-from substrate.declarations.regression_page import RegressionData, declared_targets
-from substrate.declarations.variation_expansion import component_grams, component_matrices
-from substrate.gram import Gram
+from substrate.certificate import Row, gap_row
+from substrate.declare.declared import Declared
+from substrate.declare.regression_page import RegressionData, declared_targets
+from substrate.declare.variation_expansion import component_grams, component_matrices
 from substrate.ingredients import regression_fit, squared_errors, squared_norm, zero_sum_row
 from substrate.kernels import RBF, Componentwise
-from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
+from substrate.operators.gram import Gram
+from substrate.operators.saddle_system import ridge_of, solve_saddle_system
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 

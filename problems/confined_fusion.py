@@ -37,16 +37,16 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration, half_validates
 from substrate.arrays import Array, positive, real_array
-from substrate.certificates import Row
-from substrate.declarations import Declared, given_gram, own_gram
-from substrate.declarations.expansion import checked_targets, signs_of, validation_rows
-from substrate.declarations.regression_page import within_solvers
+from substrate.certificate import Row
+from substrate.declare.declared import Declared, given_gram, own_gram
+from substrate.declare.expansion import checked_targets, signs_of, validation_rows
+from substrate.declare.regression_page import within_solvers
 from substrate.errors import DataError
-from substrate.gram import Gram
 from substrate.ingredients import RegressionFit, regression_fit, zero_sum_row
 from substrate.kernels import RBF, Kernel
-from substrate.least_squares.saddle_system import solve_saddle_system
 from substrate.numbers import relative_rounding
+from substrate.operators.gram import Gram
+from substrate.operators.saddle_system import solve_saddle_system
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 

@@ -19,8 +19,8 @@ Where the constraint is active its multiplier :math:`\nu` gives the weight gamma
 :math:`\gamma = \nu / (\sum_i v_i e_i^2)^{1/2}` in Morozov's problem and :math:`\gamma = \|w\| / \nu` in Ivanov's. The
 multipliers of the equalities are :math:`\alpha_i = \gamma v_i e_i` and :math:`v_i e_i`. A noise above the standard
 deviation of y, or a norm that no gamma has, is refused with the range that is reached. Closed form: the root of
-:class:`substrate.search.secular_equation.SecularEquation`, then
-:func:`substrate.least_squares.saddle_system.solve_saddle_system`. [Morozov1984]_, [Ivanov1976]_, [Tikhonov1977]_.
+:class:`substrate.select.secular_equation.SecularEquation`, then
+:func:`substrate.operators.saddle_system.solve_saddle_system`. [Morozov1984]_, [Ivanov1976]_, [Tikhonov1977]_.
 """
 
 from collections.abc import Mapping
@@ -33,16 +33,16 @@ import numpy as np
 from problems import ls_svm_regression
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights
-from substrate.certificates import UNPOLISHED, Accuracy, Row, Tolerance, gap_row
-from substrate.declarations import Declared, given_gram, own_gram
-from substrate.declarations.regression_page import RegressionData, declared_targets, least_squares_accuracy
-from substrate.gram import Gram
+from substrate.bounds.saddle import FORMULA
+from substrate.certificate import UNPOLISHED, Accuracy, Row, Tolerance, gap_row
+from substrate.declare.declared import Declared, given_gram, own_gram
+from substrate.declare.regression_page import RegressionData, declared_targets, least_squares_accuracy
 from substrate.ingredients import error_row, norm_row, regression_fit, squared_errors, squared_norm, zero_sum_row
 from substrate.kernels import RBF
-from substrate.least_squares.answer import FORMULA
-from substrate.least_squares.spectrum import centred_spectrum
 from substrate.numbers import at_most, relative_rounding
-from substrate.search.secular_equation import Quantity, SecularEquation, quantity_given
+from substrate.operators.gram import Gram
+from substrate.operators.spectrum import centred_spectrum
+from substrate.select.secular_equation import Quantity, SecularEquation, quantity_given
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 

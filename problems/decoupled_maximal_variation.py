@@ -26,9 +26,9 @@ from typing import Any
 
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, non_negative, positive
-from substrate.declarations import Declared
-from substrate.declarations.expansion import checked_targets
-from substrate.declarations.variation_expansion import (
+from substrate.declare.declared import Declared
+from substrate.declare.expansion import checked_targets
+from substrate.declare.variation_expansion import (
     component_matrices,
     fast_values,
     given_coordinates,

@@ -37,11 +37,11 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration, half_validates
 from substrate.arrays import Array, positive
-from substrate.declarations import Declared, given_gram
-from substrate.declarations.expansion import checked_targets, validation_rows
-from substrate.declarations.optimality_conditions import PenalizedFit, fused_conditions, sparse_fit
-from substrate.gram import Gram
+from substrate.declare.declared import Declared, given_gram
+from substrate.declare.expansion import checked_targets, validation_rows
+from substrate.declare.optimality_conditions import PenalizedFit, fused_conditions, sparse_fit
 from substrate.kernels import RBF
+from substrate.operators.gram import Gram
 
 __all__ = ["DEMONSTRATION", "declare"]
 

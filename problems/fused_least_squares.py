@@ -16,7 +16,7 @@ as its training points, and over-fits them when N exceeds n (section 4.2), for w
 which the stacked kernel values are below ``cutoff`` times the largest are left out; the errors are unique,
 :math:`\alpha` and b only where the stacked matrix has full rank.
 
-Closed form: :func:`substrate.least_squares.stacked_least_squares.solve_stacked`.
+Closed form: :func:`substrate.fits.stacked_least_squares.solve_stacked`.
 
 [Pelckmans2005]_ eq. (20)-(22). Erratum: the lower block of (22) prints :math:`1_N` where :math:`1_n` is meant.
 """
@@ -29,20 +29,20 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration, half_validates
 from substrate.arrays import Array
-from substrate.certificates import UNPOLISHED, Accuracy, Row, Tolerance
-from substrate.declarations import Declared, given_gram, own_gram
-from substrate.declarations.expansion import checked_targets, signs_of, validation_rows
-from substrate.declarations.regression_page import within_solvers
+from substrate.certificate import UNPOLISHED, Accuracy, Row, Tolerance
+from substrate.declare.declared import Declared, given_gram, own_gram
+from substrate.declare.expansion import checked_targets, signs_of, validation_rows
+from substrate.declare.regression_page import within_solvers
 from substrate.errors import OverfittingWarning
-from substrate.ingredients import RegressionFit, regression_fit
-from substrate.kernels import RBF
-from substrate.least_squares.stacked_least_squares import (
+from substrate.fits.stacked_least_squares import (
     CUTOFF,
     StackedBasis,
     solve_stacked,
     stacked_accuracy,
     stacked_rows,
 )
+from substrate.ingredients import RegressionFit, regression_fit
+from substrate.kernels import RBF
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare", "warn_of_overfitting"]
 

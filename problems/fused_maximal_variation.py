@@ -35,14 +35,14 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration, half_validates
 from substrate.arrays import Array, positive
-from substrate.declarations import Declared
-from substrate.declarations.expansion import checked_targets, validation_rows
-from substrate.declarations.optimality_conditions import PenalizedFit, fused_conditions, variation_fit
-from substrate.declarations.variation_expansion import component_grams
+from substrate.declare.declared import Declared
+from substrate.declare.expansion import checked_targets, validation_rows
+from substrate.declare.optimality_conditions import PenalizedFit, fused_conditions, variation_fit
+from substrate.declare.variation_expansion import component_grams
 from substrate.errors import DataError
 from substrate.fits.coordinates import CUTOFF, shared_coordinates
-from substrate.gram import Gram
 from substrate.kernels import RBF, Componentwise
+from substrate.operators.gram import Gram
 
 __all__ = ["DEMONSTRATION", "declare"]
 

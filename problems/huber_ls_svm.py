@@ -36,10 +36,10 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights
-from substrate.bounds import bound_declared
-from substrate.certificates import UNPOLISHED, Accuracy, Row, Tolerance, gap_row
-from substrate.declarations import Declared, own_gram
-from substrate.declarations.regression_page import RegressionData
+from substrate.bounds.rows import bound_declared
+from substrate.certificate import UNPOLISHED, Accuracy, Row, Tolerance, gap_row
+from substrate.declare.declared import Declared, own_gram
+from substrate.declare.regression_page import RegressionData
 from substrate.fits.row_newton import solve_losses
 from substrate.ingredients import (
     huber_conjugate,
@@ -52,8 +52,8 @@ from substrate.ingredients import (
     zero_sum_row,
 )
 from substrate.kernels import RBF
-from substrate.least_squares.robust_weights import check_choice
 from substrate.losses import Huber
+from substrate.robust_weights import check_choice
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 

@@ -36,9 +36,9 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, non_negative
-from substrate.certificates import Row
-from substrate.declarations import Declared
-from substrate.declarations.ky_fan import declare_ky_fan
+from substrate.certificate import Row
+from substrate.declare.declared import Declared
+from substrate.declare.ky_fan import declare_ky_fan
 from substrate.errors import DataError
 from substrate.kernels import RBF, Kernel
 from substrate.spectral import View, find_pairs, optimality_rows, view_of

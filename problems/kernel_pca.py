@@ -23,7 +23,7 @@ an eigenproblem: the difference of two squares has a stationary point other than
 Such a problem is not checked by a convex solver. Its closed form is checked by the conditions above, and by a bound on
 all other eigenvalues (:func:`substrate.spectral.find_components`), which finds one that was missed or counted twice.
 A convex problem is declared too: the sum of the k largest eigenvalues by the relaxation of Ky Fan, which is tight
-(:mod:`substrate.declarations.ky_fan`).
+(:mod:`substrate.declare.ky_fan`).
 
 [Suykens2003]_ section III; weights as in [Alzate2010]_ section 3.
 """
@@ -35,9 +35,9 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration, own_matrix
 from substrate.arrays import Array, row_weights
-from substrate.certificates import Row
-from substrate.declarations import Declared, given_gram
-from substrate.declarations.ky_fan import declare_ky_fan
+from substrate.certificate import Row
+from substrate.declare.declared import Declared, given_gram
+from substrate.declare.ky_fan import declare_ky_fan
 from substrate.errors import DataError
 from substrate.kernels import RBF, Kernel, Precomputed
 from substrate.spectral import Centred, centre, decompose, find_components

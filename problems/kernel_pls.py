@@ -24,8 +24,8 @@ from typing import Any
 from problems import kernel_cca
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array
-from substrate.certificates import Row
-from substrate.declarations import Declared
+from substrate.certificate import Row
+from substrate.declare.declared import Declared
 from substrate.kernels import RBF
 
 __all__ = ["EIGENPROBLEM", "closed_form", "conditions", "declare"]

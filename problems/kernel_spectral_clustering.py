@@ -29,8 +29,8 @@ import numpy as np
 from problems import kernel_pca
 from problems.demonstration import Case, Demonstration, own_matrix
 from substrate.arrays import Array
-from substrate.certificates import Row
-from substrate.declarations import Declared, given_gram
+from substrate.certificate import Row
+from substrate.declare.declared import Declared, given_gram
 from substrate.kernels import RBF
 from substrate.spectral import CodeBook, check_degrees
 

@@ -33,8 +33,8 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, non_negative, positive
-from substrate.declarations import Declared, given_gram, own_gram
-from substrate.declarations.expansion import checked_targets, in_paper_signs, sparse_expansion
+from substrate.declare.declared import Declared, given_gram, own_gram
+from substrate.declare.expansion import checked_targets, in_paper_signs, sparse_expansion
 from substrate.fits.l1 import solve_l1, zeta_max
 from substrate.kernels import RBF
 

@@ -6,7 +6,7 @@ r"""The machines without each of several blocks of rows, and the residuals of th
     \quad \text{s.t.} \quad y_i = w_S^T \varphi(x_i) + b_S + e_{S i}, \quad i \notin S, \text{ for every block } S
 
 Symbols: S sets of rows that are left out together, groups or a row with its ``reach`` neighbours on both sides
-(:mod:`substrate.least_squares.leave_one_out`); all others, for every S anew, are as in
+(:mod:`substrate.left_out.leave_one_out`); all others, for every S anew, are as in
 :mod:`problems.ls_svm_regression`.
 
 The problem is as many LS-SVMs as there are blocks, refitted. The residuals are
@@ -18,7 +18,7 @@ bordered matrix that maps y to :math:`\alpha`,
 
 .. math:: r_S = (B_{SS})^{-1} \alpha_S ,
 
-by :func:`substrate.least_squares.leave_one_out.block_residuals`: one factorisation in the place of all refits. Blocks
+by :func:`substrate.left_out.leave_one_out.block_residuals`: one factorisation in the place of all refits. Blocks
 of one row are leave-one-out, [Cawley2004]_ section 2.5; neighbours are left out where errors are correlated,
 [DeBrabanter2011b]_.
 """
@@ -31,14 +31,14 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights, whole_number
-from substrate.certificates import Row
-from substrate.declarations import Declared, given_gram, own_gram
-from substrate.declarations.regression_page import RegressionData, optimality_rows
+from substrate.certificate import Row
+from substrate.declare.declared import Declared, given_gram, own_gram
+from substrate.declare.regression_page import RegressionData, optimality_rows
 from substrate.errors import DataError, DeclarationError
 from substrate.ingredients import regression_fit, squared_errors, squared_norm
 from substrate.kernels import RBF
-from substrate.least_squares.leave_one_out import LeftOutBlocks, block_residuals, projected_inverse
-from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
+from substrate.left_out.leave_one_out import LeftOutBlocks, block_residuals, projected_inverse
+from substrate.operators.saddle_system import ridge_of, solve_saddle_system
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 

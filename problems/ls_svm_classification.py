@@ -16,7 +16,7 @@ The multipliers of the equalities are the support values :math:`\alpha`, with :m
 .. math:: \max_\alpha \; 1^T \alpha - \tfrac12 \alpha^T \Omega \alpha - \tfrac{1}{2\gamma} \sum_i \alpha_i^2 / v_i
           \quad \text{s.t.} \quad y^T \alpha = 0 .
 
-Closed form: regression on the labels, :func:`substrate.least_squares.saddle_system.solve_saddle_system`, and
+Closed form: regression on the labels, :func:`substrate.operators.saddle_system.solve_saddle_system`, and
 :math:`\alpha = y \circ \alpha^{\text{reg}}`.
 
 [Pelckmans2005]_ eq. (4)-(5); [Carvalho2006]_ eq. (1)-(5). Errata: eq. (3) of [Carvalho2006]_ adds :math:`1/\gamma` to
@@ -34,9 +34,9 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, row_weights
-from substrate.certificates import Accuracy, Row, gap_row
-from substrate.declarations import Declared, given_gram, own_gram
-from substrate.declarations.regression_page import RegressionData, least_squares_accuracy, optimality_rows
+from substrate.certificate import Accuracy, Row, gap_row
+from substrate.declare.declared import Declared, given_gram, own_gram
+from substrate.declare.regression_page import RegressionData, least_squares_accuracy, optimality_rows
 from substrate.ingredients import (
     classification_fit,
     error_row,
@@ -48,8 +48,8 @@ from substrate.ingredients import (
     zero_sum_row,
 )
 from substrate.kernels import RBF
-from substrate.least_squares.robust_weights import check_choice
-from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
+from substrate.operators.saddle_system import ridge_of, solve_saddle_system
+from substrate.robust_weights import check_choice
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 
@@ -84,7 +84,7 @@ class _LabelData(RegressionData):
 
 
 def declare(K: Any, y: Any, gamma: float, weights: Any = None, form: str = "primal") -> Declared:
-    """Declare the problem on a kernel matrix (or a :class:`~substrate.gram.Gram`) and labels -1, +1.
+    """Declare the problem on a kernel matrix (or a :class:`~substrate.operators.gram.Gram`) and labels -1, +1.
 
     ``form="primal"`` has the parameter ``gamma``, ``form="dual"`` the parameter ``inverse_gamma``.
 

@@ -15,7 +15,7 @@ The multipliers of the equalities are the support values :math:`\alpha`, with :m
 .. math:: \max_\alpha \; y^T \alpha - \tfrac12 \alpha^T K \alpha - \tfrac{1}{2\gamma} \sum_i \alpha_i^2 / v_i
           \quad \text{s.t.} \quad 1^T \alpha = 0 .
 
-Closed form: :func:`substrate.least_squares.saddle_system.solve_saddle_system`.
+Closed form: :func:`substrate.operators.saddle_system.solve_saddle_system`.
 
 [Pelckmans2005]_ eq. (1)-(2); [Suykens2002]_ eq. (1)-(5), (9). Erratum: the Lagrangian below (1) of [Pelckmans2005]_
 prints :math:`w^T x_i` where :math:`w^T \varphi(x_i)` is meant.
@@ -28,9 +28,9 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights
-from substrate.certificates import Row, gap_row
-from substrate.declarations import Declared, own_gram
-from substrate.declarations.regression_page import RegressionData, optimality_rows
+from substrate.certificate import Row, gap_row
+from substrate.declare.declared import Declared, own_gram
+from substrate.declare.regression_page import RegressionData, optimality_rows
 from substrate.ingredients import (
     error_row,
     fit_row,
@@ -41,8 +41,8 @@ from substrate.ingredients import (
     zero_sum_row,
 )
 from substrate.kernels import RBF
-from substrate.least_squares.robust_weights import check_choice
-from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
+from substrate.operators.saddle_system import ridge_of, solve_saddle_system
+from substrate.robust_weights import check_choice
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 
@@ -63,7 +63,7 @@ DEMONSTRATION = Demonstration(
 
 
 def declare(K: Any, y: Any, gamma: float, weights: Any = None, form: str = "primal") -> Declared:
-    """Declare the problem on a kernel matrix (or a :class:`~substrate.gram.Gram`) and a target.
+    """Declare the problem on a kernel matrix (or a :class:`~substrate.operators.gram.Gram`) and a target.
 
     ``form="primal"`` has the parameter ``gamma``, ``form="dual"`` the parameter ``inverse_gamma``.
 

@@ -17,7 +17,7 @@ The multipliers of the equalities are the support values :math:`\alpha = e - c`,
 Where c satisfies :math:`\gamma^{-1} \alpha = \alpha + c` the machine is the LS-SVM with that :math:`\gamma` (12); and
 :math:`\alpha_i = -\partial p^* / \partial c_i` for the optimal value :math:`p^*` (15).
 
-Closed form: :func:`substrate.least_squares.saddle_system.solve_saddle_system` on the target y - c with unit ridge.
+Closed form: :func:`substrate.operators.saddle_system.solve_saddle_system` on the target y - c with unit ridge.
 
 [Pelckmans2005]_ eq. (9)-(12), (15). (12) and (15) are correct as printed.
 """
@@ -29,15 +29,15 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, real_array
-from substrate.certificates import UNPOLISHED, Accuracy, Row, Tolerance, gap_row
-from substrate.declarations import Declared, given_gram, own_gram
-from substrate.declarations.expansion import checked_targets, signs_of
-from substrate.declarations.regression_page import least_squares_accuracy, within_solvers
+from substrate.certificate import UNPOLISHED, Accuracy, Row, Tolerance, gap_row
+from substrate.declare.declared import Declared, given_gram, own_gram
+from substrate.declare.expansion import checked_targets, signs_of
+from substrate.declare.regression_page import least_squares_accuracy, within_solvers
 from substrate.errors import DataError
-from substrate.gram import Gram
 from substrate.ingredients import error_row, regression_fit, squared_norm, zero_sum_row
 from substrate.kernels import RBF
-from substrate.least_squares.saddle_system import solve_saddle_system
+from substrate.operators.gram import Gram
+from substrate.operators.saddle_system import solve_saddle_system
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare", "tikhonov_constants"]
 

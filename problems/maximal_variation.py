@@ -44,9 +44,9 @@ from typing import Any
 
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive
-from substrate.declarations import Declared
-from substrate.declarations.expansion import checked_targets
-from substrate.declarations.variation_expansion import (
+from substrate.declare.declared import Declared
+from substrate.declare.expansion import checked_targets
+from substrate.declare.variation_expansion import (
     component_matrices,
     fast_values,
     given_coordinates,
@@ -55,7 +55,7 @@ from substrate.declarations.variation_expansion import (
 from substrate.fits.coordinates import CUTOFF, raw_coordinates, shared_coordinates
 from substrate.ingredients import weights_of
 from substrate.kernels import RBF, Componentwise, Linear
-from substrate.least_squares.robust_weights import check_choice
+from substrate.robust_weights import check_choice
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 

@@ -38,21 +38,21 @@ import numpy as np
 from problems import maximal_variation
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive
-from substrate.declarations import Declared
-from substrate.declarations.expansion import checked_targets, signs_of
-from substrate.declarations.optimality_conditions import (
+from substrate.declare.declared import Declared
+from substrate.declare.expansion import checked_targets, signs_of
+from substrate.declare.optimality_conditions import (
     OptimalityConditions,
     PenalizedFit,
     optimality_conditions,
     variation_fit,
 )
-from substrate.declarations.variation_expansion import component_grams
+from substrate.declare.variation_expansion import component_grams
 from substrate.fits.coordinates import CUTOFF, raw_coordinates, shared_coordinates
 from substrate.fits.variation import variation_unit
-from substrate.gram import Gram
 from substrate.ingredients import complementary_slackness
 from substrate.kernels import RBF, Componentwise
-from substrate.least_squares.robust_weights import check_choice
+from substrate.operators.gram import Gram
+from substrate.robust_weights import check_choice
 
 __all__ = ["DEMONSTRATION", "closed_form", "complementary_slackness", "conditions", "declare"]
 

@@ -22,7 +22,7 @@ from typing import Any
 from problems import ls_svm_regression
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array
-from substrate.declarations import Declared
+from substrate.declare.declared import Declared
 from substrate.kernels import RBF
 from substrate.windows import windowize
 

@@ -19,8 +19,8 @@ The multipliers of the equalities are the support values :math:`\alpha`, with :m
     \qquad D = \operatorname{diag}\!\left(\frac{1}{\gamma v_i}\right).
 
 The columns of Z must not depend on each other or on a constant. Closed form:
-:func:`substrate.least_squares.saddle_system.solve_saddle_system` with a
-:class:`~substrate.least_squares.border.Border`; [Espinoza2005b]_.
+:func:`substrate.operators.saddle_system.solve_saddle_system` with a
+:class:`~substrate.operators.border.Border`; [Espinoza2005b]_.
 """
 
 from typing import Any
@@ -30,14 +30,14 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_array, real_targets, row_weights
-from substrate.certificates import Accuracy, Row
-from substrate.declarations import Declared, own_gram
-from substrate.declarations.regression_page import RegressionData, least_squares_accuracy, optimality_rows
+from substrate.certificate import Accuracy, Row
+from substrate.declare.declared import Declared, own_gram
+from substrate.declare.regression_page import RegressionData, least_squares_accuracy, optimality_rows
 from substrate.errors import DataError
 from substrate.ingredients import regression_fit, squared_errors, squared_norm, zero_sum_row
 from substrate.kernels import RBF, Restricted
-from substrate.least_squares.border import Border
-from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
+from substrate.operators.border import Border
+from substrate.operators.saddle_system import ridge_of, solve_saddle_system
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 

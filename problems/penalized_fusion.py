@@ -25,8 +25,8 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration, half_validates
 from substrate.arrays import Array, positive
-from substrate.declarations import Declared, given_gram, own_gram
-from substrate.declarations.expansion import checked_targets, in_paper_signs, sparse_expansion, validation_rows
+from substrate.declare.declared import Declared, given_gram, own_gram
+from substrate.declare.expansion import checked_targets, in_paper_signs, sparse_expansion, validation_rows
 from substrate.fits.l1 import solve_l1
 from substrate.kernels import RBF
 

@@ -16,9 +16,9 @@ cannot tell from combinations of the others, as on tied inputs, have the coeffic
 equalities are :math:`\alpha_i = \gamma v_i e_i`, with :math:`u = \sum_i \alpha_i z_i` and :math:`1^T \alpha = 0`; the
 predictor is :math:`f(x) = \sum_{j \in S} \beta_j k(x_j, x) + b`.
 
-S is given, or chosen by :func:`~substrate.reduced.choice.select_feature_vectors`.
+S is given, or chosen by :func:`~substrate.operators.basis_choice.select_feature_vectors`.
 
-Closed form: :func:`substrate.reduced.solution.solve_reduced`.
+Closed form: :func:`substrate.fits.basis_solution.solve_reduced`.
 
 [Cawley2002]_ section 2, [Cawley2004]_ eq. (2)-(5). Errata: with the printed objectives, :math:`\gamma \sum e^2`, the
 sparse systems are correct and the dense ones have a wrong factor of two, so that the two printed machines disagree on
@@ -35,18 +35,18 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights
-from substrate.declarations import Declared, given_gram, own_gram
-from substrate.declarations.expansion import basis_points
-from substrate.declarations.regression_page import RegressionData, optimality_rows, within_solvers
-from substrate.gram import Gram
+from substrate.declare.declared import Declared, given_gram, own_gram
+from substrate.declare.expansion import basis_points
+from substrate.declare.regression_page import RegressionData, optimality_rows, within_solvers
+from substrate.fits.basis_solution import solve_reduced
 from substrate.ingredients import regression_fit, squared_errors, squared_norm
 from substrate.kernels import RBF, Precomputed
-from substrate.least_squares.robust_weights import check_choice
-from substrate.least_squares.saddle_system import ridge_of, target_unit
-from substrate.reduced.features import Features, accumulate, basis_features, origin_of
-from substrate.reduced.rows import KernelRows
-from substrate.reduced.solution import solve_reduced
-from substrate.reduced.spectrum import reduced_spectrum
+from substrate.operators.basis_spectrum import reduced_spectrum
+from substrate.operators.features import Features, accumulate, basis_features, origin_of
+from substrate.operators.gram import Gram
+from substrate.operators.kernel_rows import KernelRows
+from substrate.operators.saddle_system import ridge_of, target_unit
+from substrate.robust_weights import check_choice
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 

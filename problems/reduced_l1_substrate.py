@@ -13,7 +13,7 @@ not sum to zero. It is a lasso with a free bias on n columns of kernel values.
 The predictor is :math:`f(x) = \sum_{j} \beta_j k(x_j, x) + b` over the vectors with :math:`\beta_j \ne 0`. At
 :math:`\zeta \ge \zeta_{max} = \max_j |\sum_i k(x_i, x_j) (y_i - \bar y)|` all are zero.
 
-S is given, or chosen by :func:`~substrate.reduced.choice.select_feature_vectors`.
+S is given, or chosen by :func:`~substrate.operators.basis_choice.select_feature_vectors`.
 
 Fast path: the exact path in zeta (:func:`substrate.fits.l1.solve_l1`).
 """
@@ -24,8 +24,8 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets
-from substrate.declarations import Declared, given_gram, own_gram
-from substrate.declarations.expansion import basis_points, sparse_expansion
+from substrate.declare.declared import Declared, given_gram, own_gram
+from substrate.declare.expansion import basis_points, sparse_expansion
 from substrate.fits.l1 import solve_l1
 from substrate.kernels import RBF
 

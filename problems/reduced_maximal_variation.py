@@ -28,13 +28,13 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets
-from substrate.declarations import Declared
-from substrate.declarations.expansion import basis_points
-from substrate.declarations.variation_expansion import component_grams, component_matrices, variation_expansion
+from substrate.declare.declared import Declared
+from substrate.declare.expansion import basis_points
+from substrate.declare.variation_expansion import component_grams, component_matrices, variation_expansion
 from substrate.fits.coordinates import CUTOFF, ComponentCoordinates, decoupled_coordinates
 from substrate.fits.variation import solve_maximal_variation
-from substrate.gram import Gram
 from substrate.kernels import RBF, Componentwise
+from substrate.operators.gram import Gram
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 

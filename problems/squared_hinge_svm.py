@@ -33,10 +33,10 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, row_weights
-from substrate.bounds import bound_declared
-from substrate.certificates import UNPOLISHED, Accuracy, Row, Tolerance, gap_row
-from substrate.declarations import Declared, given_gram, own_gram
-from substrate.declarations.regression_page import RegressionData
+from substrate.bounds.rows import bound_declared
+from substrate.certificate import UNPOLISHED, Accuracy, Row, Tolerance, gap_row
+from substrate.declare.declared import Declared, given_gram, own_gram
+from substrate.declare.regression_page import RegressionData
 from substrate.fits.row_newton import solve_losses
 from substrate.ingredients import classification_fit, signed_labels, squared_norm, zero_sum_row
 from substrate.kernels import RBF
@@ -63,7 +63,7 @@ class _MarginData(RegressionData):
 
 
 def declare(K: Any, y: Any, gamma: float, weights: Any = None) -> Declared:
-    """Declare the problem on a kernel matrix (or a :class:`~substrate.gram.Gram`) and labels -1, +1."""
+    """Declare the problem on a kernel matrix (or a :class:`~substrate.operators.gram.Gram`) and labels -1, +1."""
     gram = given_gram(K)
     return _primal(_MarginData.of(gram, signed_labels(y, gram.n), gamma, weights))
 

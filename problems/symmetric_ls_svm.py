@@ -25,14 +25,14 @@ import numpy as np
 from problems import ls_svm_regression
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array
-from substrate.certificates import Row
-from substrate.declarations import Declared, given_gram
-from substrate.declarations.regression_page import RegressionData, optimality_rows
+from substrate.certificate import Row
+from substrate.declare.declared import Declared, given_gram
+from substrate.declare.regression_page import RegressionData, optimality_rows
 from substrate.errors import DataError
-from substrate.gram import Gram
 from substrate.ingredients import regression_fit, squared_errors, squared_norm
 from substrate.kernels import RBF, Symmetric
-from substrate.least_squares.robust_weights import check_choice
+from substrate.operators.gram import Gram
+from substrate.robust_weights import check_choice
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 

@@ -21,7 +21,7 @@ a range with a lower bound. So ``declare`` states the convex problem at the opti
 (19), and the certificate has the gap; gamma stays a parameter, and at any other value of the range the validation error
 is no smaller than the lower bound.
 
-Closed form: :func:`substrate.search.gamma_search.search_gamma` and :mod:`substrate.least_squares.spectrum`.
+Closed form: :func:`substrate.select.gamma_search.search_gamma` and :mod:`substrate.operators.spectrum`.
 
 [Pelckmans2005]_ eq. (17)-(19), and (3) for the validation error. Erratum: :math:`\Omega^v` is n x N here and N x n in
 (3).
@@ -35,15 +35,15 @@ import numpy as np
 from problems import ls_svm_regression
 from problems.demonstration import Case, Demonstration, half_validates
 from substrate.arrays import Array, positive
-from substrate.certificates import Row
-from substrate.declarations import Declared, given_gram, own_gram
-from substrate.declarations.expansion import checked_targets, signs_of, validation_rows
+from substrate.certificate import Row
+from substrate.declare.declared import Declared, given_gram, own_gram
+from substrate.declare.expansion import checked_targets, signs_of, validation_rows
 from substrate.errors import DataError
-from substrate.gram import Gram
 from substrate.kernels import RBF
-from substrate.least_squares.criteria import ValidationCriterion
-from substrate.least_squares.spectrum import Spectrum, centred_spectrum
-from substrate.search.gamma_search import GAP, GammaSearch, search_gamma
+from substrate.left_out.criteria import ValidationCriterion
+from substrate.operators.gram import Gram
+from substrate.operators.spectrum import Spectrum, centred_spectrum
+from substrate.select.gamma_search import GAP, GammaSearch, search_gamma
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare", "search"]
 

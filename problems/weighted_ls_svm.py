@@ -7,7 +7,7 @@ r"""The weighted least-squares support vector machine, robust against outliers.
 
 Symbols: v weights of the errors, given or, by Algorithm 1, found in three steps: fit with all :math:`v_k = 1`; a robust
 scale :math:`\hat s` of the errors :math:`e_k = \alpha_k / \gamma` of that fit; a weight for each :math:`e_k / \hat s`,
-see :mod:`substrate.least_squares.robust_weights`. Everything else is as in :mod:`problems.ls_svm_regression`, whose
+see :mod:`substrate.robust_weights`. Everything else is as in :mod:`problems.ls_svm_regression`, whose
 builders this page uses.
 
 The multipliers of the equalities are the support values, :math:`\alpha_k = \gamma v_k e_k`: an outlier has a small
@@ -19,7 +19,7 @@ weight and therefore a small support value, where without weights it has the lar
     \begin{bmatrix} 0 \\ y \end{bmatrix}, \qquad
     V_\gamma = \operatorname{diag}\!\left(\frac{1}{\gamma v_1}, \dots, \frac{1}{\gamma v_N}\right) .
 
-Closed form: :func:`substrate.least_squares.saddle_system.solve_saddle_system`.
+Closed form: :func:`substrate.operators.saddle_system.solve_saddle_system`.
 
 [Suykens2002]_ eq. (10)-(15) and Algorithm 1. Errata: the ramp of (14) reaches zero, where (13) is infinite, so that
 weights are kept at :math:`10^{-4}` or above; the errors of the weighted fit are :math:`\alpha_k / (\gamma v_k)`, not
@@ -32,10 +32,10 @@ from typing import Any
 from problems import ls_svm_regression
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights
-from substrate.declarations import Declared, given_gram, own_gram
-from substrate.gram import Gram
+from substrate.declare.declared import Declared, given_gram, own_gram
 from substrate.kernels import RBF
-from substrate.least_squares.robust_weights import SCALES, WEIGHTINGS, check_choice, robust_scale, robust_weights
+from substrate.operators.gram import Gram
+from substrate.robust_weights import SCALES, WEIGHTINGS, check_choice, robust_scale, robust_weights
 
 __all__ = ["DEMONSTRATION", "algorithm_1_weights", "closed_form", "declare"]
 

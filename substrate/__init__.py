@@ -1,13 +1,13 @@
 """Ingredients of least-squares support vector machines, declared as convex problems and certified.
 
-The modules, in the order of their imports: :mod:`substrate.errors` and :mod:`substrate.arrays`,
-:mod:`substrate.certificates`, :mod:`substrate.kernels`, :mod:`substrate.gram`, :mod:`substrate.streaming`,
-:mod:`substrate.ingredients`, :mod:`substrate.least_squares`, :mod:`substrate.search`, :mod:`substrate.reduced`,
-:mod:`substrate.losses`, :mod:`substrate.penalties`, :mod:`substrate.fits`, :mod:`substrate.bounds`,
-:mod:`substrate.uncertainty`, :mod:`substrate.proof`, :mod:`substrate.composition`, :mod:`substrate.fusion`,
-:mod:`substrate.declarations`. Models are in the package :mod:`problems`.
+The rooms, each of which imports from those before it only: :mod:`substrate.arrays` and :mod:`substrate.numbers`,
+:mod:`substrate.certificate`, :mod:`substrate.kernels`, :mod:`substrate.operators`, :mod:`substrate.losses` and
+:mod:`substrate.penalties`, :mod:`substrate.fits`, :mod:`substrate.bounds`, :mod:`substrate.left_out`,
+:mod:`substrate.intervals` and :mod:`substrate.spectral`, :mod:`substrate.select`, :mod:`substrate.declare`,
+:mod:`substrate.fusion`. Models are in the package :mod:`problems`.
 """
 
+from importlib import import_module
 from typing import Any
 
 __all__ = [
@@ -35,25 +35,25 @@ __version__ = "1.0.0"
 DISTRIBUTION = "lssvm-substrate"
 
 
+#: Where each name is; these modules bring cvxpy, which kernels and closed forms must not pay for.
+_HOMES = {
+    "Column": "substrate.declare.outputs",
+    "Everywhere": "substrate.shapes.everywhere",
+    "Fusion": "substrate.fusion.result",
+    "KernelAction": "substrate.declare.linear_operators",
+    "LinearOperator": "substrate.declare.linear_operators",
+    "LinearPart": "substrate.declare.outputs",
+    "Machine": "substrate.declare.machine",
+    "Measure": "substrate.declare.linear_operators",
+    "Result": "substrate.declare.result",
+    "Substrate": "substrate.declare.level",
+    "check_proof": "substrate.fusion.fuse",
+    "fuse": "substrate.fusion.fuse",
+    "load": "substrate.declare.result",
+}
+
+
 def __getattr__(name: str) -> Any:
-    # these bring cvxpy, which kernels and closed forms must not pay for
-    if name in (
-        "Column",
-        "Everywhere",
-        "KernelAction",
-        "LinearOperator",
-        "LinearPart",
-        "Machine",
-        "Measure",
-        "Result",
-        "Substrate",
-        "load",
-    ):
-        from substrate import composition
-
-        return getattr(composition, name)
-    if name in ("Fusion", "check_proof", "fuse"):
-        from substrate import fusion
-
-        return getattr(fusion, name)
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'substrate' has no attribute {name!r}")

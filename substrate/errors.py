@@ -39,7 +39,7 @@ class DeclarationError(SubstrateError, ValueError):
 class SolverError(SubstrateError, RuntimeError):
     """No solver returned an acceptable point. Another solver, option or scaling may succeed.
 
-    ``attempts`` are recorded as in a :class:`~substrate.solvers.SolverRecord`.
+    ``attempts`` are recorded as in a :class:`~substrate.declare.solvers.SolverRecord`.
     """
 
     retry_helps: ClassVar[bool] = True

@@ -38,7 +38,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from substrate.arrays import is_sparse, to_numpy
-from substrate.certificates import Accuracy, Certificate, Row
+from substrate.certificate import Accuracy, Certificate, Row
 from substrate.errors import DataError, DeclarationError, SubstrateError
 from substrate.kernels import Foreign
 from substrate.values import Named, Value

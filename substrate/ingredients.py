@@ -81,7 +81,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array, positive, real_array, real_targets
-from substrate.certificates import Row
+from substrate.certificate import Row
 from substrate.errors import DataError, DeclarationError
 
 __all__ = [

@@ -40,8 +40,8 @@ from numpy.typing import NDArray
 
 from substrate.arrays import Array, non_negative, positive
 from substrate.errors import DeclarationError
-from substrate.least_squares.robust_weights import robust_scale
 from substrate.numbers import Double, at_most, relative_rounding
+from substrate.robust_weights import robust_scale
 from substrate.values import Value
 
 __all__ = [

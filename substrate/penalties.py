@@ -49,7 +49,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.balls import Balls, ball, flint, root_of
-from substrate.certificates import Accuracy, Tolerance, power_of_two
+from substrate.certificate import Accuracy, Tolerance, power_of_two
 from substrate.ingredients import Weights
 from substrate.kernels.kernel import Kernel
 from substrate.numbers import UNIT, Double, GramFactor, at_most, sum_rounding

@@ -32,11 +32,11 @@ from typing import Any, Self
 import numpy as np
 
 from substrate.arrays import Array, blas_threads
-from substrate.certificates import NO_BOUND, PROVED, Certificate, Row
+from substrate.certificate import NO_BOUND, PROVED, Certificate, Row
 from substrate.errors import DataError
 from substrate.kernels.kernel import Kernel
 from substrate.numbers import Double, at_most, relative_rounding
-from substrate.streaming.rows import Source
+from substrate.operators.sources import Source
 
 __all__ = [
     "BasisMoments",

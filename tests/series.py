@@ -73,9 +73,9 @@ SERIES = {
     "searches of gamma": try_searches_of_gamma,
     "searches on a basis": try_searches_on_a_basis,
     "fused paths": try_fused_paths,
-    "machines": lambda seed: load_tests("substrate/composition/test_accuracy").scanned([seed]),
+    "machines": lambda seed: load_tests("substrate/declare/test_accuracy").scanned([seed]),
     "machines of rows": lambda seed: load_tests(
-        "substrate/composition/test_rows"
+        "substrate/declare/test_rows"
     ).test_random_machines_hold_and_no_solver_contradicts_them(seed),
     "optima of kernels": try_optima_of_kernels,
     "fusions": lambda seed: load_tests("substrate/fusion/test_bounds_are_true").scanned([seed], gap=1e-3),

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import problems
+import substrate
 from problems.command_line.verify import eigen_modules, problem_modules
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -21,33 +22,21 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "substrate.whole_file",
         "substrate.progress",
         "substrate.values",
+        "substrate.robust_weights",
     ),
-    ("substrate.certificates", "substrate.balls"),
-    ("substrate.second_order_form", "substrate.solvers"),
-    ("substrate.kernels",),
-    (
-        "substrate.gram",
-        "substrate.datasets",
-        "substrate.codings",
-        "substrate.conventions",
-        "substrate.windows",
-        "substrate.files",
-    ),
-    ("substrate.streaming",),
+    ("substrate.certificate", "substrate.balls", "substrate.basis"),
     ("substrate.ingredients",),
-    ("substrate.least_squares",),
-    ("substrate.search",),
-    ("substrate.reduced",),
-    ("substrate.spectral",),
-    ("substrate.penalties",),
-    ("substrate.losses",),
+    ("substrate.kernels",),
+    ("substrate.datasets", "substrate.codings", "substrate.conventions", "substrate.windows", "substrate.files"),
+    ("substrate.operators",),
+    ("substrate.losses", "substrate.penalties"),
     ("substrate.fits",),
     ("substrate.bounds",),
-    ("substrate.uncertainty",),
-    ("substrate.proof",),
-    ("substrate.composition",),
+    ("substrate.left_out",),
+    ("substrate.intervals", "substrate.spectral"),
+    ("substrate.select",),
+    ("substrate.declare", "substrate.shapes"),
     ("substrate.fusion",),
-    ("substrate.declarations",),
     ("substrate",),  # the root: its version, its name, and what it looks up in the packages below
     ("problems.demonstration",),
     ("a problem file",),
@@ -76,6 +65,7 @@ LOOKED_UP = {
     | set(problems.COMPOSED.values())
     | set(problems.SPECTRAL.values()),
     "problems.command_line.verify": _PAGES,
+    "substrate": set(substrate._HOMES.values()),
 }
 
 
@@ -170,9 +160,9 @@ def floor_of(name: str) -> int | None:
 
 def test_the_walk_finds_the_files():
     assert len(FILES) > 40
-    assert {"substrate.gram", "problems.ls_svm_regression", "problems.command_line.main"} <= set(FILES)
-    assert "substrate.proof" in GRAPH["problems.estimators.shared.base"], "the deferred import is seen"
-    assert {"substrate.composition", "substrate.fusion"} <= GRAPH["substrate"], "and the ones of a root's __getattr__"
+    assert {"substrate.operators.gram", "problems.ls_svm_regression", "problems.command_line.main"} <= set(FILES)
+    assert "substrate.bounds.proof" in GRAPH["problems.estimators.shared.base"], "the deferred import is seen"
+    assert {"substrate.declare.machine", "substrate.fusion"} <= GRAPH["substrate"], "and what a root looks up"
     assert {"problems.l1_substrate", "problems.estimators.chosen.selection"} <= GRAPH["problems"]
     assert "problems.l1_substrate" in GRAPH["problems.command_line.verify"], "what is looked up is seen"
 
@@ -321,8 +311,12 @@ model.predict(X), str(model.certificate_), model.certify(X, X.ravel() ** 2)
 
 
 def test_an_estimator_is_imported_without_what_few_fits_need():
-    iterations = ("substrate.least_squares.conjugate_gradient", "substrate.least_squares.conjugate_gradient")
-    asked = ("substrate.proof", "problems.estimators.shared.importance", "problems.estimators.shared.partly_linear")
+    iterations = ("substrate.fits.conjugate_gradient",)
+    asked = (
+        "substrate.bounds.proof",
+        "problems.estimators.shared.importance",
+        "problems.estimators.shared.partly_linear",
+    )
     found = loaded_by("from problems import LSSVMClassifier, LSSVMRegressor", *iterations, *asked)
     assert found == "problems.estimators.shared.partly_linear", "the check can fail"
 
@@ -332,8 +326,8 @@ def test_neither_imports_nor_the_closed_form_pay_for_cvxpy_or_for_devices():
 
 
 def test_the_ground_floors_cost_numpy_only():
-    code = "import substrate, substrate.kernels, substrate.datasets, substrate.certificates\n"
-    code += "from substrate.reduced import Basis\nBasis()"
+    code = "import substrate, substrate.kernels, substrate.datasets, substrate.certificate\n"
+    code += "from substrate.basis import Basis\nBasis()"
     assert loaded_by(code, "scipy", "sklearn", "cvxpy", "pandas", "matplotlib") == ""
 
 

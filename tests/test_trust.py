@@ -15,7 +15,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
 
 from problems import LSSVMClassifier, LSSVMRegressor
-from substrate.certificates import spread_of
+from substrate.certificate import spread_of
 from substrate.datasets import boston, motorcycle, pima, ripley
 from substrate.errors import IndefiniteKernelWarning, SubstrateError
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial

@@ -27,15 +27,9 @@ OURS = {"problems", "substrate"}
 FIRST_FAMILIES = ("ls_svm", "selection", "robust", "reduced_basis", "reduced_selection", "pruned")
 #: A field that names what implements an equation, of docs/docstring_fields.py.
 CLAIM = re.compile(r":(?:equation|place) (\[\w+\]_ [^:]+): ?(.*)")
-ON_OTHER_PAGES = {
-    "kernels",
-    "datasets",
-    "least_squares",
-    "search",
-    "fits",
-    "composition",
-    "fusion",
-}
+CORE = ("operators", "fits", "bounds", "left_out", "select")
+INSIDE = ("declare", "shapes", "fusion")
+ON_OTHER_PAGES = {"kernels", "datasets", *CORE, *INSIDE}
 
 
 def table(package: str, names: Iterable[str]) -> str:
@@ -77,7 +71,7 @@ def by_family() -> str:
     order = sorted(problems.ESTIMATORS, key=lambda name: (rank.get(family(name), len(rank)), family(name), name))
     groups = groupby(order, key=family)
     tables = (f"{first_line(module)}\n\n{table('problems', names)}" for module, names in groups)
-    values = table("substrate.reduced", public("substrate.reduced"))
+    values = table("substrate.basis", public("substrate.basis"))
     saved = put_under_heading("Saved models", table("problems", ["load"]), rule="-")
     words = "Made of a function that builds a machine, of windows of a series, or of a table as it is.\n\n"
     own = words + table("problems", sorted(problems.COMPOSED))
@@ -125,23 +119,20 @@ def ground() -> str:
 def pages() -> dict[str, str]:
     """Return the text of each page, by file name."""
     return {
-        "composition": put_under_heading("Your own machines", whole("substrate", public("substrate"))),
+        "machines": put_under_heading("Your own machines", whole("substrate", public("substrate"))),
         "estimators": put_under_heading("Estimators", said_by("problems.estimators") + by_family()),
         "problems": put_under_heading("Problem pages", said_by("problems") + problem_pages()),
         "kernels": put_under_heading("Kernels", whole("substrate.kernels", public("substrate.kernels"))),
         "datasets": put_under_heading("Data", whole("substrate.datasets", public("substrate.datasets"))),
         "displays": put_under_heading("Displays", whole("problems.displays", public("problems.displays"))),
         "export": put_under_heading("Export", whole("problems.export", public("problems.export"))),
-        "least_squares": put_under_heading(
-            "Least squares and the search of gamma",
-            whole("substrate.least_squares", modules("substrate.least_squares"))
-            + whole("substrate.search", modules("substrate.search")),
+        "core": put_under_heading(
+            "Operators, fits, bounds and searches",
+            "".join(whole(f"substrate.{room}", modules(f"substrate.{room}")) for room in CORE),
         ),
-        "fits": put_under_heading("Fits and paths", whole("substrate.fits", modules("substrate.fits"))),
         "inside": put_under_heading(
             "Inside machines and fusion",
-            whole("substrate.composition", modules("substrate.composition"))
-            + whole("substrate.fusion", modules("substrate.fusion")),
+            "".join(whole(f"substrate.{room}", modules(f"substrate.{room}")) for room in INSIDE),
         ),
         "command_line": put_under_heading("Command line", command_line()),
         "ground": put_under_heading("The ground floor", ground()),

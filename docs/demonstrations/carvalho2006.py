@@ -7,10 +7,10 @@ from sklearn.preprocessing import StandardScaler
 from demonstrations.shown import Shown
 from problems import IPLSSVMClassifier, column_reduced_ls_svm
 from substrate.datasets import pima, tic_tac_toe
+from substrate.fits.adaline import eliminate_patterns
+from substrate.fits.column_reduction import echelon_columns, echelon_threshold
 from substrate.kernels import RBF
-from substrate.least_squares.adaline import eliminate_patterns
-from substrate.least_squares.column_reduction import echelon_columns, echelon_threshold
-from substrate.least_squares.saddle_system import bordered_matrix, bordered_system, bordered_target
+from substrate.operators.saddle_system import bordered_matrix, bordered_system, bordered_target
 
 __all__ = [
     "columns_at_random",

@@ -7,10 +7,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from demonstrations.shown import Shown
 from problems import LSSVMRegressor
+from substrate.basis import Basis
 from substrate.datasets import motorcycle
 from substrate.kernels import RBF
-from substrate.reduced import Basis
-from substrate.reduced.features import basis_features
+from substrate.operators.features import basis_features
 
 __all__ = [
     "a_vector_orthogonal_to_w",

@@ -6,9 +6,9 @@ from demonstrations.cawley2002 import solve_bordered
 from demonstrations.shown import Shown
 from problems import LSSVMRegressor
 from substrate.datasets import boston, motorcycle
-from substrate.gram import Gram
 from substrate.kernels import RBF
-from substrate.least_squares.leave_one_out import leave_one_out_residuals, projected_inverse, relative_error
+from substrate.left_out.leave_one_out import leave_one_out_residuals, projected_inverse, relative_error
+from substrate.operators.gram import Gram
 
 __all__ = [
     "bias_row_of_the_appendix",

@@ -16,8 +16,8 @@ import numpy as np
 from demonstrations.shown import Shown
 from problems import l1_substrate, ls_svm_regression, ls_svm_substrate, tikhonov_fusion
 from substrate.datasets import motorcycle
+from substrate.fits.stacked_least_squares import solve_stacked
 from substrate.kernels import RBF, Polynomial
-from substrate.least_squares.stacked_least_squares import solve_stacked
 
 __all__ = [
     "features_in_the_lagrangian",

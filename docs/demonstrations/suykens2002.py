@@ -14,7 +14,7 @@ from demonstrations.shown import Shown
 from problems import PrunedLSSVMRegressor, weighted_ls_svm
 from substrate.datasets import sinc_outliers
 from substrate.kernels import RBF
-from substrate.least_squares.robust_weights import LEAST_WEIGHT, robust_scale, robust_weights
+from substrate.robust_weights import LEAST_WEIGHT, robust_scale, robust_weights
 
 __all__ = [
     "errors_of_a_weighted_fit",

@@ -15,9 +15,9 @@ import numpy as np
 from fitting import certified, standardise
 
 from problems import LSSVMRegressor
+from substrate.basis import Basis
 from substrate.datasets import boston, motorcycle
 from substrate.kernels import RBF
-from substrate.reduced import Basis
 
 
 def reconstruction(seed):

@@ -10,7 +10,7 @@ import numpy as np
 from problems.tables.columns import prepare, treat
 from problems.tables.options import kernel_of
 from problems.tables.table import number, read_table
-from substrate.certificates import Certificate
+from substrate.certificate import Certificate
 from substrate.errors import DataError
 
 __all__ = ["make_map", "refuse_picture"]

@@ -31,11 +31,9 @@ from typing import Any
 import problems
 from problems.demonstration import Case
 from substrate.arrays import Array, positive
-from substrate.certificates import Row
-from substrate.declarations import AGREEMENT, Declared, agreement_rows
-from substrate.errors import DeclarationError, SolverError, SubstrateError
-from substrate.progress import Progress
-from substrate.solvers import (
+from substrate.certificate import Row
+from substrate.declare.declared import AGREEMENT, Declared, agreement_rows
+from substrate.declare.solvers import (
     FURTHER,
     ORDER,
     SEMIDEFINITE,
@@ -45,6 +43,8 @@ from substrate.solvers import (
     is_made_for,
     tolerance_of,
 )
+from substrate.errors import DeclarationError, SolverError, SubstrateError
+from substrate.progress import Progress
 
 __all__ = ["EIGENPAIRS", "TIME_LIMIT", "Line", "announce", "eigen_modules", "problem_modules", "table", "verify"]
 

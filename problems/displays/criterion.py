@@ -6,7 +6,7 @@ The criterion and its lower bound satisfy
 the range}, \qquad
           F(\gamma^\star) - \underline F \le \text{gap} \cdot F(\gamma^\star)
 
-([Pelckmans2005]_ eq. (17)-(19); :mod:`substrate.search.gamma_search`). The criterion is not convex in gamma; the bound
+([Pelckmans2005]_ eq. (17)-(19); :mod:`substrate.select.gamma_search`). The criterion is not convex in gamma; the bound
 proves that no minimum was missed.
 """
 

@@ -15,7 +15,7 @@ import numpy as np
 from problems.displays.canvas import ACCENT, LEGEND, axes_for, demand
 from substrate.arrays import Array, real_array
 from substrate.errors import DataError
-from substrate.least_squares.robust_weights import robust_weights
+from substrate.robust_weights import robust_weights
 
 __all__ = ["ResidualsDisplay"]
 

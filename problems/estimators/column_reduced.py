@@ -36,13 +36,12 @@ from problems.estimators.shared.base import Added, Facts, StoredFit, StoredMachi
 from problems.estimators.shared.checks import definite_gram
 from problems.estimators.shared.classifier import Classifier
 from substrate.arrays import Array, positive, take_points, whole_number
-from substrate.certificates import NO_BOUND, Certificate, Tolerance, warn_unless_holds
+from substrate.bounds.proof import Proof, prove_kept_columns, tolerance_in_balls
+from substrate.bounds.saddle import AnswerProblem
+from substrate.certificate import NO_BOUND, Certificate, Tolerance, warn_unless_holds
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
-from substrate.gram import Gram
-from substrate.kernels import Kernel
-from substrate.least_squares.adaline import TrainedAdaline, eliminate_patterns, solve_by_adaline
-from substrate.least_squares.answer import AnswerProblem
-from substrate.least_squares.column_reduction import (
+from substrate.fits.adaline import TrainedAdaline, eliminate_patterns, solve_by_adaline
+from substrate.fits.column_reduction import (
     FORMULA,
     ColumnMachine,
     column_rows,
@@ -53,8 +52,9 @@ from substrate.least_squares.column_reduction import (
     solve_columns,
     support_count,
 )
-from substrate.least_squares.saddle_system import bordered_matrix, bordered_target, ridge_of, solve_saddle_system
-from substrate.proof import Proof, prove_kept_columns, tolerance_in_balls
+from substrate.kernels import Kernel
+from substrate.operators.gram import Gram
+from substrate.operators.saddle_system import bordered_matrix, bordered_target, ridge_of, solve_saddle_system
 
 __all__ = ["ALSSVMClassifier", "AdaPinvClassifier", "IPLSSVMClassifier", "LS2SVMClassifier"]
 
@@ -65,7 +65,7 @@ _UNKNOWN = ("rounding", "double precision cannot give the answer to this toleran
 class PatternSystem(NamedTuple):
     """The system (4) of one machine in regression's signs: the kernel matrix, 1/gamma per row, A and B.
 
-    Labels are signs of rows and columns only, see :mod:`substrate.least_squares.saddle_system`.
+    Labels are signs of rows and columns only, see :mod:`substrate.operators.saddle_system`.
     """
 
     gram: Gram
@@ -350,7 +350,7 @@ class ALSSVMClassifier(ColumnReducedClassifier):
 
     The paper gives no stopping rule, and without one every pattern is removed in time. Here elimination ends when
     ``n_support`` patterns remain or after ``max_epochs``, and the solution is the limit of further training, the
-    LS-SVM of the remaining patterns; see :mod:`substrate.least_squares.adaline`.
+    LS-SVM of the remaining patterns; see :mod:`substrate.fits.adaline`.
 
     Parameters
     ----------

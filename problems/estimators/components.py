@@ -23,11 +23,12 @@ from substrate.arrays import (
     refuse_disguised,
     whole_number,
 )
-from substrate.certificates import Certificate, Row, warn_unless_holds
+from substrate.basis import Basis
+from substrate.certificate import Certificate, Row, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
-from substrate.reduced import Basis
-from substrate.reduced.choice import chosen_basis
+from substrate.operators.basis_choice import chosen_basis
+from substrate.operators.sources import ArraySource, Source, source_of, streams, width_rows
 from substrate.spectral import (
     BasisMoments,
     Centred,
@@ -41,7 +42,6 @@ from substrate.spectral import (
     orient,
     state_components,
 )
-from substrate.streaming.rows import ArraySource, Source, source_of, streams, width_rows
 
 __all__ = [
     "KernelComponents",

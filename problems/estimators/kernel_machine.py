@@ -27,7 +27,8 @@ from problems.estimators.shared.regressor import Regressor
 from substrate import losses as loss_values
 from substrate.arrays import Array, check_memory, positive
 from substrate.balls import Balls
-from substrate.bounds import (
+from substrate.bounds.proof import Proof, prove_rows
+from substrate.bounds.rows import (
     FORMULA,
     BasisPoint,
     EnclosedKernel,
@@ -37,7 +38,7 @@ from substrate.bounds import (
     bound_rows,
     optimality_rows,
 )
-from substrate.certificates import (
+from substrate.certificate import (
     NO_BOUND,
     Certificate,
     Row,
@@ -47,16 +48,15 @@ from substrate.certificates import (
     warn_unless_holds,
 )
 from substrate.errors import DataError, DeclarationError
-from substrate.fits.row_left_out import leave_rows_out
 from substrate.fits.row_newton import FeatureRows, GramRows, RowPoint, solve_rows
-from substrate.gram import Gram
 from substrate.ingredients import zero_sum_row
 from substrate.kernels import Kernel
-from substrate.least_squares.border import Border
+from substrate.left_out.row_left_out import leave_rows_out
 from substrate.losses import Huber, Loss, RowLoss, SquaredHinge
 from substrate.numbers import Double
-from substrate.proof import Proof, prove_rows
-from substrate.reduced.features import basis_features, independent_vectors
+from substrate.operators.border import Border
+from substrate.operators.features import basis_features, independent_vectors
+from substrate.operators.gram import Gram
 
 __all__ = ["KernelClassifier", "KernelRegressor"]
 
@@ -112,7 +112,7 @@ class RowExpansion:
 
     def enclose_in_balls(self, coefficients: Array) -> Point:
         """Return K a in balls."""
-        from substrate.proof import ball_matrix
+        from substrate.bounds.proof import ball_matrix
 
         return ExpansionPoint(EnclosedKernel(ball_matrix(self.kernel, self.points)), coefficients)
 
@@ -174,7 +174,7 @@ class BasisExpansion:
 
     def enclose_in_balls(self, coefficients: Array) -> Point:
         """Return the function in balls."""
-        from substrate.proof import ball_matrix
+        from substrate.bounds.proof import ball_matrix
 
         if self.kernel.pairwise:
             rows, basis = (Balls.exact(values.midpoint) for values in self._enclosed)

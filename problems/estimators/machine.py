@@ -12,9 +12,9 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from substrate import Machine
 from substrate.arrays import Array
-from substrate.certificates import Certificate
-from substrate.composition import Machine
+from substrate.certificate import Certificate
 from substrate.errors import DataError, DeclarationError
 from substrate.files import save
 

@@ -7,7 +7,7 @@ f is fitted to windows of the series (:mod:`substrate.windows`), for an LS-SVM t
 horizon h the regressor has h outputs, the next h steps, and a free run advances by h at a time.
 
 Errors of forecasts h steps ahead overlap by h - 1 steps, and so many neighbours are left out with each row where the
-regressor is chosen (:mod:`substrate.least_squares.leave_one_out`).
+regressor is chosen (:mod:`substrate.left_out.leave_one_out`).
 """
 
 import math
@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from problems.estimators.chosen.selection import LSSVMRegressorCV
 from problems.estimators.shared.base import KernelEstimator
 from substrate.arrays import Array, real_array, whole_number
-from substrate.certificates import Certificate
+from substrate.certificate import Certificate
 from substrate.errors import DataError, DeclarationError
 from substrate.files import save
 from substrate.windows import Windows, read_delays, read_series, windowize

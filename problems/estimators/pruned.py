@@ -29,10 +29,10 @@ from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.held_machine import HoldsMachine
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, non_negative, positive, take_points, whole_number
-from substrate.certificates import Certificate, warn_unless_holds
+from substrate.certificate import Certificate, warn_unless_holds
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
 from substrate.kernels import Kernel
-from substrate.least_squares.robust_weights import check_choice
+from substrate.robust_weights import check_choice
 from substrate.values import Record
 
 __all__ = ["PrunedLSSVMClassifier", "PrunedLSSVMRegressor"]

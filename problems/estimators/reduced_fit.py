@@ -22,14 +22,14 @@ from substrate.arrays import (
     room_on_device,
     to_numpy,
 )
-from substrate.certificates import Row
+from substrate.basis import Basis
+from substrate.certificate import Row
 from substrate.errors import DataError
-from substrate.gram import Gram
+from substrate.fits.basis_solution import solve_reduced
 from substrate.kernels import Kernel
-from substrate.least_squares.saddle_system import target_unit
-from substrate.reduced import Basis
-from substrate.reduced.choice import ChosenBasis, chosen_basis
-from substrate.reduced.features import (
+from substrate.operators.basis_choice import ChosenBasis, chosen_basis
+from substrate.operators.basis_spectrum import LeverageFactor, ReducedSpectrum, leverage_factor, reduced_spectrum
+from substrate.operators.features import (
     Features,
     Origin,
     accumulate,
@@ -38,11 +38,11 @@ from substrate.reduced.features import (
     origin_of,
     reconstruction_errors,
 )
-from substrate.reduced.rows import KernelRows, KernelValues, LinearColumns
-from substrate.reduced.solution import solve_reduced
-from substrate.reduced.spectrum import LeverageFactor, ReducedSpectrum, leverage_factor, reduced_spectrum
-from substrate.streaming.passes import Labels, TargetSummary
-from substrate.streaming.rows import ArraySource, Code, LabelCodes, Source, numbers, width_rows
+from substrate.operators.gram import Gram
+from substrate.operators.kernel_rows import KernelRows, KernelValues, LinearColumns
+from substrate.operators.passes import Labels, TargetSummary
+from substrate.operators.saddle_system import target_unit
+from substrate.operators.sources import ArraySource, Code, LabelCodes, Source, numbers, width_rows
 
 __all__ = [
     "ALIKE",

@@ -7,9 +7,9 @@ r"""The LS-SVM on a reduced basis: few vectors in the expansion, the errors of a
     \qquad v_i = 1 \text{ unless given}
 
 [Cawley2002]_ section 2, [Cawley2004]_ eq. (2)-(5), with the linear part of [Espinoza2005b]_, if any; see
-:mod:`problems.reduced_basis_ls_svm` for the problem and :mod:`substrate.reduced.solution` for the closed form. Time is
-linear in the number of rows, memory does not depend on it, and rows need not be in memory: ``fit`` takes arrays, mapped
-ones too, Dask arrays and dataframes, or an iterable of blocks ``(X, y)`` that can be iterated again; see
+:mod:`problems.reduced_basis_ls_svm` for the problem and :mod:`substrate.fits.basis_solution` for the closed form. Time
+is linear in the number of rows, memory does not depend on it, and rows need not be in memory: ``fit`` takes arrays,
+mapped ones too, Dask arrays and dataframes, or an iterable of blocks ``(X, y)`` that can be iterated again; see
 :mod:`substrate.streaming`. With ``sample_weight`` the squared error of row i counts :math:`v_i` times; the choice of
 the basis ignores the weights, but rows of weight zero are absent. Robust weights ([Suykens2002]_ Algorithm 1) multiply
 the weights of the rows.
@@ -50,20 +50,27 @@ from substrate.arrays import (
     to_numpy,
 )
 from substrate.balls import Balls
-from substrate.certificates import Certificate, Row, accuracy_of_outputs, on_basis, warn_unless_holds
+from substrate.basis import Basis
+from substrate.bounds.proof import Proof, ball_matrix, prove_reduced, tolerance_in_balls
+from substrate.certificate import Certificate, Row, accuracy_of_outputs, on_basis, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
-from substrate.gram import Gram
+from substrate.fits.basis_solution import UNKNOWN, AnswerBound, Penalty
+from substrate.intervals.conformal import FeatureInfluence, LeftOutMachines
 from substrate.kernels import Kernel
-from substrate.least_squares.saddle_system import target_unit
 from substrate.numbers import relative_rounding
-from substrate.proof import Proof, ball_matrix, prove_reduced, tolerance_in_balls
-from substrate.reduced import Basis
-from substrate.reduced.features import accumulate, basis_features, independent_vectors, origin_of
-from substrate.reduced.rows import KernelRows, KernelValues, LinearColumns, columns_of, survey_linear_columns
-from substrate.reduced.solution import UNKNOWN, AnswerBound, Penalty
-from substrate.reduced.spectrum import LeftOutRows, LeverageFactor, errors_of_block, left_out_rows, reduced_spectrum
-from substrate.streaming.passes import sum_blocks, survey_targets
-from substrate.streaming.rows import (
+from substrate.operators.basis_spectrum import (
+    LeftOutRows,
+    LeverageFactor,
+    errors_of_block,
+    left_out_rows,
+    reduced_spectrum,
+)
+from substrate.operators.features import accumulate, basis_features, independent_vectors, origin_of
+from substrate.operators.gram import Gram
+from substrate.operators.kernel_rows import KernelRows, KernelValues, LinearColumns, columns_of, survey_linear_columns
+from substrate.operators.passes import sum_blocks, survey_targets
+from substrate.operators.saddle_system import target_unit
+from substrate.operators.sources import (
     ArraySource,
     LabelCodes,
     SlicedSource,
@@ -74,7 +81,6 @@ from substrate.streaming.rows import (
     streams,
     weights_of_source,
 )
-from substrate.uncertainty.intervals import FeatureInfluence, LeftOutMachines
 
 __all__ = ["BasisModel"]
 
@@ -446,7 +452,7 @@ class BasisModel:
         """Return all machines without one of the training rows, for every output, in one pass.
 
         Their features are :math:`\\sqrt{1/\\gamma}\\, (R\\, k_S(x) - r)` in the notation of
-        :mod:`substrate.reduced.spectrum`: as many numbers per row as the basis has directions are kept.
+        :mod:`substrate.operators.basis_spectrum`: as many numbers per row as the basis has directions are kept.
         """
         given = rows if isinstance(rows, tuple) and 2 <= len(rows) <= 3 else (rows, None)
         training = self.training_rows(self.read_training_rows(*given))

@@ -22,10 +22,10 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 from problems.estimators.components import KernelComponents, check_points
 from problems.estimators.shared.base import Uses
 from substrate.arrays import Array, is_sparse, non_negative, refuse_disguised, whole_number
-from substrate.certificates import Certificate, warn_unless_holds
+from substrate.certificate import Certificate, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import as_kernel
-from substrate.least_squares.robust_weights import check_choice
+from substrate.robust_weights import check_choice
 from substrate.spectral import (
     Pairs,
     View,

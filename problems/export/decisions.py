@@ -1,6 +1,6 @@
 r"""From the outputs of two-class machines to classes and probabilities, as formulas.
 
-The same steps as :mod:`problems.estimators.shared.coded` and :mod:`substrate.uncertainty.calibration` take with arrays:
+The same steps as :mod:`problems.estimators.shared.coded` and :mod:`substrate.intervals.calibration` take with arrays:
 scores by the code book, the first class of the largest score, its margin :math:`s_c - \max_{j \ne c} s_j` through the
 map of the calibration, moved to the side of the decision, and divided by the sum.
 """
@@ -10,8 +10,8 @@ from typing import Any
 
 from substrate.arrays import Array
 from substrate.errors import DeclarationError
+from substrate.intervals.calibration import DECIDED, SigmoidMap
 from substrate.kernels.nodes import Node, constant, greater, largest, select
-from substrate.uncertainty.calibration import DECIDED, SigmoidMap
 
 __all__ = ["decide", "express_probabilities", "score_classes"]
 

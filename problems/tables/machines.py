@@ -34,9 +34,9 @@ from numpy.typing import NDArray
 from problems.tables.options import kernel_of
 from problems.tables.quality import LEFT_OUT, Quality, digits, measure_quality
 from substrate.arrays import Array
+from substrate.basis import Basis
 from substrate.errors import DataError
 from substrate.kernels import RBF, Categorical, Kernel, Laplacian, Linear, Matern
-from substrate.reduced import Basis
 
 __all__ = ["EVALUATIONS", "MOST_DENSE", "Search", "divide", "outputs_of"]
 

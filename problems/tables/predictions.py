@@ -20,7 +20,7 @@ from problems.estimators.shared.guarantees import Guarantee
 from problems.tables.table import Table
 from substrate.arrays import Array
 from substrate.errors import DataError, SubstrateError
-from substrate.uncertainty.intervals import exact_level, gaussian_ends
+from substrate.intervals.conformal import exact_level, gaussian_ends
 
 __all__ = [
     "csv_text",

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from substrate.arrays import Array
-from substrate.certificates import Certificate
+from substrate.certificate import Certificate
 
 __all__ = [
     "LEFT_OUT",

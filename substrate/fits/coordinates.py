@@ -33,7 +33,7 @@ from scipy.linalg import solve_triangular
 
 from substrate.arrays import Array, blas_threads
 from substrate.errors import DeclarationError
-from substrate.least_squares.stacked_least_squares import off_ones, reflect
+from substrate.fits.stacked_least_squares import off_ones, reflect
 from substrate.numbers import relative_rounding
 
 __all__ = [

@@ -28,10 +28,10 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from substrate.arrays import Array
-from substrate.certificates import Row
+from substrate.certificate import Row
 from substrate.fits.paths import Path, centered_columns, path_of_columns
 from substrate.ingredients import sparsity_rows, zero_sum_row
-from substrate.least_squares.saddle_system import target_unit
+from substrate.operators.saddle_system import target_unit
 
 __all__ = ["L1Solution", "l1_rows", "solve_l1", "zeta_max"]
 

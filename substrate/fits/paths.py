@@ -43,8 +43,8 @@ from scipy.sparse import csr_array, vstack
 from substrate.arrays import Array, blas_threads, real_array
 from substrate.errors import DataError, DeclarationError
 from substrate.fits.coordinates import root_of
+from substrate.fits.stacked_least_squares import reflect
 from substrate.fits.variation import BALL
-from substrate.least_squares.stacked_least_squares import reflect
 from substrate.numbers import relative_rounding
 
 __all__ = [

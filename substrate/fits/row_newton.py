@@ -15,7 +15,8 @@ objective is minimised on the line to that point, where its slope is monotone: N
 
 Losses with kinks are replaced by their Moreau envelopes about a shift by the latest g, the method of multipliers
 [Rockafellar1976]_; each subproblem has a slope that is linear by pieces [Li2018]_. It begins where an interior-point
-method [Mehrotra1992]_ ends. The point is not trusted: :mod:`substrate.bounds` bounds its distance from the optimum.
+method [Mehrotra1992]_ ends. The point is not trusted: :mod:`substrate.bounds.rows` bounds its distance from the
+optimum.
 """
 
 import time
@@ -28,9 +29,9 @@ from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf
 
 from substrate.arrays import Array
 from substrate.errors import SolverError
-from substrate.gram import Gram
 from substrate.losses import PieceLoss, RowLoss, balance_bias, rising_root
 from substrate.numbers import ROUNDED_ONCE, Double
+from substrate.operators.gram import Gram
 
 __all__ = ["FeatureRows", "GramRows", "RowPoint", "solve_losses", "solve_rows"]
 

@@ -35,7 +35,7 @@ import numpy as np
 from scipy.linalg import qr, solve_triangular
 
 from substrate.arrays import Array
-from substrate.certificates import Row
+from substrate.certificate import Row
 from substrate.errors import SolverError
 from substrate.fits.coordinates import ComponentCoordinates, center
 from substrate.ingredients import Weights, variation_rows

@@ -37,7 +37,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.composition.program import Conditions, Point, Program
+from substrate.declare.program import Conditions, Point, Program
 from substrate.fusion.search import Cut, Family, Limits, SpentError, Theta, geometric_share
 from substrate.numbers import relative_rounding
 

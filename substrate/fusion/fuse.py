@@ -27,8 +27,8 @@ import cvxpy as cp
 import numpy as np
 
 from substrate.arrays import Array, positive
-from substrate.certificates import PROVED, Certificate, Row
-from substrate.composition.program import Point
+from substrate.certificate import PROVED, Certificate, Row
+from substrate.declare.program import Point
 from substrate.errors import CertificateError, DeclarationError, SolverError
 from substrate.fusion.chord import NOT_KNOWN
 from substrate.fusion.result import FusedPath, Fusion

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from substrate.arrays import Array
-from substrate.certificates import Certificate
-from substrate.composition.program import Point
+from substrate.certificate import Certificate
+from substrate.declare.program import Point
 from substrate.errors import DeclarationError
 from substrate.fusion.search import Cell, Theta
 

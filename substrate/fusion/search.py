@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.composition.program import Point, Program
+from substrate.declare.program import Point, Program
 from substrate.errors import LongFitWarning, SolverError
 from substrate.progress import LateProgress
 

@@ -23,15 +23,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from substrate.arrays import Array, is_sparse, real_array, real_points
-from substrate.composition.level import Substrate
-from substrate.composition.linear_operators import without_single_column
-from substrate.composition.machine import Machine
-from substrate.composition.outputs import LinearPart, One, Term, WeightedTerm, base_of, columns_of
-from substrate.composition.program import Program, read_problem, squares_of, stack
+from substrate.declare.level import Substrate
+from substrate.declare.linear_operators import without_single_column
+from substrate.declare.machine import Machine
+from substrate.declare.outputs import LinearPart, One, Term, WeightedTerm, base_of, columns_of
+from substrate.declare.program import Program, read_problem, squares_of, stack
 from substrate.errors import DataError, DeclarationError
 from substrate.fusion.chord import Chord
 from substrate.fusion.universal import Universal
-from substrate.least_squares.leave_one_out import Split, checked_splits
+from substrate.left_out.leave_one_out import Split, checked_splits
 
 __all__ = [
     "FusionTask",

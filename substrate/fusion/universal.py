@@ -57,7 +57,7 @@ from typing import NamedTuple
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.composition.program import Point, Program
+from substrate.declare.program import Point, Program
 from substrate.errors import SolverError
 from substrate.fusion.search import Cut, Family, Limits, Theta, geometric_share, width
 from substrate.numbers import relative_rounding, subtract_below

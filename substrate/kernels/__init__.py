@@ -1,7 +1,7 @@
 """Kernels as values: frozen, comparable, hashable, printed as the formula that made them.
 
 Calling a kernel on two point sets returns a matrix and nothing else; storing, factoring and repairing that
-matrix is the business of :class:`substrate.gram.Gram`.
+matrix is the business of :class:`substrate.operators.gram.Gram`.
 """
 
 from collections.abc import Callable

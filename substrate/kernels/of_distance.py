@@ -21,7 +21,7 @@ place of the difference.
 over pairs of distinct points [Gretton2012]_. A point that occurs twice counts once, so that a row of weight two and a
 repeated row mean the same. Beyond a thousand points a thousand evenly spaced ones, in sorted order, represent all: the
 result is deterministic and does not depend on the order of the rows. Where there are very many rows, machines on a
-reduced basis pass some of them only, by :func:`substrate.streaming.rows.width_rows`.
+reduced basis pass some of them only, by :func:`substrate.operators.sources.width_rows`.
 
 ``"each"`` gives one width per column, by the same heuristic on columns that are divided by their spreads
 :math:`s_c`, the standard deviations over distinct points,

@@ -7,8 +7,8 @@ import pytest
 from every_model import MODULES, WITH_SOLVER, arguments_of, assert_unfitted, make_data, make_estimator, over_modules
 from sklearn.exceptions import ConvergenceWarning
 
+from substrate.declare.solvers import ORDER, capable_solvers, installed_solvers, is_made_for
 from substrate.errors import DeclarationError, SolverError
-from substrate.solvers import ORDER, capable_solvers, installed_solvers, is_made_for
 
 
 def hide(monkeypatch, *modules):

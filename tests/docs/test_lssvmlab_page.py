@@ -47,7 +47,7 @@ def test_names_of_this_package_exist():
             elif re.fullmatch(r"[A-Z]\w+(\.\w+)?", name):
                 first, _, method = name.partition(".")
                 owner = problems if hasattr(problems, first) else substrate.kernels
-                kind = substrate.reduced.Basis if first == "Basis" else getattr(owner, first)
+                kind = substrate.basis.Basis if first == "Basis" else getattr(owner, first)
                 assert not method or hasattr(kind, method), name
             elif name in ("confidence_band", "rank_inputs", "predict_interval", "effective_parameters_"):
                 assert name in words, name

@@ -5,11 +5,11 @@ r"""Fusion as a program with complementarity constraints, solved to global optim
     (28): \; \min_{\rho, v, b, t, \xi} \; \|y^v - M v - b 1\|^2 \quad \text{s.t. (27)}, \qquad
     (29): \; \min \; \|y^v - M v - b 1\|^2 + \omega \sum (\text{products (27e,f)}) \quad \text{s.t. (27a)-(27d)}
 
-(27) are the optimality conditions of a :class:`~substrate.declarations.penalized_fit.PenalizedFit`. In (28) each pair
-of a multiplier and its slack is a special ordered set of type 1: at most one of them is not zero, and SCIP branches on
-the pairs. In (29) the products add up to :math:`\|PFv\|^2 - y^T P F v + \rho \sum_l t_l`, bilinear in :math:`\rho`
-and t, and SCIP branches on both. Neither is convex. [Pelckmans2005]_ eq. (28)-(29); the validation term has no half
-in either, as in (29), since the weight that makes (29) exact depends on it.
+(27) are the optimality conditions of a :class:`~substrate.declare.optimality_conditions.PenalizedFit`. In (28) each
+pair of a multiplier and its slack is a special ordered set of type 1: at most one of them is not zero, and SCIP
+branches on the pairs. In (29) the products add up to :math:`\|PFv\|^2 - y^T P F v + \rho \sum_l t_l`, bilinear in
+:math:`\rho` and t, and SCIP branches on both. Neither is convex. [Pelckmans2005]_ eq. (28)-(29); the validation term
+has no half in either, as in (29), since the weight that makes (29) exact depends on it.
 
 The following bounds exclude no optimum. In (28) the products vanish, so :math:`\|z\| \le \|Py\|` for z = PFv; in (29),
 with U the value at some trained point, they are at most :math:`U/\omega`, so that z is within
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from substrate.declarations.optimality_conditions import PenalizedFit, sparse_fit, variation_fit
+from substrate.declare.optimality_conditions import PenalizedFit, sparse_fit, variation_fit
 from substrate.fits.coordinates import CUTOFF, shared_coordinates
 from substrate.fits.variation import TrainedPoint
 from substrate.ingredients import ComplementarySlackness

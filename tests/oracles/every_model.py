@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 import problems
 from problems.command_line.verify import problem_modules
+from substrate.basis import Basis
 from substrate.kernels import RBF, Linear
-from substrate.reduced import Basis
 
 #: The width of the kernel where the default one would hide what is tested.
 SIGMA = 1.5

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from substrate.proof import ball, flint, formula_of, precision
+from substrate.bounds.proof import ball, flint, formula_of, precision
 
 __all__ = ["exact_criterion"]
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from substrate.bounds.proof import ball, balls, flint, formula_of, precision
 from substrate.fits.l1 import solve_l1, zeta_max
-from substrate.proof import ball, balls, flint, formula_of, precision
 
 __all__ = ["exact_l1_distance", "exact_l1_error"]
 

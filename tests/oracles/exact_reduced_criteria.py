@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from substrate.proof import ball, ball_matrix, below, flint
+from substrate.bounds.proof import ball, ball_matrix, below, flint
 
 __all__ = ["exact_reduced_criterion", "features_of"]
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from substrate.certificates import Row, gap_row
+from substrate.certificate import Row, gap_row
 from substrate.fits.l1 import l1_rows
 
 

@@ -5,8 +5,8 @@ import numpy as np
 from exact_quadratic_program import exact_optimum, exact_values
 
 from substrate import Machine, Substrate
-from substrate.composition.cones import read_cones
-from substrate.composition.program import compiled_program
+from substrate.declare.cones import read_cones
+from substrate.declare.program import compiled_program
 from substrate.kernels import RBF, Componentwise, Linear
 
 KERNELS = (RBF(1.0), RBF(3.0), Linear(), Componentwise(RBF(1.0)))

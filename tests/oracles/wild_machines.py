@@ -9,8 +9,8 @@ from every_model import is_additive
 from sklearn.base import is_classifier
 
 import problems
+from substrate.basis import Basis
 from substrate.kernels import RBF, Laplacian, Linear, Matern, Polynomial
-from substrate.reduced import Basis
 
 __all__ = ["WildMachine", "wild_machine"]
 

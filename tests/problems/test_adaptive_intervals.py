@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from problems import LSSVMRegressor, LSSVMRegressorCV, StackedLSSVMRegressor, load
+from substrate.intervals.conformal import rank
 from substrate.kernels import RBF, Laplacian, Linear
-from substrate.uncertainty.intervals import rank
 
 RNG = np.random.default_rng(4)
 N = 62

@@ -15,11 +15,11 @@ pytest.importorskip("flint")
 from exact_reduced_basis import exact_distance, laplacian, polynomial, rbf
 
 from problems import LSSVMClassifier, LSSVMRegressor
-from substrate.certificates import Certificate
+from substrate.basis import Basis
+from substrate.bounds.proof import Proof
+from substrate.certificate import Certificate
 from substrate.kernels import RBF, Laplacian, Polynomial
 from substrate.numbers import EPS
-from substrate.proof import Proof
-from substrate.reduced import Basis
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

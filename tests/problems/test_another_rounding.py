@@ -11,9 +11,9 @@ from every_model import TYPICAL, way_in_words
 from sklearn.base import is_classifier
 
 import problems
-from substrate.certificates import Accuracy
+from substrate.basis import Basis
+from substrate.certificate import Accuracy
 from substrate.kernels import RBF
-from substrate.reduced import Basis
 
 ESTIMATORS = [getattr(problems, name) for name in problems.ESTIMATORS]
 #: What a machine has decided, where it has it: equal, not close.

@@ -10,12 +10,12 @@ from variants import symmetric_machine
 import problems
 from problems import LSSVMClassifier, LSSVMClassifierCV, LSSVMRegressor, LSSVMRegressorCV, load
 from substrate.arrays import is_device_array, to_numpy
+from substrate.basis import Basis
 from substrate.errors import (
     DataError,
     DeclarationError,
 )
 from substrate.kernels import RBF, Componentwise
-from substrate.reduced import Basis
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(90, 3))

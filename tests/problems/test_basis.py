@@ -7,9 +7,9 @@ from sklearn.base import clone
 
 import problems
 from problems import LSSVMClassifier, LSSVMClassifierCV, LSSVMRegressor, LSSVMRegressorCV
+from substrate.basis import Basis
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF
-from substrate.reduced import Basis
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(60, 2))

@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from problems import LSSVMRegressor
+from substrate.intervals.bands import Smoother, tube_quantile
 from substrate.kernels import RBF, Linear
-from substrate.uncertainty.bands import Smoother, tube_quantile
 
 KERNEL, GAMMA = RBF(1.2), 5.0
 X = np.sort(np.random.default_rng(0).uniform(-3.0, 3.0, 40))[:, None]

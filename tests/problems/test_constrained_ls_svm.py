@@ -7,10 +7,10 @@ from numpy.testing import assert_allclose
 
 from problems import LSSVMRegressor, LSSVMRegressorCV, constrained_ls_svm, load
 from substrate.errors import DataError, DeclarationError
-from substrate.gram import Gram
 from substrate.kernels import RBF, Linear, Polynomial
-from substrate.least_squares.spectrum import centred_spectrum
-from substrate.search.secular_equation import SecularEquation
+from substrate.operators.gram import Gram
+from substrate.operators.spectrum import centred_spectrum
+from substrate.select.secular_equation import SecularEquation
 
 
 def data(seed=0, n=12, offset=0.0, unit=1.0):

@@ -8,10 +8,10 @@ from scipy.sparse import csr_array
 from problems import LSSVMClassifierCV, LSSVMRegressorCV
 from problems.estimators.chosen.judgement import Task
 from problems.estimators.chosen.kernel_search import JointCriterion
+from substrate.basis import Basis
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Linear, as_kernel
-from substrate.least_squares.leave_one_out import LeftOutBlocks
-from substrate.reduced import Basis
+from substrate.left_out.leave_one_out import LeftOutBlocks
 
 RNG = np.random.default_rng(3)
 N = 24

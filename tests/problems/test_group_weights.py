@@ -14,7 +14,7 @@ from problems import (
     decoupled_maximal_variation,
     maximal_variation,
 )
-from substrate.certificates import Tolerance
+from substrate.certificate import Tolerance
 from substrate.errors import DeclarationError
 from substrate.fits.coordinates import decoupled_coordinates
 from substrate.fits.variation import solve_maximal_variation

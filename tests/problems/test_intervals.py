@@ -13,8 +13,8 @@ from variants import componentwise_machine, robust_machine, symmetric_machine
 import problems
 from problems import KernelRegressor, LSSVMRegressor, LSSVMRegressorCV, PrunedLSSVMRegressor
 from substrate.errors import DataError, DeclarationError
+from substrate.intervals.conformal import rank
 from substrate.kernels import RBF, Componentwise, Linear
-from substrate.uncertainty.intervals import rank
 
 RNG = np.random.default_rng(3)
 N = 14

@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from problems import L1SubstrateClassifier, L1SubstrateRegressor, LSSVMRegressor, l1_substrate
-from substrate.certificates import Tolerance
+from substrate.certificate import Tolerance
 from substrate.errors import DeclarationError
 from substrate.fits.l1 import solve_l1
 from substrate.kernels import RBF

@@ -8,7 +8,7 @@ import pytest
 from exact_linear_variation import exact_linear_errors
 
 from problems import FusedMaximalVariationRegressor, MaximalVariationRegressor
-from substrate.certificates import WITH_CUTOFF
+from substrate.certificate import WITH_CUTOFF
 from substrate.kernels import Linear
 
 OFFSETS = (0.0, 1e8, 1e2, 1e4, 1e5, 1e6, 1e7, 1e9)

@@ -18,9 +18,9 @@ from sklearn.utils.validation import has_fit_parameter
 import problems
 from problems import LSSVMClassifier, LSSVMRegressor, load
 from substrate.arrays import is_sparse
+from substrate.basis import Basis
 from substrate.errors import DataError, SubstrateError
 from substrate.kernels import RBF, Componentwise, Foreign, Laplacian, Linear, Matern, Polynomial, Precomputed
-from substrate.reduced import Basis
 
 ESTIMATORS = [getattr(problems, name) for name in problems.ESTIMATORS]
 over_estimators = pytest.mark.parametrize("estimator", ESTIMATORS)

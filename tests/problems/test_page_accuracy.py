@@ -9,7 +9,7 @@ import pytest
 
 from problems import weighted_ls_svm
 from problems.command_line.verify import problem_modules
-from substrate.certificates import NO_BOUND, UNPOLISHED
+from substrate.certificate import NO_BOUND, UNPOLISHED
 
 CASES = [
     pytest.param(module, case, id=f"{name}: {case.label}")

@@ -7,8 +7,8 @@ from sklearn.base import clone
 from sklearn.datasets import make_blobs
 
 from problems import LSSVMClassifier
+from substrate.intervals.conformal import rank
 from substrate.kernels import RBF
-from substrate.uncertainty.intervals import rank
 
 
 def rows_of(n, n_classes, seed):

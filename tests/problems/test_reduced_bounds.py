@@ -5,9 +5,9 @@ import pytest
 from exact_reduced_criteria import exact_reduced_criterion, features_of
 
 from problems import LSSVMRegressorCV
+from substrate.basis import Basis
+from substrate.bounds.proof import precision
 from substrate.kernels import RBF
-from substrate.proof import precision
-from substrate.reduced import Basis
 
 pytest.importorskip("flint")
 

@@ -14,7 +14,7 @@ from problems import LSSVMRegressor, weighted_ls_svm
 from substrate.datasets import sinc_outliers
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Precomputed
-from substrate.least_squares.robust_weights import SCALES, WEIGHTINGS, robust_scale, robust_weights
+from substrate.robust_weights import SCALES, WEIGHTINGS, robust_scale, robust_weights
 
 KERNEL, GAMMA = RBF(1.0), 10.0
 

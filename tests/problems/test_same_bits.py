@@ -15,8 +15,8 @@ from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 
 import problems
+from substrate.basis import RULES, Basis
 from substrate.kernels import RBF, Componentwise
-from substrate.reduced import RULES, Basis
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -33,7 +33,7 @@ SMALL = Basis(7, n_candidates=30, n_scoring=40, random_state=0)
 THRESHOLDS = [
     ("BLOCK_ROWS", None, 64),
     ("SPAN_ROWS", None, 256),
-    ("WIDTH_ROWS", "substrate.streaming.rows", 200),
+    ("WIDTH_ROWS", "substrate.operators.sources", 200),
     ("_FEW_ROWS", "problems.estimators.reduced_fit", 50),
     ("_MOST_ROWS", "substrate.kernels.of_distance", 150),
 ]

@@ -5,8 +5,8 @@ import pytest
 from every_model import ESTIMATORS, make_data, output, parameters_of, quick_kernel
 
 from problems import L1SubstrateRegressor, LSSVMRegressor
+from substrate.basis import RULES, Basis
 from substrate.kernels import RBF
-from substrate.reduced import RULES, Basis
 
 READERS = [estimator for estimator in ESTIMATORS if "basis" in parameters_of(estimator)]
 

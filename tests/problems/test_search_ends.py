@@ -16,9 +16,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 
 from problems import LSSVMRegressorCV
+from substrate.basis import Basis
+from substrate.bounds.proof import precision
 from substrate.kernels import RBF, Laplacian, Linear
-from substrate.proof import precision
-from substrate.reduced import Basis
 
 pytest.importorskip("flint")
 

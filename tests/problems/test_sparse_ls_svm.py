@@ -10,10 +10,10 @@ from sklearn.model_selection import KFold
 
 from problems import LSSVMClassifier, LSSVMRegressor, LSSVMRegressorCV
 from substrate import conventions
+from substrate.basis import RULES, Basis
 from substrate.datasets import motorcycle
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.kernels import RBF, Linear, Polynomial, Precomputed
-from substrate.reduced import RULES, Basis
 
 RNG = np.random.default_rng(11)
 X = RNG.normal(size=(120, 3))

@@ -13,8 +13,8 @@ from problems import (
     load,
 )
 from substrate.errors import DataError, DeclarationError
+from substrate.fits.simplex_weights import weigh_machines
 from substrate.kernels import RBF, Laplacian, Linear, Matern
-from substrate.least_squares.simplex_weights import weigh_machines
 
 RNG = np.random.default_rng(7)
 N = 12

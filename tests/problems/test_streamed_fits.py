@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 
 from problems import LSSVMClassifier, LSSVMRegressor, LSSVMRegressorCV
+from substrate.basis import Basis
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF
-from substrate.reduced import Basis
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")

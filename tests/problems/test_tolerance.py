@@ -11,10 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 import problems
 from problems import LSSVMClassifier, LSSVMRegressor, MaximalVariationRegressor
-from substrate.certificates import ACCURATE, Tolerance
+from substrate.basis import Basis
+from substrate.certificate import ACCURATE, Tolerance
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF
-from substrate.reduced import Basis
 
 ESTIMATORS = [getattr(problems, name) for name in problems.ESTIMATORS]
 over_estimators = pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: estimator.__name__)

@@ -14,10 +14,9 @@ from problems import fused_l1_substrate, ls_svm_regression
 from problems.command_line.main import main
 from problems.command_line.verify import eigen_modules, problem_modules, verify
 from problems.demonstration import MOST_ROWS, MOST_VALUES
-from substrate import solvers
-from substrate.declarations import optimality_conditions
-from substrate.declarations import optimality_conditions as fused_conditions
-from substrate.solvers import ORDER, installed_solvers
+from substrate.declare import optimality_conditions, solvers
+from substrate.declare import optimality_conditions as fused_conditions
+from substrate.declare.solvers import ORDER, installed_solvers
 
 WRONG_CLOSED_FORM = """
 from problems.ls_svm_regression import DEMONSTRATION, declare
@@ -42,7 +41,7 @@ def declare(K, y, gamma, form="primal"):
 CANNOT_BE_SOLVED = """
 import cvxpy as cp
 from problems.ls_svm_regression import DEMONSTRATION, closed_form
-from substrate.declarations import Declared
+from substrate.declare.declared import Declared
 
 def declare(K, y, gamma, form="primal"):
     x = cp.Variable(name="x")

@@ -17,9 +17,9 @@ from problems import (
     MaximalVariationRegressor,
     Robust,
 )
+from substrate.basis import Basis
 from substrate.errors import DataError
 from substrate.kernels import RBF, Componentwise
-from substrate.reduced import Basis
 
 RNG = np.random.default_rng(3)
 N = 72

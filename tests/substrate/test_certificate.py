@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from substrate.certificates import Certificate, Row
+from substrate.certificate import Certificate, Row
 
 GOOD = Row("fit", 1e-12, 1.0, 1e-6, "||y - f - e||")
 BAD = Row("a longer name", 2.0, 1.0, 1e-6, "|1'alpha|")

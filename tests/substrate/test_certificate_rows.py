@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from substrate.certificates import Row, gap_row, roundoff
+from substrate.certificate import Row, gap_row, roundoff
 from substrate.numbers import EPS
 
 INF, NAN = math.inf, math.nan

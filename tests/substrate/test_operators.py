@@ -5,9 +5,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from substrate.arrays import on_device_of, to_numpy
-from substrate.gram import Gram
 from substrate.kernels import RBF
-from substrate.least_squares.kernel_tiles import KernelTiles
+from substrate.operators.gram import Gram
+from substrate.operators.kernel_tiles import KernelTiles
 
 EPS = np.finfo(float).eps
 GENERATOR = np.random.default_rng(3)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from exact_l1 import exact_l1_distance
 
-from substrate.certificates import Tolerance
+from substrate.certificate import Tolerance
 from substrate.fits.l1 import solve_l1, zeta_max
 from substrate.kernels import RBF, Laplacian, Linear, Polynomial
 from substrate.penalties import DoubleColumns, OneNorm, accuracy_of
@@ -21,7 +21,7 @@ def bound_of(kernel, X, y, zeta, a, fitted):
 def test_certificate_and_proof_bound_the_exact_distance(seed):
     """At the optimum or near it, in wild units."""
     pytest.importorskip("flint")
-    from substrate.proof import prove_l1
+    from substrate.bounds.proof import prove_l1
 
     rng = np.random.default_rng(seed)
     n, d = int(rng.integers(6, 25)), int(rng.integers(1, 4))

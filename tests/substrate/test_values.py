@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from substrate.basis import Basis
 from substrate.errors import DeclarationError
-from substrate.reduced import Basis
 from substrate.values import Value
 
 POINTS = np.arange(6.0).reshape(3, 2)

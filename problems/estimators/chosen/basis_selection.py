@@ -3,9 +3,9 @@ r"""The choice of gamma on a reduced basis, with a proof.
 .. math:: \min_k \; \min_{\gamma_0 \le \gamma \le \gamma_1} F(k, \gamma)
 
 for leave-one-out, generalised cross-validation or folds, on a basis chosen once per kernel. One statistic of all rows
-and one eigendecomposition (for folds, one each) suffice for every gamma; see :mod:`substrate.reduced.criteria` for the
-criteria and their errors of rounding and decomposition, and :mod:`substrate.search.gamma_search` for the lower bound.
-In every criterion rows are left out of the fit, not of the choice of the basis.
+and one eigendecomposition (for folds, one each) suffice for every gamma; see :mod:`substrate.left_out.basis_criteria`
+for the criteria and their errors of rounding and decomposition, and :mod:`substrate.select.gamma_search` for the lower
+bound. In every criterion rows are left out of the fit, not of the choice of the basis.
 
 With weights v of the rows, the mean of F is weighted, and a row is left out whole. Everything is computed with weights
 of mean one, :math:`v / \bar v`, and :math:`\gamma \bar v`, for which the mean is a plain one over the rows times
@@ -25,16 +25,16 @@ from problems.estimators.reduced_fit import FitData, PreparedRows, prepare
 from problems.estimators.shared.coded import numbers_of_codes
 from substrate.arrays import ascending_pair, take_rows, to_numpy
 from substrate.errors import DeclarationError
+from substrate.fits.basis_solution import Penalty
 from substrate.kernels import Kernel
-from substrate.least_squares.criteria import OF_SPECTRUM, Criterion, CriterionSum
-from substrate.least_squares.leave_one_out import Split
-from substrate.reduced.criteria import ReducedFold, ReducedLeaveOneOut, sizes_of_block, with_radius
-from substrate.reduced.features import Statistic, accumulate, fold_labels
-from substrate.reduced.solution import Penalty
-from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
-from substrate.search.gamma_search import search_gamma
-from substrate.streaming.passes import each_block
-from substrate.streaming.rows import Block, draw_rows
+from substrate.left_out.basis_criteria import ReducedFold, ReducedLeaveOneOut, sizes_of_block, with_radius
+from substrate.left_out.criteria import OF_SPECTRUM, Criterion, CriterionSum
+from substrate.left_out.leave_one_out import Split
+from substrate.operators.basis_spectrum import ReducedSpectrum, reduced_spectrum
+from substrate.operators.features import Statistic, accumulate, fold_labels
+from substrate.operators.passes import each_block
+from substrate.operators.sources import Block, draw_rows
+from substrate.select.gamma_search import search_gamma
 
 __all__ = ["check_basis", "folds_of_rows", "judge_on_basis", "sample_rows"]
 

@@ -9,12 +9,12 @@ mean of the fitted values. [Pelckmans2005]_ eq. (28) with several weights.
 
 **Refitted machines.** [Pelckmans2005]_ uses the 1-norm "to detect structure, while the final predictions should be made
 based on a classical model with the selected components" (end of section 3.1). With :math:`S(\rho)` the components that
-maximal variation selects (:mod:`substrate.fits.selected_sets`) and :math:`F(S, \gamma)` the error of the componentwise
-LS-SVM on them, on validation rows, on folds, or left out in turn,
+maximal variation selects (:mod:`substrate.select.selected_sets`) and :math:`F(S, \gamma)` the error of the
+componentwise LS-SVM on them, on validation rows, on folds, or left out in turn,
 
 .. math:: \min_{\rho} \min_{\gamma} F(S(\rho), \gamma) = \min_{S \in \{S(\rho)\}} \min_{\gamma} F(S, \gamma) .
 
-There are finitely many S, each with a lower bound over gamma (:mod:`substrate.search.gamma_search`): the smallest of
+There are finitely many S, each with a lower bound over gamma (:mod:`substrate.select.gamma_search`): the smallest of
 these bounds holds for every rho. Of folds each has its own path and its own sets, :math:`S_1(\rho), S_2(\rho), \dots`,
 and one gamma for all of them. Leaving out rows of the refitted machine is conditional on the set, which all rows have
 selected.
@@ -44,17 +44,17 @@ from problems.estimators.shared.base import Facts
 from problems.estimators.shared.calibration_scores import CalibrationScores
 from problems.estimators.shared.held_machine import HoldsMachine
 from substrate.arrays import Array, non_negative, positive, whole_number
-from substrate.certificates import WIDER, Certificate, Row, warn_unless_holds
+from substrate.certificate import WIDER, Certificate, Row, warn_unless_holds
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
-from substrate.fits.path_bounds import Fold, ReadOff
-from substrate.fits.selected_sets import merge_sets
-from substrate.gram import Gram
 from substrate.kernels import Kernel
-from substrate.least_squares.criteria import CriterionSum, LeaveOneOut
-from substrate.least_squares.leave_one_out import Split
-from substrate.least_squares.spectrum import centred_spectrum
+from substrate.left_out.criteria import CriterionSum, LeaveOneOut
+from substrate.left_out.leave_one_out import Split
 from substrate.numbers import relative_rounding
-from substrate.search.gamma_search import NEGLIGIBLE, GammaSearch, end_row, search_gamma
+from substrate.operators.gram import Gram
+from substrate.operators.spectrum import centred_spectrum
+from substrate.select.gamma_search import NEGLIGIBLE, GammaSearch, end_row, search_gamma
+from substrate.select.path_bounds import Fold, ReadOff
+from substrate.select.selected_sets import merge_sets
 
 __all__ = [
     "Choice",
@@ -328,7 +328,7 @@ def jointly(model: Any, folds: Sequence[WeighedFold], ranges: Mapping[Any, tuple
     """Return the weights that validate best, by their names, each in a range, with the bound over all of them."""
     import cvxpy as cp
 
-    from substrate.fusion import fuse
+    from substrate import fuse
 
     names, ends, kept = tuple(ranges), tuple(ranges.values()), {"proved_on_": dict(ranges)}
     if not any(fold.largest for fold in folds):

@@ -48,12 +48,12 @@ from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, ascending_pair, positive
 from substrate.fits.l1 import zeta_max
-from substrate.fits.path_bounds import l1_fold, l1_path_of, read_off
 from substrate.fits.paths import Path, correlation_noise
-from substrate.fits.selected_sets import SelectedSets, supports_along_paths
 from substrate.kernels import Kernel, Linear
-from substrate.reduced.features import basis_features
-from substrate.search.gamma_search import HIGHEST_PRICE, NEGLIGIBLE, end_row, is_affordable
+from substrate.operators.features import basis_features
+from substrate.select.gamma_search import HIGHEST_PRICE, NEGLIGIBLE, end_row, is_affordable
+from substrate.select.path_bounds import l1_fold, l1_path_of, read_off
+from substrate.select.selected_sets import SelectedSets, supports_along_paths
 
 __all__ = ["FusedL1SubstrateClassifier", "FusedL1SubstrateRegressor"]
 

@@ -41,12 +41,12 @@ from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, non_negative
 from substrate.errors import DeclarationError
 from substrate.fits.coordinates import CUTOFF, ComponentCoordinates
-from substrate.fits.path_bounds import read_off, variation_fold
 from substrate.fits.paths import Path
-from substrate.fits.selected_sets import SelectedSets, select_along_path
 from substrate.fits.variation import divide_from_right, rho_max
-from substrate.gram import Gram
 from substrate.kernels import Componentwise
+from substrate.operators.gram import Gram
+from substrate.select.path_bounds import read_off, variation_fold
+from substrate.select.selected_sets import SelectedSets, select_along_path
 
 __all__ = ["FusedMaximalVariationClassifier", "FusedMaximalVariationRegressor"]
 

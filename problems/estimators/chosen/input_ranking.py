@@ -6,7 +6,7 @@ gamma, is smallest,
 .. math:: A_d = \{1, \dots, d\}, \qquad A_{k-1} = A_k \setminus \Big\{ \operatorname*{arg\,min}_{j \in A_k}
           \min_\gamma F(A_k \setminus \{j\}, \gamma) \Big\},
 
-with F the variance of :mod:`substrate.least_squares.criteria` unless another criterion is named: level 3 of the
+with F the variance of :mod:`substrate.left_out.criteria` unless another criterion is named: level 3 of the
 evidence framework, as LS-SVMlab's ``bay_lssvmARD`` has it ([Suykens2002b]_ chapter 4). The gamma of every set is the
 best of its range with a lower bound, so that a removal is proved where it is below the bounds of the others.
 """
@@ -21,11 +21,11 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from substrate.arrays import Array
-from substrate.certificates import Certificate, Row, warn_unless_holds
+from substrate.certificate import Certificate, Row, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
-from substrate.least_squares.criteria import OF_SPECTRUM
-from substrate.least_squares.robust_weights import check_choice
+from substrate.left_out.criteria import OF_SPECTRUM
+from substrate.robust_weights import check_choice
 from substrate.values import Record
 
 __all__ = ["InputRanking", "rank_inputs"]

@@ -1,7 +1,7 @@
 r"""The judgement of kernels on the rows of a task: a spectrum, a criterion of model selection, and the best gamma.
 
 The mean square over left-out rows or folds, generalised cross-validation, and the evidence of y are minimised with a
-lower bound by :func:`substrate.search.gamma_search.search_gamma`. For a machine with a free bias, points are centred at
+lower bound by :func:`substrate.select.gamma_search.search_gamma`. For a machine with a free bias, points are centred at
 their mean where that changes nothing else; the rounding of kernel values of rows that validate is bounded.
 
 With weights v of the rows, everything is computed with weights of mean one, :math:`v / \bar v`, and
@@ -35,17 +35,17 @@ from joblib import Parallel, delayed
 from problems.estimators.chosen.rules import family_name
 from problems.estimators.shared.base import Facts
 from substrate.arrays import Array, blas_threads, is_device_array, is_sparse, to_numpy
-from substrate.certificates import Row
+from substrate.certificate import Row
 from substrate.errors import DegenerateKernelWarning
-from substrate.gram import Gram
 from substrate.kernels import Kernel, Linear, Scaled
-from substrate.least_squares.border import ONES, Border
-from substrate.least_squares.criteria import OF_SPECTRUM, Criterion, CriterionSum, LeaveOneOut, ValidationCriterion
-from substrate.least_squares.leave_one_out import LeftOutBlocks, Split, leave_one_out_residuals, projected_diagonal
-from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system, target_unit
-from substrate.least_squares.spectrum import centred_spectrum
+from substrate.left_out.criteria import OF_SPECTRUM, Criterion, CriterionSum, LeaveOneOut, ValidationCriterion
+from substrate.left_out.leave_one_out import LeftOutBlocks, Split, leave_one_out_residuals, projected_diagonal
+from substrate.operators.border import ONES, Border
+from substrate.operators.gram import Gram
+from substrate.operators.saddle_system import ridge_of, solve_saddle_system, target_unit
+from substrate.operators.spectrum import centred_spectrum
 from substrate.progress import Progress
-from substrate.search.gamma_search import GammaSearch, search_gamma
+from substrate.select.gamma_search import GammaSearch, search_gamma
 
 __all__ = [
     "End",

@@ -6,7 +6,7 @@ A descent minimises
           \lambda(x, t) = e^t \operatorname{tr} P K(x) P + \epsilon \operatorname{tr} K(x), \qquad x = \log s,
 
 over x and t by a limited-memory quasi-Newton method within bounds [Byrd1995]_. A kernel on the way takes one Cholesky
-factor, which has both derivatives (:mod:`substrate.least_squares.factored_criteria`), and only the end is judged at its
+factor, which has both derivatives (:mod:`substrate.left_out.factored_criteria`), and only the end is judged at its
 best gamma, by a decomposition with a bound. :math:`e^t`, the ridge as a share of the trace of the centred matrix, does
 not depend on the unit of the kernel, so that a factor of a kernel and gamma do not compensate each other; the second
 term keeps :math:`\lambda` where rounding does not decide. In a given range of gamma t is :math:`\log \lambda`. With W
@@ -59,8 +59,8 @@ from substrate.arrays import Array, blas_threads, is_device_array, is_sparse
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Kernel, Laplacian, Matern, PowerExponential
 from substrate.kernels.kernel import symmetric_matrix
-from substrate.least_squares.factored_criteria import FactoredCriterion
-from substrate.least_squares.leave_one_out import LeftOutBlocks
+from substrate.left_out.factored_criteria import FactoredCriterion
+from substrate.left_out.leave_one_out import LeftOutBlocks
 from substrate.numbers import ROUNDED_ONCE
 from substrate.progress import Progress
 

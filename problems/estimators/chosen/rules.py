@@ -1,7 +1,7 @@
 r"""The rules of a search: the values that its parameters may have, its kernels, and the rows left out together.
 
 ``cv="groups"`` leaves every group of rows out in turn, ``cv="blocks"`` every row with its ``reach`` neighbours on both
-sides, of which only the row itself counts (:mod:`substrate.least_squares.leave_one_out`). Both are closed forms of
+sides, of which only the row itself counts (:mod:`substrate.left_out.leave_one_out`). Both are closed forms of
 one decomposition, as leave-one-out is. ``cv="noise"`` compares nothing: gamma is the root of an equation.
 
 **Families of kernels** are what ``kernels="families"`` tries,
@@ -26,8 +26,8 @@ from sklearn.model_selection import GroupKFold, LeaveOneOut, check_cv
 from substrate.arrays import ascending_pair, is_device_array, positive, to_numpy, whole_number
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Kernel, Laplacian, Linear, Matern, PowerExponential, Restricted, as_kernel
-from substrate.least_squares.criteria import OF_SPECTRUM
-from substrate.least_squares.leave_one_out import LeftOutBlocks, Split, checked_splits
+from substrate.left_out.criteria import OF_SPECTRUM
+from substrate.left_out.leave_one_out import LeftOutBlocks, Split, checked_splits
 
 __all__ = [
     "RECOMMENDED",

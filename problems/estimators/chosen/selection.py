@@ -3,7 +3,7 @@ r"""LS-SVMs that choose their gamma, with a proof, and their kernel.
 .. math:: \min_{k} \; \min_{\gamma_0 \le \gamma \le \gamma_1} F(k, \gamma)
 
 One eigendecomposition per kernel suffices for every gamma, and the inner minimum is global: its lower bound over the
-range is on the certificate (:mod:`substrate.search.gamma_search`). The outer one is over a list, and then global too,
+range is on the certificate (:mod:`substrate.select.gamma_search`). The outer one is over a list, and then global too,
 or a search in the logarithms of the kernel's scales, by slopes, and then local
 (:mod:`problems.estimators.chosen.kernel_search`). The machine is fitted to all rows at the end. This is also the fusion
 of training and validation of [Pelckmans2005]_ eq. (17)-(19), see :mod:`problems.tikhonov_fusion`.
@@ -13,7 +13,7 @@ of training and validation of [Pelckmans2005]_ eq. (17)-(19), see :mod:`problems
 .. math:: \frac{\sum_i v_i e_i(\gamma)^2}{\sum_i v_i} = \varsigma^2
 
 Nothing is left out and nothing is compared: the errors of training have the size that the noise explains. The equation
-has one root on the spectrum (:mod:`substrate.search.secular_equation`), between two gammas that are proved to enclose
+has one root on the spectrum (:mod:`substrate.select.secular_equation`), between two gammas that are proved to enclose
 it. A kernel is not chosen by it, since the norms of w, which Morozov's problem compares, have units of the kernel.
 
 **Plain folds** judge machines without closed forms, of a shape that holds everywhere or with robust weights,
@@ -71,11 +71,11 @@ from problems.estimators.shared.base import Facts, Uses, WeightedRows
 from problems.estimators.shared.checks import warn_if_unscaled
 from problems.estimators.shared.partly_linear import has_closed_forms, has_shape
 from substrate.arrays import Array, ascending_pair, blas_threads, is_sparse, on_device_of, positive, to_numpy
-from substrate.certificates import Accuracy, Row
+from substrate.certificate import Accuracy, Row
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Kernel
 from substrate.progress import Progress
-from substrate.search.gamma_search import GAP, GammaSearch
+from substrate.select.gamma_search import GAP, GammaSearch
 
 __all__ = ["GammaChoice", "LSSVMClassifierCV", "LSSVMRegressorCV", "recommended"]
 
@@ -325,7 +325,7 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):
         ``"noise"``: by nothing, gamma being the one at which the errors of training have the size of ``noise``
         (Morozov's discrepancy principle, :meth:`LSSVMRegressor.gamma_for`), of one kernel;
         ``"evidence"``: the likelihood of y under the Gaussian process of the machine, as the variance F of
-        :mod:`substrate.least_squares.criteria`, whose ``log_evidence`` converts it; a number of folds, a splitter or an
+        :mod:`substrate.left_out.criteria`, whose ``log_evidence`` converts it; a number of folds, a splitter or an
         iterable of splits of the rows given to :meth:`fit`: the mean square error over them, without rows of weight
         zero, which a number of folds does not count.
     random_state : int, RandomState or None, default=None

@@ -6,7 +6,7 @@ are known without a refit, so that the best average of them is one small convex 
 .. math:: \min_u \| y - P u \|_v^2 \quad \text{subject to} \quad u \ge 0, \; 1^T u = 1, \qquad
           f(x) = \sum_m u_m f_m(x) ,
 
-with a lower bound on the certificate (:mod:`substrate.least_squares.simplex_weights`). The machines are estimators of
+with a lower bound on the certificate (:mod:`substrate.fits.simplex_weights`). The machines are estimators of
 the same rows, ``estimators_``, and their mean is as near to the mean of the exact machines as they are to these on
 average, up to the rounding of the mean. ``criterion_``, the mean square of y - P u, has seen y through u.
 """
@@ -30,14 +30,14 @@ from problems.estimators.full.ls_svm import LSSVMRegressor
 from problems.estimators.shared.base import Added, Facts, KernelEstimator, StoredFit, StoredMachine, certify_stored
 from problems.estimators.shared.classifier import Classifier
 from substrate.arrays import Array
-from substrate.certificates import Accuracy, Certificate, Tolerance, warn_unless_holds
+from substrate.certificate import Accuracy, Certificate, Tolerance, warn_unless_holds
 from substrate.errors import DeclarationError
-from substrate.least_squares.simplex_weights import bound_stack, weigh_machines
+from substrate.fits.simplex_weights import bound_stack, weigh_machines
 from substrate.numbers import relative_rounding, root_mean_square
 
 if TYPE_CHECKING:
+    from substrate.bounds.proof import Proof
     from substrate.kernels.nodes import Node
-    from substrate.proof import Proof
 
 __all__ = ["StackedLSSVMClassifier", "StackedLSSVMRegressor"]
 

@@ -1,6 +1,6 @@
 r"""Prediction intervals of LS-SVMs: by leaving every training row out without a refit, or by folds that repeat it.
 
-The full conformal set and jackknife+ follow from all machines without one row (:mod:`substrate.uncertainty.intervals`).
+The full conformal set and jackknife+ follow from all machines without one row (:mod:`substrate.intervals.conformal`).
 
 Nested intervals repeat everything that was chosen on the rows. Leaving a row out in closed form holds kernel and gamma,
 which the row helped to choose, and intervals after a search cover less than they state. Here the whole fit, search
@@ -15,7 +15,7 @@ exchangeable rows and a fit that does not depend on their order, and about c in 
 one size: the rows that are left over, fewer than K, are in all machines and have no score.
 
 Adaptive intervals repeat nothing. A second machine is fitted to the sizes of the left-out errors
-(:mod:`substrate.uncertainty.spread`), and with its values s, those at the rows left out too, the interval is
+(:mod:`substrate.intervals.spread`), and with its values s, those at the rows left out too, the interval is
 
 .. math:: f(x) \pm s(x)\; q_k\big\{ |r_i| / s^{(-i)}(x_i) \big\} ,
 
@@ -48,8 +48,8 @@ from substrate.arrays import (
     to_numpy,
 )
 from substrate.errors import DataError, DeclarationError, LongFitWarning
-from substrate.uncertainty.bands import Smoother, curve_length, tube_quantile
-from substrate.uncertainty.intervals import (
+from substrate.intervals.bands import Smoother, curve_length, tube_quantile
+from substrate.intervals.conformal import (
     LeftOutMachines,
     conformal_ends,
     cv_plus,
@@ -58,7 +58,7 @@ from substrate.uncertainty.intervals import (
     kth_smallest,
     rank,
 )
-from substrate.uncertainty.spread import Spread
+from substrate.intervals.spread import Spread
 
 __all__ = ["IntervalRegressor", "confidence_band", "guaranteed_level", "influence_of_rows"]
 
@@ -105,7 +105,7 @@ class IntervalRegressor(Regressor):
             of [Barber2021]_, with ten folds that repeat the whole fit, search included. They are made at the first
             call, which takes about ten fits, and are kept in the model and its file. ``"adaptive"`` (not on a reduced
             basis): left-out errors in units of a fitted spread, so that intervals are wide where errors are
-            (:mod:`substrate.uncertainty.spread`), by one more fit. ``"split"``: by the rows given to :meth:`calibrate`.
+            (:mod:`substrate.intervals.spread`), by one more fit. ``"split"``: by the rows given to :meth:`calibrate`.
         rows : tuple of arrays, array, or source of rows, default=None
             The training rows and targets (X, y), and sample_weight as a third where the fit had one, for a model that
             does not keep them; with a precomputed kernel the kernel matrix of the training rows.
@@ -342,7 +342,7 @@ def confidence_band(
     r"""Compute a confidence band of the mean, the function about which the targets scatter.
 
     :meth:`predict_interval` is about a new target, and wider by the noise. The machine is taken as a linear smoother
-    with kernel and gamma fixed in advance, the noise as normal (:mod:`substrate.uncertainty.bands`); a choice of gamma
+    with kernel and gamma fixed in advance, the noise as normal (:mod:`substrate.intervals.bands`); a choice of gamma
     on the same rows is not counted.
 
     Parameters

@@ -3,14 +3,14 @@ r"""The LS-SVM family: regression and classification through one saddle system.
 .. math:: \min_{w,b,e} \tfrac12 w^T w + \tfrac{\gamma}{2} \sum_i v_i e_i^2
 
 subject to :math:`y_i = f(x_i) + e_i` or :math:`y_i f(x_i) = 1 - e_i`; see :mod:`problems.ls_svm_regression`,
-:mod:`problems.ls_svm_classification`, and :mod:`substrate.least_squares.saddle_system` for the fast path. In regression
+:mod:`problems.ls_svm_classification`, and :mod:`substrate.operators.saddle_system` for the fast path. In regression
 f may have a shape that holds everywhere, slopes, curvatures and bounds with proof,
 
 .. math:: \sigma_j (D_j f)(x) \ge c_j \quad\text{for all } x \text{ of the box of the rows.}
 
-That machine is composed (:mod:`substrate.composition.shaped_machine`), so that cvxpy is imported by such a fit and by
+That machine is composed (:mod:`substrate.shapes.shaped_machine`), so that cvxpy is imported by such a fit and by
 no other. A stored one has its own bracket, from which ``certify`` and ``prove`` start
-(:mod:`substrate.composition.shaped_least_squares`).
+(:mod:`substrate.shapes.shaped_least_squares`).
 """
 
 import warnings
@@ -35,7 +35,7 @@ from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import Coding, numbers_of_codes, scores_of
 from problems.estimators.shared.partly_linear import LeftOutOutputs, PartlyLinear, refuse_closed_form, refuse_shape
 from substrate.arrays import Array, is_device_array, is_sparse, namespace_of, positive, to_numpy, whole_number
-from substrate.certificates import Certificate, warn_unless_holds
+from substrate.certificate import Certificate, warn_unless_holds
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.kernels import RBF, Componentwise, Restricted, as_kernel
 
@@ -52,7 +52,7 @@ _FACTS = ("solver", "points of the shapes", "no machine that holds everywhere")
 
 def read_shapes(model: Any, n_features: int) -> Any:
     """Return the shapes by column number, checked."""
-    from substrate.composition.shaped_least_squares import ShapeParameters
+    from substrate.shapes.shaped_least_squares import ShapeParameters
 
     names = getattr(model, "feature_names_in_", ())
 
@@ -155,7 +155,7 @@ class ShapedModel(LSSVMModel):
     @property
     def further(self) -> Any:
         """Return the further terms of the expansion."""
-        from substrate.composition.shaped_least_squares import ShapedExpansion
+        from substrate.shapes.shaped_least_squares import ShapedExpansion
 
         model = self.estimator
         multipliers = model.shape_multipliers_
@@ -163,7 +163,7 @@ class ShapedModel(LSSVMModel):
 
     def stored(self, X: Array, y: Array, gamma: float, weights: Array, shapes: Any) -> Any:
         """Return the machine as it is stored, on the rows of its fit."""
-        from substrate.composition.shaped_least_squares import ShapedLeastSquares
+        from substrate.shapes.shaped_least_squares import ShapedLeastSquares
 
         model = self.estimator
         return ShapedLeastSquares(
@@ -211,9 +211,9 @@ def _solve_shaped(
     """Return the result of the machine, which has the facts of the solution, and the expansion besides the rows."""
     import cvxpy as cp
 
-    from substrate.composition.level import Substrate
-    from substrate.composition.machine import Machine
-    from substrate.composition.shaped_least_squares import ShapedExpansion
+    from substrate.declare.level import Substrate
+    from substrate.declare.machine import Machine
+    from substrate.shapes.shaped_least_squares import ShapedExpansion
 
     s = Substrate(kernel, X, y)
     loss = cp.sum_squares(cp.multiply(np.sqrt(0.5 * gamma * weights), s.e))
@@ -402,7 +402,7 @@ class LSSVMRegressor(MultiOutputMixin, LSSVM, IntervalRegressor):
         Maximum number of iterations of ``"cg"``, where it is required.
     basis : Basis, int, str, array of int, or array of points, default=None
         Which vectors the expansion has, where not all rows ([Cawley2002]_, [Cawley2004]_ eq. (2)-(3)): a
-        :class:`~substrate.reduced.Basis`, or how many, a rule, rows or points. All rows are in the objective; time is
+        :class:`~substrate.basis.Basis`, or how many, a rule, rows or points. All rows are in the objective; time is
         linear in their number, and they are read in passes where they are mapped files, blocks ``(X, y)`` or Dask
         collections. The model keeps its basis and not its rows. One output.
     linear_columns : list of int or str, default=()

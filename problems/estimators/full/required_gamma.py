@@ -8,12 +8,12 @@ from sklearn.base import clone
 
 from problems.estimators.shared.partly_linear import has_closed_forms
 from substrate.arrays import Array, to_numpy
-from substrate.certificates import Certificate, Tolerance, accuracy_of_outputs, warn_unless_holds
+from substrate.certificate import Certificate, Tolerance, accuracy_of_outputs, warn_unless_holds
 from substrate.errors import DeclarationError
-from substrate.gram import Gram
 from substrate.kernels import Kernel
-from substrate.least_squares.border import Border
 from substrate.numbers import at_most
+from substrate.operators.border import Border
+from substrate.operators.gram import Gram
 from substrate.values import Record
 
 __all__ = ["RequiredGamma", "find_gammas", "gamma_for"]
@@ -49,7 +49,7 @@ def gamma_for(
     """Find the gamma at which this machine has a stated noise or norm; the model itself does not change.
 
     Both are roots of one equation on the spectrum of the kernel matrix, which has one solution where it has any
-    (:mod:`substrate.search.secular_equation`). A bracket of it is proved by the machines at its two ends.
+    (:mod:`substrate.select.secular_equation`). A bracket of it is proved by the machines at its two ends.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def gamma_for(
     >>> round(float(((y - model.fit(X, y).predict(X)) ** 2).mean() ** 0.5), 6)
     22.0
     """
-    from substrate.search.secular_equation import quantity_given  # every estimator has this method, and few call it
+    from substrate.select.secular_equation import quantity_given  # every estimator has this method, and few call it
 
     asked = quantity_given(noise, norm)
     if not has_closed_forms(self) or self.basis is not None:
@@ -102,8 +102,8 @@ def find_gammas(
     kernel: Kernel, X: Any, Y: Array, weights: Array, border: Border, tol: float, quantity: Any, value: float
 ) -> RequiredGamma:
     """Return the gamma of every output at which its machine has a noise or a norm, with brackets."""
-    from substrate.least_squares.spectrum import centred_spectrum
-    from substrate.search.secular_equation import SecularEquation
+    from substrate.operators.spectrum import centred_spectrum
+    from substrate.select.secular_equation import SecularEquation
 
     gram = Gram.of(kernel, X)
     p = 0.0 if kernel.pairwise else kernel.rounding(X)

@@ -4,7 +4,7 @@ r"""Robust weights: weighted fits on one kernel matrix, each with weights from t
           v_k = v(e_k^{\text{before}} / \hat s)
 
 Algorithm 1 of [Suykens2002]_; see :mod:`problems.weighted_ls_svm` for the problem and
-:mod:`substrate.least_squares.robust_weights` for weights and scales.
+:mod:`substrate.robust_weights` for weights and scales.
 """
 
 import warnings
@@ -17,12 +17,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from problems.estimators.full.saddle_fit import SaddleFit, fit_saddle
 from substrate.arrays import Array, to_numpy, whole_number
-from substrate.certificates import Row
+from substrate.certificate import Row
 from substrate.errors import DataError, DeclarationError, user_level
-from substrate.gram import Gram
 from substrate.kernels import Kernel
-from substrate.least_squares.border import Border
-from substrate.least_squares.robust_weights import (
+from substrate.operators.border import Border
+from substrate.operators.gram import Gram
+from substrate.operators.saddle_system import ridge_of
+from substrate.robust_weights import (
     SCALES,
     WEIGHTINGS,
     check_choice,
@@ -30,7 +31,6 @@ from substrate.least_squares.robust_weights import (
     robust_scale,
     robust_weights,
 )
-from substrate.least_squares.saddle_system import ridge_of
 from substrate.values import Record, Value
 
 __all__ = [
@@ -66,9 +66,9 @@ class Robust(Value, Record):
     Parameters
     ----------
     weighting : {"hampel", "huber", "logistic", "myriad", "density"}, default="hampel"
-        How a row's weight falls with its error; see :mod:`substrate.least_squares.robust_weights`. ``"density"`` is
+        How a row's weight falls with its error; see :mod:`substrate.robust_weights`. ``"density"`` is
         Hampel's weight with both thresholds from the density of the errors
-        (:mod:`substrate.least_squares.robust_weights`), by every fit anew.
+        (:mod:`substrate.robust_weights`), by every fit anew.
     scale : {"iqr", "mad"}, default="iqr"
         The robust scale of the errors: interquartile range or median absolute deviation.
     max_reweightings : int, default=1

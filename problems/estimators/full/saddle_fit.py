@@ -1,7 +1,7 @@
 r"""The solution of the LS-SVM saddle system, with its certificate: in closed form or by conjugate gradients.
 
 The bound of the certificate, and of a stored machine that is checked again or proved in ball arithmetic, is that of
-:mod:`substrate.least_squares.answer`,
+:mod:`substrate.bounds.saddle`,
 
 .. math:: \|f - f^\star\|_v \le \|y - f - \alpha / (\gamma v)\|_v .
 """
@@ -27,16 +27,16 @@ from substrate.arrays import (
     to_numpy,
     where_it_lives,
 )
-from substrate.certificates import Row, Tolerance, roundoff, spread_of, worst_rows
+from substrate.bounds.saddle import AnswerProblem, bound_answer
+from substrate.certificate import Row, Tolerance, roundoff, spread_of, worst_rows
 from substrate.errors import DataError, DeclarationError, LongFitWarning, SolverError
-from substrate.gram import Gram, KernelOperator, has_room_for_matrix
 from substrate.kernels import Kernel
-from substrate.least_squares.answer import AnswerProblem, bound_answer
-from substrate.least_squares.border import ONES, Border
-from substrate.least_squares.saddle_system import SaddleSolution, ridge_of, saddle_row, solve_saddle_system, target_unit
+from substrate.operators.border import ONES, Border
+from substrate.operators.gram import Gram, KernelOperator, has_room_for_matrix
+from substrate.operators.saddle_system import SaddleSolution, ridge_of, saddle_row, solve_saddle_system, target_unit
 
 if TYPE_CHECKING:
-    from substrate.proof import Proof
+    from substrate.bounds.proof import Proof
 
 __all__ = [
     "SOLVERS",
@@ -166,12 +166,12 @@ def fit_saddle(
 
 def _iterate(problem: AnswerProblem, most: int, home: Array) -> SaddleFit:
     """Fit by conjugate gradients, which store no matrix; points may be on a device."""
-    from substrate.least_squares.conjugate_gradient import (
+    from substrate.fits.conjugate_gradient import (
         SampledInverse,
         sample_rows,
         solve_by_conjugate_gradients,  # few fits have so many rows
     )
-    from substrate.least_squares.kernel_tiles import KernelTiles
+    from substrate.operators.kernel_tiles import KernelTiles
     from substrate.progress import LateProgress
 
     kernel, X, n = problem.kernel, problem.X, int(problem.X.shape[0])
@@ -335,7 +335,7 @@ class StoredSaddle(NamedTuple):
 
     def prove(self) -> "Proof":
         """Bound the answer in ball arithmetic."""
-        from substrate.proof import prove_expansion, tolerance_in_balls  # for few, who have ball arithmetic
+        from substrate.bounds.proof import prove_expansion, tolerance_in_balls  # for few, who have ball arithmetic
 
         problem = self.problem
         y, v = problem.Y[:, 0], problem.weights

@@ -27,15 +27,15 @@ from substrate.arrays import (
     take_rows,
     to_numpy,
 )
-from substrate.certificates import Certificate, Row, roundoff, warn_unless_holds
+from substrate.certificate import Certificate, Row, roundoff, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
-from substrate.gram import Gram
+from substrate.intervals.conformal import LeftOutMachines, kernel_influence
 from substrate.kernels import Kernel
-from substrate.least_squares.border import ONES, Border
-from substrate.least_squares.leave_one_out import leave_one_out_residuals, projected_diagonal
-from substrate.least_squares.saddle_system import noise_of_targets, solve_saddle_system
+from substrate.left_out.leave_one_out import leave_one_out_residuals, projected_diagonal
 from substrate.numbers import relative_rounding
-from substrate.uncertainty.intervals import LeftOutMachines, kernel_influence
+from substrate.operators.border import ONES, Border
+from substrate.operators.gram import Gram
+from substrate.operators.saddle_system import noise_of_targets, solve_saddle_system
 
 __all__ = ["ChosenKernel", "LSSVMModel"]
 

@@ -19,12 +19,12 @@ from problems.estimators.shared.checks import definite_gram
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, non_negative, positive
-from substrate.certificates import Accuracy, Certificate, Tolerance, power_of_two, warn_unless_holds
+from substrate.bounds.proof import Proof, prove_l1, tolerance_in_balls
+from substrate.certificate import Accuracy, Certificate, Tolerance, power_of_two, warn_unless_holds
 from substrate.errors import DataError
 from substrate.fits.l1 import l1_rows, solve_l1, zeta_max
 from substrate.kernels import Kernel
 from substrate.penalties import DoubleColumns, OneNorm, accuracy_of
-from substrate.proof import Proof, prove_l1, tolerance_in_balls
 
 __all__ = [
     "LEAST_ZETA",
@@ -257,7 +257,7 @@ class L1SubstrateRegressor(L1Substrate, Regressor):
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     basis : Basis, int, str, array or None, default=None
         The points among which the 1-norm chooses, for many rows; None: all rows, and their support values sum to zero.
-        A :class:`~substrate.reduced.Basis` or its short forms; a basis that names no rule is chosen by ``"kmeans++"``.
+        A :class:`~substrate.basis.Basis` or its short forms; a basis that names no rule is chosen by ``"kmeans++"``.
     ridge : float, default=0.0
         Weight of half the squared norm of w: with it and a small zeta the machine is the LS-SVM of gamma = 1/ridge.
 

@@ -23,12 +23,12 @@ from problems.estimators.shared.base import Facts, KernelEstimator, StoredFit, c
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, non_negative, positive
-from substrate.certificates import NO_BOUND, Accuracy, Certificate, warn_unless_holds
+from substrate.certificate import NO_BOUND, Accuracy, Certificate, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
 from substrate.fits.coordinates import CUTOFF
-from substrate.gram import Gram
 from substrate.ingredients import Weights
 from substrate.kernels import Componentwise, Kernel, Restricted
+from substrate.operators.gram import Gram
 
 if TYPE_CHECKING:
     from substrate.kernels.nodes import Node
@@ -268,7 +268,7 @@ class MaximalVariationRegressor(MaximalVariationEstimator, Regressor):
         Where the active rows do not settle, the root of ``tol``: a duality gap is the square of an error.
     basis : Basis, int, str, array or None, default=None
         The points in whose kernel functions the components are expanded, for many rows; None: all rows. A
-        :class:`~substrate.reduced.Basis` or its short forms, chosen by the sum of the components' kernels.
+        :class:`~substrate.basis.Basis` or its short forms, chosen by the sum of the components' kernels.
     relevance : float, default=0.05
         Share of the largest maximal variation up to which an input counts as irrelevant.
     expansion : {"shared", "decoupled"}, default="shared"

@@ -8,7 +8,8 @@ import numpy as np
 
 from problems.estimators.shared.base import Added
 from substrate.arrays import Array, check_memory, is_sparse, non_negative, positive
-from substrate.certificates import (
+from substrate.bounds.proof import Proof, prove_variation, tolerance_in_balls
+from substrate.certificate import (
     WITH_CUTOFF,
     Accuracy,
     Row,
@@ -19,12 +20,11 @@ from substrate.certificates import (
 from substrate.errors import DeclarationError
 from substrate.fits.coordinates import ComponentCoordinates, decoupled_coordinates, shared_coordinates
 from substrate.fits.variation import solution_rows, solve_maximal_variation
-from substrate.gram import Gram
 from substrate.ingredients import Weights, weights_of
 from substrate.kernels import Componentwise
 from substrate.numbers import relative_rounding
+from substrate.operators.gram import Gram
 from substrate.penalties import VariationMachine
-from substrate.proof import Proof, prove_variation, tolerance_in_balls
 
 __all__ = ["FittedVariation", "Variation", "kernel_matrices"]
 

@@ -44,16 +44,16 @@ from substrate.arrays import (
     to_numpy,
     where_it_lives,
 )
-from substrate.certificates import ACCURATE, Certificate, Row, accuracy_of_outputs, worst_rows
+from substrate.basis import Basis
+from substrate.certificate import ACCURATE, Certificate, Row, accuracy_of_outputs, worst_rows
 from substrate.errors import DataError
 from substrate.kernels import Componentwise, Kernel, Restricted, as_kernel
-from substrate.reduced import Basis
-from substrate.streaming.passes import each_block
-from substrate.streaming.rows import source_of, streams
+from substrate.operators.passes import each_block
+from substrate.operators.sources import source_of, streams
 
 if TYPE_CHECKING:
+    from substrate.bounds.proof import Proof
     from substrate.kernels.nodes import Node
-    from substrate.proof import Proof
 
 __all__ = [
     "Added",

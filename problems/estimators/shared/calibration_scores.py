@@ -2,7 +2,7 @@
 
 They are decision values of the training rows left out, exactly where a machine has leave-one-out in closed form and
 otherwise in folds, or decision values of rows given to ``calibrate``. The probabilities and the label sets of
-:mod:`substrate.uncertainty.calibration` follow from them.
+:mod:`substrate.intervals.calibration` follow from them.
 """
 
 from collections.abc import Callable
@@ -15,8 +15,8 @@ from sklearn.base import clone
 
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError
-from substrate.least_squares.robust_weights import check_choice
-from substrate.uncertainty.calibration import beside_decision, fit_isotonic, fit_sigmoid, margins, nonconformity
+from substrate.intervals.calibration import beside_decision, fit_isotonic, fit_sigmoid, margins, nonconformity
+from substrate.robust_weights import check_choice
 from substrate.values import Record
 
 __all__ = [

@@ -19,12 +19,12 @@ from substrate.arrays import (
     to_numpy,
     where_it_lives,
 )
-from substrate.certificates import Certificate
+from substrate.certificate import Certificate
 from substrate.errors import DataError, DeclarationError, ScaleWarning, user_level
-from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.kernels.of_distance import spreads_of
-from substrate.streaming.rows import streams
+from substrate.operators.gram import Gram
+from substrate.operators.sources import streams
 
 __all__ = [
     "check_home",

@@ -6,7 +6,7 @@ a fifth of the rows each. That is done at the first call that needs it, not by `
 
 ``predict`` follows the decision function, and probabilities agree with it: a map from scores to probabilities is
 monotone, and its value is moved to one half where it and the decision are on different sides, see
-:mod:`substrate.uncertainty.calibration`. For more than two classes the score of a class is its margin, the distance to
+:mod:`substrate.intervals.calibration`. For more than two classes the score of a class is its margin, the distance to
 the best other one; each class has its map, and the values are divided by their sum, which keeps the largest.
 """
 
@@ -32,9 +32,9 @@ from problems.estimators.shared.guarantees import Guarantee, guarantee_of
 from substrate.arrays import Array, is_device_array, on_device_of, own_copy, same_home, take_rows, to_numpy
 from substrate.codings import code_book
 from substrate.errors import DataError
-from substrate.least_squares.robust_weights import check_choice
-from substrate.uncertainty.calibration import in_set, less_strange
-from substrate.uncertainty.intervals import exact_level
+from substrate.intervals.calibration import in_set, less_strange
+from substrate.intervals.conformal import exact_level
+from substrate.robust_weights import check_choice
 
 __all__ = ["Classifier"]
 

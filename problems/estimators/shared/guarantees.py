@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from substrate.uncertainty.intervals import exact_level
+from substrate.intervals.conformal import exact_level
 
 __all__ = ["UNEQUAL", "Guarantee", "guarantee_of"]
 

@@ -6,7 +6,7 @@ r"""The importance of inputs: the increase of the loss, on rows left out, when t
 with :math:`\tilde x_i^{(c)}` the row i with input c taken from another row, by a random permutation ([Breiman2001]_
 section 10), :math:`\ell` the square error in regression and 0 or 1 in classification, and :math:`f^{(-i)}` the machine
 fitted without row i. No row is predicted by a machine that has seen it, and nothing is fitted again: of all machines
-without a row each is needed at copies of this row only (:mod:`substrate.uncertainty.intervals`).
+without a row each is needed at copies of this row only (:mod:`substrate.intervals.conformal`).
 
 An input may be several columns, such as the 0-1 columns of one category: they are permuted together, since a row with
 one of them exchanged is a row that cannot occur. A row that receives the values that it has keeps its prediction to the
@@ -31,10 +31,10 @@ from substrate.arrays import (
     to_numpy,
     whole_number,
 )
-from substrate.certificates import ACCURATE, NO_BOUND, Certificate, Row, Tolerance, warn_unless_holds
+from substrate.certificate import ACCURATE, NO_BOUND, Certificate, Row, Tolerance, warn_unless_holds
 from substrate.errors import DataError
-from substrate.least_squares.saddle_system import target_unit
-from substrate.uncertainty.intervals import LeftOutMachines, predict_copies
+from substrate.intervals.conformal import LeftOutMachines, predict_copies
+from substrate.operators.saddle_system import target_unit
 from substrate.values import Record
 
 __all__ = ["LeftOutImportance", "Losses", "importance_of"]

@@ -1,7 +1,7 @@
 r"""Machines with a linear part, columns that are not penalised and that the kernel does not see, and leave-one-out.
 
 A model computes the errors :math:`e_i` of its rows and their left-out residuals, in closed form for a machine on all
-rows (:mod:`substrate.least_squares.leave_one_out`) and for one on a basis (:mod:`substrate.reduced.spectrum`).
+rows (:mod:`substrate.left_out.leave_one_out`) and for one on a basis (:mod:`substrate.operators.basis_spectrum`).
 Criteria, the importance of inputs and the calibration of a classifier follow from these. One row, the one of largest
 leverage, is refitted as a check.
 """
@@ -18,13 +18,13 @@ from problems.estimators.shared.base import Facts, KernelEstimator
 from problems.estimators.shared.checks import column_number
 from problems.estimators.shared.coded import numbers_of_codes, scores_of, winners
 from substrate.arrays import Array, on_device_of, take_rows, to_numpy
-from substrate.certificates import NO_BOUND, Certificate, Row
+from substrate.certificate import NO_BOUND, Certificate, Row
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel, Restricted
-from substrate.least_squares.border import ONES, Border
-from substrate.least_squares.leave_one_out import generalized_cross_validation
-from substrate.least_squares.saddle_system import target_unit
-from substrate.reduced.rows import columns_of
+from substrate.left_out.leave_one_out import generalized_cross_validation
+from substrate.operators.border import ONES, Border
+from substrate.operators.kernel_rows import columns_of
+from substrate.operators.saddle_system import target_unit
 
 if TYPE_CHECKING:
     from substrate.kernels.nodes import Node

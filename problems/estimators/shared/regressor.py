@@ -15,8 +15,8 @@ from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.guarantees import Guarantee, guarantee_of
 from substrate.arrays import Array, is_device_array, namespace_of, real_array, same_home, to_numpy
 from substrate.errors import DataError
-from substrate.least_squares.robust_weights import check_choice
-from substrate.uncertainty.intervals import exact_level, split_ends
+from substrate.intervals.conformal import exact_level, split_ends
+from substrate.robust_weights import check_choice
 
 __all__ = ["Regressor"]
 

@@ -16,7 +16,7 @@ import problems
 from problems import load
 from problems.command_line.main import main
 from problems.tables.table import read_table
-from substrate.certificates import Certificate, Row
+from substrate.certificate import Certificate, Row
 from substrate.kernels import RBF
 from substrate.whole_file import written_whole
 

@@ -12,8 +12,8 @@ import problems
 import problems.tables.estimators
 from problems.command_line.main import main
 from problems.tables.machines import Search
+from substrate.basis import Basis
 from substrate.kernels import RBF
-from substrate.reduced import Basis
 
 X = np.random.default_rng(0).normal(size=(30, 2))
 Y = np.sin(X[:, 0]) + X[:, 1]

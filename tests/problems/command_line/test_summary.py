@@ -9,7 +9,7 @@ from sklearn.metrics import balanced_accuracy_score, r2_score, roc_auc_score
 from problems import TabularClassifier, TabularRegressor
 from problems.command_line.main import main
 from problems.command_line.summary import summary
-from substrate.certificates import Certificate, Row
+from substrate.certificate import Certificate, Row
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(80, 3))

@@ -11,7 +11,7 @@ from problems.displays import ResidualsDisplay
 from substrate.datasets import sinc_outliers
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF
-from substrate.least_squares.robust_weights import robust_weights
+from substrate.robust_weights import robust_weights
 
 X, Y = sinc_outliers(random_state=0)
 X, Y = X[::3], Y[::3]

@@ -11,7 +11,7 @@ import pytest
 from fused_forms import BOX, rows, tube, two_weights, variation, width
 
 from substrate import fuse
-from substrate.composition.program import Program
+from substrate.declare.program import Program
 from substrate.errors import DeclarationError, SolverError
 
 pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate")

@@ -205,7 +205,7 @@ def test_losses_without_squares_are_proved_over_a_range(loss, monkeypatch):
         assert (abs(matrix).sum(axis=1) > 0.0).all()
         return splu(matrix)
 
-    monkeypatch.setattr("substrate.composition.program.splu", factor_checked)
+    monkeypatch.setattr("substrate.declare.program.splu", factor_checked)
     X, y, V, w = case(n=14, d=2)
     s = Substrate(RBF(1.0), X, y)
     zeta = cp.Parameter(nonneg=True, name="zeta")

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from substrate.declare.solvers import ORDER, installed_solvers
 from substrate.ingredients import component_bounds, slackness_products, variation_rows
-from substrate.solvers import ORDER, installed_solvers
 
 RHO = 0.7
 

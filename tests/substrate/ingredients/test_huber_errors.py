@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from substrate.declare.solvers import ORDER, installed_solvers
 from substrate.ingredients import huber_conjugate, huber_errors, huber_loss, huber_rows, regression_fit
-from substrate.solvers import ORDER, installed_solvers
 
 GAMMA, DELTA = 3.0, 0.5
 Y = np.array([0.0, 0.2, -0.1, 4.0, -3.0, 0.3])

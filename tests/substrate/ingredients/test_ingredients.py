@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from substrate.declare.solvers import ORDER, installed_solvers
 from substrate.ingredients import (
     error_row,
     fit_row,
@@ -19,7 +20,6 @@ from substrate.ingredients import (
     zero_sum_row,
 )
 from substrate.kernels import RBF
-from substrate.solvers import ORDER, installed_solvers
 
 RNG = np.random.default_rng(0)
 N = 15
@@ -42,7 +42,7 @@ def _needs(solver):
 
 
 def _accurate(solver):
-    return dict(importlib.import_module("substrate.solvers")._SOLVERS[solver].options)
+    return dict(importlib.import_module("substrate.declare.solvers")._SOLVERS[solver].options)
 
 
 def _primal():

@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.pairwise import rbf_kernel
 
 from substrate.errors import DataError, DeclarationError
-from substrate.gram import Gram
 from substrate.kernels import RBF, Foreign, Laplacian, Linear, Matern, Polynomial, Precomputed, as_kernel
+from substrate.operators.gram import Gram
 
 X = np.random.default_rng(8).normal(size=(150, 2))
 

@@ -10,7 +10,7 @@ from substrate.errors import SubstrateError
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, PowerExponential, Symmetric
 
 flint = pytest.importorskip("flint", reason="kernel values are compared in ball arithmetic")
-from substrate.proof import balls, formula_of, precision  # noqa: E402
+from substrate.bounds.proof import balls, formula_of, precision  # noqa: E402
 
 KERNELS = {
     "RBF": lambda width: RBF(width),

@@ -1,0 +1,1 @@
+"""The distance of fitted values from the exact optimum, in double precision and in ball arithmetic."""

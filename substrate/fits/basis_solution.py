@@ -1,0 +1,284 @@
+r"""The LS-SVM on a reduced basis, from sums over its rows, and how far it is from the exact one.
+
+.. math::
+
+    \min_{\beta, b} \; \tfrac{\lambda}{2} \beta^T K_{SS} \beta
+        + \tfrac12 \sum_{i=1}^l v_i \Big( t_i - \sum_{j \in S} \beta_j k(x_i, z_j) - b \Big)^2, \quad \lambda = 1/\gamma
+
+([Cawley2004]_ eq. (2)-(3), [Cawley2002]_ section 2, with our gamma.) It is solved in the features :math:`z = T^T k_S`
+of :mod:`~substrate.operators.features`, where it is ridge regression with a free bias, by
+:mod:`~substrate.operators.basis_spectrum`. A second pass over the rows computes the errors e of the machine as it
+predicts, from beta; where the gradient is above rounding, a Newton step from the same sums corrects it, as in iterative
+refinement.
+
+For any numbers e, the dual point V e, less its part along the columns without a penalty, gives with
+:math:`w = \sum_j \beta_j \varphi(z_j)`
+
+.. math::
+
+    \|f - f^\star\|_v \le \frac{1}{2 \sqrt\lambda} \Big\| \lambda w - \sum_i v_i e_i P \varphi(x_i) \Big\|
+        + \|y - f - e\|_v + \frac{|1^T V e|}{\sqrt{\sum_i v_i}} ,
+
+P the projection on the span of the basis: the first term is the root of half of the duality gap. In the features it is
+the norm of :math:`T^T (\lambda K_{SS} \beta - \hat K^T V e)`, up to the distance of :math:`T^T K_{SS} T` from the
+identity. Rounding is added: of the kernel values, right to :math:`p \sqrt{k(x, x) k(z, z)}`, of the sums, and of what
+``predict`` returns. Where the kernel values limit the bound, the pass is repeated with values from differences of
+points, which lose fewer digits.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from substrate.arrays import Array, blas_threads, is_device_array, namespace_of, on_device_of, to_numpy, zeros_beside
+from substrate.certificate import ACCURATE, Accuracy, Tolerance, accuracy_of_outputs, on_basis
+from substrate.numbers import at_most, multiply_in_blocks, sum_rounding
+from substrate.operators.basis_spectrum import ReducedSpectrum
+from substrate.operators.features import Features
+from substrate.operators.kernel_rows import PART, KernelRows, KernelValues
+from substrate.operators.passes import Tally, TargetSummary
+from substrate.operators.sources import Block
+
+__all__ = [
+    "UNKNOWN",
+    "AnswerBound",
+    "Penalty",
+    "ReducedAnswer",
+    "ReducedSolution",
+    "Residuals",
+    "solve_reduced",
+]
+
+FORMULA = "||T'(K_SS beta/gamma - K'e)|| sqrt(gamma)/2 + |1'e| / sqrt(1'v) + rounding"
+UNKNOWN = (
+    "rounding",
+    "double precision cannot give the answer to this tolerance; use a narrower kernel or fewer basis vectors, penalise "
+    "more (a lower gamma, a higher zeta), or scale the columns",
+)
+_MOST_REFINEMENTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Residuals(Tally):
+    """Sums over rows, one column per output: K'e, 1'e, e'e and t't.
+
+    ``shifts`` and ``spreads`` are of the targets about a centre, and their squares; ``mass`` is the weight of all rows,
+    ``diagonal`` the sum of all v k(x, x), and ``rounding`` the largest relative error of a kernel value.
+    """
+
+    combine: ClassVar[Mapping[str, Callable[[Any, Any], Any]]] = {"rounding": max}
+
+    count: int
+    mass: float
+    slope: Array
+    total: Array
+    squares: Array
+    targets: Array
+    shifts: Array
+    spreads: Array
+    diagonal: float
+    rounding: float
+
+    def tolerances(self, unit: float, targets: TargetSummary, share: float) -> tuple[Tolerance, ...]:
+        """Return the absolute errors that are permitted, from the sums over the user's targets.
+
+        ``unit`` is that in which they were summed, ``share`` what is permitted relative to their spread.
+        """
+        sizes = np.abs(targets.extremes).max(axis=0)
+        return tuple(
+            Tolerance.of_sums(self.count, self.mass, float(shift), float(squares), float(largest), unit, share)
+            for shift, squares, largest in zip(self.shifts, self.spreads, sizes, strict=True)
+        )
+
+
+def sum_residuals(
+    values: KernelValues, unit: float, coefficients: Array, bias: Array, centre: Array, block: Block
+) -> Residuals:
+    """Return the errors e = t - f of the rows of a block, as sums: with kernel values, alone, and squared."""
+    slope, xp = zeros_beside(bias, coefficients.shape), namespace_of(bias)
+    sums, v = [zeros_beside(bias, bias.shape[0])] * 5, block.row_weights()
+    for part, tile in values.of_block(block):
+        targets, weights = part.Y / unit, part.row_weights()
+        errors, about = targets - (tile @ coefficients + bias), targets - centre
+        slope += _sum_products(tile, weights[:, None] * errors)
+        squares = (weights @ (each * each) for each in (errors, targets, about))
+        parts = (weights @ errors, weights @ about, *squares)
+        sums = [total + part for total, part in zip(sums, parts, strict=True)]
+    total, shifts, errors, of_targets, spreads = (to_numpy(part) for part in sums)
+    diagonal, mass = float(v @ xp.clip(values.diagonal(block), min=0.0)), float(xp.sum(v))
+    rounding = values.rounding(block.X)
+    return Residuals(block.n_rows, mass, slope, total, errors, of_targets, shifts, spreads, diagonal, rounding)
+
+
+def _sum_products(tile: Array, errors: Array) -> Array:
+    """Return the sum over rows of the products of their entries; on a device in parts, all parts at once."""
+    if not is_device_array(tile):
+        return np.asarray((np.ascontiguousarray(errors.T) @ tile).T)
+    xp, whole = namespace_of(tile), int(tile.shape[0]) // PART * PART
+    products: Array = tile[whole:, :].T @ errors[whole:, :]
+    if whole:
+        left = xp.reshape(tile[:whole, :], (-1, PART, tile.shape[1]))
+        right = xp.reshape(errors[:whole, :], (whole // PART, PART, -1))
+        products = products + xp.sum(xp.matmul(xp.permute_dims(left, (0, 2, 1)), right), axis=0)
+    return products
+
+
+@dataclass(frozen=True, slots=True)
+class Penalty:
+    """K_SS, right to ``rounding`` times the ``sizes`` s of both vectors.
+
+    ``deviation`` bounds the norm of E = T'K_SS T - I, and ``share`` times w w' bounds its entries, with w the sizes s
+    multiplied by the absolute values of T.
+    """
+
+    matrix: Array
+    rounding: float
+    sizes: Array
+    deviation: float
+    share: float
+
+    @classmethod
+    def of(cls, values: KernelValues, K: Array, features: Features) -> "Penalty":
+        """Return the penalty of a machine from the kernel matrix of its basis, from differences where that is known."""
+        values, T = values.of_kernel, features.of_kernel.transform
+        careful = None if is_device_array(K) else values.from_differences
+        source = values if careful is None else careful
+        matrix, p = K if careful is None else careful.matrix(careful.points), source.rounding(source.points)
+        xp = namespace_of(T)
+        sizes = xp.sqrt(xp.clip(xp.linalg.diagonal(matrix), min=0.0))
+        with blas_threads(T.shape[0]):
+            # a share of the squares of T is lost, which are large where vectors are nearly dependent: short sums
+            inner, first = multiply_in_blocks(matrix, T)
+            product, second = multiply_in_blocks(T.T, inner)
+            off = product - xp.eye(T.shape[1], dtype=T.dtype, device=T.device)
+        reach = sizes @ xp.abs(T)
+        share, faint = p + sum_rounding(first + second + 6), float(xp.linalg.vector_norm(reach))
+        off, reach = to_numpy(off), to_numpy(reach)
+        entry = float((np.abs(off) / reach / reach[:, None]).max(initial=0.0))
+        return cls(matrix, p, to_numpy(sizes), float(np.linalg.norm(off)) + share * faint**2, share + entry)
+
+
+class ReducedAnswer(NamedTuple):
+    """The row of all outputs, and what a step needs: the gradient in the features, the sum of errors, whether it
+    helps.
+    """
+
+    row: Accuracy
+    gradient: Array
+    total: Array
+    helped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerBound:
+    """The common data of the bounds of one machine; ``share`` is the permitted error relative to the spread of y."""
+
+    rows: KernelRows
+    features: Features
+    penalty: Penalty
+    lam: float
+    unit: float
+    targets: TargetSummary
+    share: float = ACCURATE
+
+    def with_differences(self) -> "AnswerBound | None":
+        """Return the same for kernel values from differences; None if the kernel has no such formula."""
+        values = None if self.rows.on_device else self.rows.values.from_differences
+        return None if values is None else replace(self, rows=replace(self.rows, values=values))
+
+    def __call__(self, beta: Array, bias: Array) -> ReducedAnswer:
+        """Bound the distance of coefficients and biases from the exact optimum, in one pass over the rows."""
+        centre = on_device_of(bias, self.targets.means_in(self.unit))
+        residuals: Residuals = self.rows.sums(sum_residuals, self.unit, beta, bias, centre)
+        beta, bias, slope = to_numpy(beta), to_numpy(bias), to_numpy(residuals.slope)
+        T, penalty, free, lam = to_numpy(self.features.transform), self.penalty, self.features.free, self.lam
+        m, r = T.shape[0] - free, T.shape[1] - free
+        sizes = penalty.sizes if self.features.linear is None else np.append(penalty.sizes, self.features.linear)
+        spread, root, length = math.sqrt(residuals.diagonal), math.sqrt(residuals.mass), np.sqrt(residuals.squares)
+        summed = sum_rounding(self.rows.terms + 8)
+        slack, radius = -slope, (residuals.rounding + summed) * spread * sizes[:, None] * length
+        slack[:m] += lam * to_numpy(penalty.matrix @ on_device_of(penalty.matrix, beta[:m]))
+        kernel_share = penalty.rounding + sum_rounding(m + 2)
+        radius[:m] += lam * kernel_share * penalty.sizes[:, None] * (penalty.sizes @ np.abs(beta[:m]))
+        radius += sum_rounding(m + free + 2) * np.abs(slack)
+        gradient, reach = T.T @ slack, np.abs(T).T @ radius
+        line = np.abs(residuals.total) / root + summed * length
+        border = line + np.linalg.norm(gradient[r:], axis=0) + np.linalg.norm(reach[r:], axis=0)
+        effect = np.linalg.norm(gradient[:r], axis=0) / (2.0 * math.sqrt(lam))
+        rounded = (np.linalg.norm(reach[:r], axis=0) + spread * border) / (2.0 * math.sqrt(lam))
+        # the norm of the rounding of the errors of all rows
+        target_size = np.sqrt(residuals.targets) + root * np.abs(bias)
+        share = residuals.rounding + sum_rounding(beta.shape[0] + 6)
+        rounding = at_most(1.0) * (share * spread * (sizes @ np.abs(beta)) + sum_rounding(4) * target_size)
+        lost = math.sqrt(1.0 - penalty.deviation) if penalty.deviation < 1.0 else 0.0
+        left_out = beta[~T.any(axis=1)].any()
+        distance = np.full(bias.size, math.inf)
+        if lost > 0.0 and not left_out:
+            distance = (effect + rounded) / lost + border + 3.0 * rounding
+        radii = at_most(1.0) * self.unit * distance / root
+        tolerances = residuals.tolerances(self.unit, self.targets, self.share)
+        each = [tolerance.row(float(radius), FORMULA) for tolerance, radius in zip(tolerances, radii, strict=True)]
+        each = [replace(row, about=f"{row.about}{on_basis(r, m)}") for row in each]
+        failing = np.array([not row.passes for row in each])
+        helped = bool(np.any(failing & (effect > 0.1 * distance) & np.isfinite(distance)))
+        return ReducedAnswer(accuracy_of_outputs(each), gradient, np.asarray(residuals.total), helped)
+
+    def best(self, beta: Array, bias: Array) -> ReducedAnswer:
+        """Return the answer from plain kernel values, or from differences where those do not suffice."""
+        answer, careful = self(beta, bias), self.with_differences()
+        if answer.row.passes or careful is None:
+            return answer
+        return min(answer, careful(beta, bias), key=lambda each: each.row.value)
+
+
+@dataclass(frozen=True, slots=True)
+class ReducedSolution:
+    """Beta and b, one column per output, in the units of y; the certificate row; steps of refinement; facts."""
+
+    coefficients: Array
+    bias: Array
+    row: Accuracy
+    refinements: int
+    facts: tuple[tuple[str, str], ...] = ()
+
+
+def solve_reduced(
+    rows: KernelRows,
+    spectrum: ReducedSpectrum,
+    lam: float,
+    K_basis: Array,
+    targets: TargetSummary | None = None,
+    share: float = ACCURATE,
+) -> ReducedSolution:
+    """Solve at one lambda = 1/gamma for every column of the targets, refine while it helps, and certify.
+
+    ``targets`` summarises the targets; ``share`` is the accuracy required, relative to their spread.
+
+    :equation [Cawley2002]_ (beta): the system in beta and b, errors of all rows
+    :equation [Cawley2004]_ (3), (A.3): the normal equations of the sparse LS-SVM, solved in features
+    """
+    features, unit = spectrum.features, spectrum.origin.unit
+    summary: Any = rows.target_summary() if targets is None else targets
+    plain = AnswerBound(rows, features, Penalty.of(rows.values, K_basis, features), lam, unit, summary, share)
+    weights, steps = spectrum.weights(lam), 0
+    bias, best = spectrum.bias(weights), None
+    careful = plain.with_differences()
+    for judge in (plain,) if careful is None else (plain, careful):
+        for step in range(_MOST_REFINEMENTS):
+            beta = features.coefficients(weights)
+            answer = judge(beta, bias)
+            if best is None or answer.row.value < best[0].value:
+                best = answer.row, beta, bias, steps
+            if not answer.helped or step + 1 == _MOST_REFINEMENTS:
+                break
+            slope, total = (on_device_of(bias, array) for array in (-answer.gradient, answer.total))
+            change, shift = spectrum.correction(slope, total, lam)
+            weights, bias, steps = weights + change, bias + shift, steps + 1
+        if best is not None and best[0].passes:
+            break
+    assert best is not None
+    row, beta, bias, steps = best
+    return ReducedSolution(unit * beta, unit * bias, row, steps, () if row.passes else (UNKNOWN,))

@@ -1,0 +1,1 @@
+"""Prediction intervals, bands and probabilities from rows that were left out."""

@@ -1,0 +1,1 @@
+"""Search with a lower bound: gamma over a spectrum, and the exact paths of zeta and rho."""

@@ -1,0 +1,1 @@
+"""Shapes that hold everywhere: semi-infinite problems solved by cutting planes, with lower and upper bounds."""

@@ -1,0 +1,282 @@
+r"""Shapes that hold everywhere in a box: what a machine reads at all points, and the constraints on it.
+
+``s.f(everywhere)`` stands for the function, not for values at points: with
+:math:`(D f)(x) = \sum_t c_t\, (D^{a_t} f_t)(x)` of one or several substrates, ``D f >= c`` asks for
+
+.. math:: (D f)(x) \ge c \quad\text{for all } x \text{ of the box,}
+
+infinitely many constraints, which :mod:`substrate.shapes.shaped_machine` solves by finitely many and proves by
+:mod:`substrate.shapes.shape_oracle`.
+"""
+
+import math
+import numbers
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array, real_array
+from substrate.certificate import Row
+from substrate.declare.linear_operators import LinearOperator
+from substrate.errors import DataError, DeclarationError
+
+__all__ = [
+    "Everywhere",
+    "ShapeConstraint",
+    "ShapeExpression",
+    "ShapeMultipliers",
+    "ShapeReport",
+    "ShapeTerm",
+    "read_operator",
+]
+
+_REFUSED = (
+    "what holds everywhere is compared with a number by >= or <=, as s.gradient(everywhere, 0) >= 0; received {}. For "
+    "other convex terms give points in place of everywhere"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Everywhere:
+    """All points of a box, in place of points in ``s.f``, ``s.component``, ``s.gradient`` and ``s.derivative``.
+
+    Parameters
+    ----------
+    box
+        The lower and the upper end of every column, of shape (d, 2); a mapping from columns, by number or name, to
+        pairs, where the others have the range of the training rows; or None, the box of the training rows.
+
+    Examples
+    --------
+    >>> import cvxpy as cp
+    >>> from substrate import Everywhere, Machine, Substrate
+    >>> from substrate.kernels import RBF
+    >>> X = [[0.0], [1.0], [2.0], [3.0]]
+    >>> s = Substrate(RBF(1.0), X, [0.0, 1.0, 0.8, 2.0])
+    >>> rising = [s.gradient(Everywhere(), 0) >= 0]
+    >>> result = Machine(s, minimize=5 * cp.sum_squares(s.e) + 0.5 * s.squared_norm, subject_to=rising).solve()
+    >>> bool(result.certificate.holds)
+    True
+    """
+
+    box: Any = None
+
+    def __post_init__(self) -> None:
+        if self.box is None or isinstance(self.box, Mapping):
+            return
+        box = real_array(self.box, "box", ndim=(1, 2))
+        _check_box(box[None, :] if box.ndim == 1 else box)
+
+    def limits(self, substrates: tuple[Any, ...]) -> Array:
+        """Return the lower and the upper end of every column, (d, 2), for expressions of these substrates."""
+        X = np.vstack([_dense(s.X) for s in substrates])
+        rows = np.column_stack([X.min(axis=0), X.max(axis=0)])
+        if self.box is None:
+            return rows
+        if isinstance(self.box, Mapping):
+            for column, pair in self.box.items():
+                rows[substrates[0].column_number(column)] = real_array(pair, f"box[{column!r}]", ndim=1)
+            return _check_box(rows)
+        box = real_array(self.box, "box", ndim=(1, 2))
+        box = box[None, :] if box.ndim == 1 else box
+        if box.shape[0] != rows.shape[0]:
+            raise DataError(f"box must have one pair for each of {rows.shape[0]} columns, received {box.shape[0]}")
+        return _check_box(box)
+
+
+def _dense(X: Any) -> Array:
+    return np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+
+
+def _check_box(box: Array) -> Array:
+    if box.ndim != 2 or box.shape[1] != 2 or not np.isfinite(box).all() or (box[:, 0] > box[:, 1]).any():
+        raise DataError(
+            f"box must be a finite lower and upper end for every column, shape (d, 2), lower <= upper; received {box!r}"
+        )
+    return box
+
+
+@dataclass(frozen=True, eq=False)
+class ShapeTerm:
+    """A factor, a substrate, the orders of a derivative by column, and the component (None: of f, with its bias)."""
+
+    factor: float
+    substrate: Any
+    orders: tuple[tuple[int, int], ...] = ()
+    part: int | None = None
+
+    @property
+    def has_bias(self) -> bool:
+        """Return whether the expression includes the bias of the substrate."""
+        return self.part is None and not self.orders and bool(self.substrate.bias)
+
+
+@dataclass(frozen=True, eq=False)
+class ShapeExpression:
+    """A function on a box that is linear in f: a sum of terms, and a number.
+
+    With ``hessian`` it is the matrix of second derivatives of f in these columns; ``>= 0`` makes f convex in them
+    jointly.
+    """
+
+    everywhere: Everywhere
+    terms: tuple[ShapeTerm, ...]
+    constant: float = 0.0
+    hessian: tuple[int, ...] = ()
+
+    __array_ufunc__ = None
+    __hash__ = object.__hash__
+
+    def __add__(self, other: Any) -> "ShapeExpression":
+        if self.hessian or getattr(other, "hessian", ()):
+            return NotImplemented
+        if isinstance(other, numbers.Real):
+            return ShapeExpression(self.everywhere, self.terms, self.constant + float(other))
+        if not isinstance(other, ShapeExpression):
+            return NotImplemented
+        if other.everywhere is not self.everywhere:
+            raise DeclarationError("both sides must hold in the same box: use one Everywhere for both")
+        return ShapeExpression(self.everywhere, self.terms + other.terms, self.constant + other.constant)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> "ShapeExpression":
+        return self * -1.0
+
+    def __sub__(self, other: Any) -> "ShapeExpression":
+        return self + (-other if isinstance(other, ShapeExpression) else -_number(other))
+
+    def __rsub__(self, other: Any) -> "ShapeExpression":
+        return -self + _number(other)
+
+    def __mul__(self, factor: Any) -> "ShapeExpression":
+        c = _number(factor)
+        terms = tuple(ShapeTerm(c * t.factor, t.substrate, t.orders, t.part) for t in self.terms)
+        return ShapeExpression(self.everywhere, terms, c * self.constant, self.hessian)
+
+    __rmul__ = __mul__
+
+    def __ge__(self, bound: Any) -> "ShapeConstraint":
+        if isinstance(bound, ShapeExpression):
+            return (self - bound) >= 0.0
+        return ShapeConstraint(self.everywhere, self.terms, _number(bound) - self.constant, self.hessian)
+
+    def __le__(self, bound: Any) -> "ShapeConstraint":
+        return -self >= (-bound if isinstance(bound, ShapeExpression) else -_number(bound))
+
+    __rshift__, __lshift__ = __ge__, __le__
+
+    def __eq__(self, other: Any) -> Any:
+        raise DeclarationError(
+            "an equality that holds everywhere leaves no function strictly inside, and none can be proved; give points "
+            "in place of everywhere, or a band by >= and <="
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ShapeConstraint:
+    """``D f >= bound`` everywhere in a box; with ``hessian``, the smallest eigenvalue of the second derivatives."""
+
+    everywhere: Everywhere
+    terms: tuple[ShapeTerm, ...]
+    bound: float
+    hessian: tuple[int, ...] = ()
+    label: str = field(default="", compare=False)
+
+    def __bool__(self) -> bool:
+        raise DeclarationError("a constraint that holds everywhere has no truth value; pass it in subject_to=[...]")
+
+    @property
+    def substrates(self) -> tuple[Any, ...]:
+        """The substrates that it reads, each once."""
+        return tuple({id(term.substrate): term.substrate for term in self.terms}.values())
+
+    @property
+    def description(self) -> str:
+        """The constraint in words, as a row of a certificate names it."""
+        if self.label:
+            return self.label
+        if self.hessian:
+            sign = "" if self.terms[0].factor > 0.0 else "-"
+            return f"eigenvalues of {sign}Hessian >= {self.bound:g}"
+        negated = all(term.factor < 0.0 for term in self.terms)
+        parts = [_describe(term, -1.0 if negated else 1.0) for term in self.terms]
+        left_side = parts[0] + "".join(f" - {p[1:]}" if p.startswith("-") else f" + {p}" for p in parts[1:])
+        return f"{left_side} <= {0.0 - self.bound:g}" if negated else f"{left_side} >= {self.bound:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeReport:
+    """What was proved of one shape: its words, its bound c, the slack with D f >= c + slack everywhere, and the box."""
+
+    description: str
+    bound: float
+    slack: float
+    box: Array
+    cells: int
+    scale: float
+
+    @classmethod
+    def of(cls, plan: Any, proof: Any, scale: float) -> "ShapeReport":
+        """Return what a proof says of a shape; ``scale`` is the size of its values."""
+        bound = plan.constraint.bound
+        return cls(plan.constraint.description, bound, proof.lower - bound, plan.box, proof.cells, scale)
+
+    def row(self) -> Row:
+        """Return the row of a certificate."""
+        return Row(
+            name=f"holds everywhere: {self.description}",
+            value=max(-self.slack, 0.0) if math.isfinite(self.slack) else math.inf,
+            scale=self.scale,
+            tolerance=0.0,
+            formula=f"violation, proved over the box; slack {self.slack:.1e}, {self.cells} cells",
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShapeMultipliers:
+    """The multipliers of one shape: points, directions where it is of a Hessian, and numbers that are not negative."""
+
+    points: Array
+    directions: Array
+    values: Array
+
+
+def _describe(term: ShapeTerm, sign: float) -> str:
+    s = term.substrate
+    name = (s.name or "f") if term.part is None else f"{s.name or 'f'}^{term.part + 1}"
+    names = s.column_names
+    for column, order in term.orders:
+        which = names[column] if names else column
+        name = f"d{order if order > 1 else ''} {name}/d {which}"
+    factor = sign * term.factor
+    return {1.0: "", -1.0: "-"}.get(factor, f"{factor:g} ") + name
+
+
+def _number(bound: Any) -> float:
+    if isinstance(bound, bool) or not isinstance(bound, numbers.Real) or not math.isfinite(float(bound)):
+        raise DeclarationError(_REFUSED.format(repr(bound)))
+    return float(bound)
+
+
+def read_operator(
+    everywhere: Everywhere, substrate: Any, operator: LinearOperator, part: int | None = None
+) -> ShapeExpression:
+    """Return what an operator with constant coefficients makes of f, as a function on the box."""
+    if substrate.columns:
+        raise DeclarationError(
+            "a shape that holds everywhere is of a substrate with one column of y; give each output a substrate of its "
+            "own, as in Machine(s1, s2, ...)"
+        )
+    terms = []
+    for term in operator.terms:
+        if term.at is not None or any(callable(c) for c in term.coefficients):
+            raise DeclarationError(
+                "an operator that holds everywhere has numbers as coefficients, and is taken at the point itself; give "
+                "points for others"
+            )
+        factor = float(math.prod(c for c in term.coefficients if not callable(c)))
+        terms.append(ShapeTerm(factor, substrate, tuple(term.orders), part))
+    return ShapeExpression(everywhere, tuple(terms))

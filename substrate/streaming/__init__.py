@@ -1,1 +1,0 @@
-"""Passes over rows that need not be in memory."""
