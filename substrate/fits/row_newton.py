@@ -44,6 +44,8 @@ _FIRST, _FACTOR, _LEAST = 1e-1, 0.1, 1e-7
 _NEAR = 1e-5
 #: Relative gap at which the interior-point iteration ends, and the share of the way to the boundary of its steps.
 _CENTRAL, _SHARE = 1e-7, 0.99
+#: Curvature, in units of lambda over the largest diagonal entry, below which an interior-point step leaves a row out.
+_NEGLIGIBLE = 1e-2
 #: Share of the size of the values that counts as an error where all losses vanish at the optimum.
 _SHARE_OF_SIZE = 1e-6
 #: Rows from which the interior-point iteration is for a matrix of fewer columns, the share of the largest diagonal
@@ -78,6 +80,11 @@ class GramRows:
         """Return the number of rows."""
         return int(self.K.shape[0])
 
+    @property
+    def largest(self) -> float:
+        """The largest diagonal entry of the kernel matrix."""
+        return float(self.K.diagonal().max(initial=0.0)) or 1.0
+
     def values(self, u: Array) -> Array:
         """Return K a."""
         return np.asarray(self.K @ u)
@@ -88,7 +95,7 @@ class GramRows:
 
     def rounding(self, u: Array) -> float:
         """Return the size of the rounding of K a: no entry is larger than the largest on the diagonal."""
-        return ROUNDED_ONCE * float(self.K.diagonal().max(initial=0.0)) * float(np.abs(u).sum())
+        return ROUNDED_ONCE * self.largest * float(np.abs(u).sum())
 
     def step(self, D: Array) -> Callable[[Array, Array, Array], tuple[Array, Array]]:
         """Factor the system of the rows with a curvature."""
@@ -127,7 +134,7 @@ class GramRows:
 
     def pivot(self) -> "FeatureRows | None":
         """Return features of a nearby matrix, fewer than half of the rows; None if that takes more."""
-        n, least = self.K.shape[0], _COARSE * float(self.K.diagonal().max())
+        n, least = self.K.shape[0], _COARSE * self.largest
         half = self.K[::2, ::2]
         if dpstrf(half, tol=least, lower=1)[2] > _MOST_OF_HALF * half.shape[0]:
             return None
@@ -151,6 +158,11 @@ class FeatureRows:
     def size(self) -> int:
         """Return the number of features."""
         return int(self.features.shape[1])
+
+    @property
+    def largest(self) -> float:
+        """The largest diagonal entry of the kernel matrix."""
+        return float(np.square(self.features).sum(axis=1).max(initial=0.0)) or 1.0
 
     def values(self, u: Array) -> Array:
         """Return Phi w."""
@@ -422,6 +434,8 @@ def _follow_centre(rows: _Iterate, losses: PieceLoss, spread: float, enough: flo
     count = 2.0 * float(has.sum())
     # where all losses vanish at the optimum, what counts is the cost of values that miss it by a share of their size
     least = _SHARE_OF_SIZE * spread * float(np.where(has, jumps, 0.0).sum())
+    # a row whose lam/D is a hundred times the diagonal hardly moves its slope: the system is smaller without it
+    flat = _NEGLIGIBLE * rows.space.lam / rows.space.largest if losses.n >= _MANY else 0.0
 
     def slopes(f: Array, share: Array) -> Array:
         straight = losses.below[:, 0] + square * (f - losses.places[:, 0])
@@ -434,7 +448,9 @@ def _follow_centre(rows: _Iterate, losses: PieceLoss, spread: float, enough: flo
         if gap <= enough * max(rows.cost(f), least):
             break
         theta = over / room + under / share
-        step = rows.factor(square + np.where(has, 1.0 / theta, 0.0).sum(axis=0))
+        D = square + np.where(has, 1.0 / theta, 0.0).sum(axis=0)
+        moves = flat < D
+        step = rows.factor(np.where(moves, D, 0.0))
         r_over, r_under = -products[0], -products[1]
         centre = gap / count
         length = 0.0
