@@ -31,7 +31,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from problems.estimators.full.saddle_fit import StoredSaddle
+from problems.estimators.full.saddle_machine import StoredSaddle
 from problems.estimators.shared.base import Added, Facts, StoredFit, StoredMachine, certify_stored
 from problems.estimators.shared.checks import definite_gram
 from problems.estimators.shared.classifier import Classifier
@@ -413,7 +413,8 @@ class ALSSVMClassifier(ColumnReducedClassifier):
         tolerance = Tolerance.of(y, weights, stored.tolerance)
         problem = AnswerProblem(kernel, points, y[:, None], (machine.gamma,), weights, (tolerance,))
         matrix = partial(definite_gram, kernel, points)
-        return StoredSaddle(problem, matrix, machine.coefficients, machine.bias, stored.fitted[machine.columns])
+        a, fitted = machine.coefficients[:, None], stored.fitted[machine.columns][:, None]
+        return StoredSaddle(problem, matrix, a, np.array([machine.bias]), np.empty((0, 1)), fitted, y[:, None])
 
 
 def _tell_training(trained: TrainedAdaline) -> tuple[str, str]:

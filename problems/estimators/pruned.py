@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.robust import read_robust
-from problems.estimators.shared.base import Facts, WeightedRows
+from problems.estimators.shared.base import Facts, WeightedRows, weight_facts
 from problems.estimators.shared.checks import definite_gram
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.held_machine import HoldsMachine
@@ -171,7 +171,7 @@ class _Pruning:
         retuned = sum(before.retuned for before in path[: chosen + 1])
         pruned = f"{path[0].size} rows to {step.size} in {chosen} steps, retuned {retuned} times"
         scores = f"{path[0].score:.4g} of the whole machine, {step.score:.4g} here"
-        return ("pruning", pruned), ("index", f"{model.cv}: {scores}; {why}"), *self.rows.facts()
+        return ("pruning", pruned), ("index", f"{model.cv}: {scores}; {why}"), *weight_facts(self.rows.weights)
 
 
 def _robust_weights(machine: Any) -> Array:

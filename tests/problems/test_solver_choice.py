@@ -12,8 +12,8 @@ from substrate.kernels import RBF
 @pytest.fixture
 def iterating(monkeypatch):
     """Conjugate gradients for few rows too, and as many iterations as there are rows."""
-    monkeypatch.setattr("problems.estimators.full.saddle_fit.FACTORED_ROWS", 10)
-    monkeypatch.setattr("problems.estimators.full.saddle_fit._ROWS_PER_ITERATION", 1)
+    monkeypatch.setattr("problems.estimators.full.saddle_machine.FACTORED_ROWS", 10)
+    monkeypatch.setattr("problems.estimators.full.saddle_machine._ROWS_PER_ITERATION", 1)
 
 
 def rows(n=90, seed=0):
@@ -38,8 +38,8 @@ def assert_near(model, exact, X, y, weights=None):
 
 def test_few_rows_are_factored_and_many_are_not(monkeypatch):
     X, y = rows(900)
-    monkeypatch.setattr("problems.estimators.full.saddle_fit.FACTORED_ROWS", 500)
-    monkeypatch.setattr("problems.estimators.full.saddle_fit._ROWS_PER_ITERATION", 10)
+    monkeypatch.setattr("problems.estimators.full.saddle_machine.FACTORED_ROWS", 500)
+    monkeypatch.setattr("problems.estimators.full.saddle_machine._ROWS_PER_ITERATION", 10)
     model = LSSVMRegressor(RBF(1.0)).fit(X, y)
     assert model.solver_ == "cg"
     assert fact(model, "Gram matrix") == "900 x 900, never stored"

@@ -30,7 +30,7 @@ from problems.estimators.full.ls_svm import LSSVMRegressor
 from problems.estimators.shared.base import Added, Facts, KernelEstimator, StoredFit, StoredMachine, certify_stored
 from problems.estimators.shared.classifier import Classifier
 from substrate.arrays import Array
-from substrate.certificate import Accuracy, Certificate, Tolerance, warn_unless_holds
+from substrate.certificate import Accuracy, Certificate, Tolerance, accuracy_of_outputs, warn_unless_holds
 from substrate.errors import DeclarationError
 from substrate.fits.simplex_weights import bound_stack, weigh_machines
 from substrate.numbers import relative_rounding, root_mean_square
@@ -43,35 +43,42 @@ __all__ = ["StackedLSSVMClassifier", "StackedLSSVMRegressor"]
 
 
 class StoredStack(NamedTuple):
-    """One output of a stack: its machines, their weights, and the rounding of their mean."""
+    """A stack: its machines, their weights, one column per output, and the rounding of the mean of each output."""
 
     members: list[StoredMachine]
     u: Array
-    missing: float
-    tolerance: Tolerance
+    missing: Array
+    tolerances: list[Tolerance]
 
     def certify(self) -> Added:
         """Bound the distance of the answer from the exact machines with the same weights."""
         reports = [member.certify() for member in self.members]
         facts = tuple(dict.fromkeys(fact for _, more in reports for fact in more))
-        answers = [row.value for rows, _ in reports for row in rows if isinstance(row, Accuracy)]
+        answers = [row for rows, _ in reports for row in rows if isinstance(row, Accuracy)]
         if len(answers) < len(reports):
             return (), facts
-        return (
-            self.tolerance.row(self._weigh(answers), "sum_m u_m ||y - f_m - alpha_m/(gamma_m v)||_v + rounding"),
-        ), facts
+        formula = "sum_m u_m ||y - f_m - alpha_m/(gamma_m v)||_v + rounding"
+        rows = [
+            tolerance.row(self._weigh([answer.each[k].value for answer in answers], k), formula)
+            for k, tolerance in enumerate(self.tolerances)
+        ]
+        return (accuracy_of_outputs(rows),), facts
 
     def prove(self) -> "Proof":
         """Bound the answer in ball arithmetic."""
-        proofs = [member.prove() for member in self.members]
+        proofs: list[Any] = [member.prove() for member in self.members]
         reason = next((proof.reason for proof in proofs if proof.reason), "")
-        return replace(proofs[0], value=self._weigh([proof.accuracy for proof in proofs]), reason=reason)
+        outputs = [
+            replace(first, value=self._weigh([proof.each[k].accuracy for proof in proofs], k), reason=reason)
+            for k, first in enumerate(proofs[0].each)
+        ]
+        return accuracy_of_outputs(outputs)
 
-    def _weigh(self, radii: Sequence[float]) -> float:
-        total = math.fsum(float(weight) * radius for weight, radius in zip(self.u, radii, strict=True) if weight)
-        total += self.missing
+    def _weigh(self, radii: Sequence[float], output: int) -> float:
+        """Return the mean of radii by the weights of an output, and the rounding of its mean."""
+        weighted = [float(u) * radius for u, radius in zip(self.u[:, output], radii, strict=True) if u]
         # weights sum to one up to the rounding of as many numbers
-        return total * (1.0 + relative_rounding(len(radii) ** 2 + 8.0))
+        return (math.fsum(weighted) + float(self.missing[output])) * (1.0 + relative_rounding(len(radii) ** 2 + 8.0))
 
 
 def average(values: Array, u: Array) -> Array:
@@ -191,30 +198,24 @@ class StackChoice(KernelEstimator):
 
     def _store(self, X: Any, Y: Array, weights: Array, errors: Array) -> StoredFit:
         """Return the stack of every output on rows that were checked, and the gap of its weights."""
-        (members, u), machines = self._used(), list[list[StoredMachine]]()
+        members, u = self._used()
+        machines = list[StoredMachine]()
         for member in members:
-            stored: StoredFit = member._recall_fit(X, Y[:, 0] if Y.shape[1] == 1 else Y, weights)
-            machines.append(list(stored.machines))
+            machines += member._recall_fit(X, Y[:, 0] if Y.shape[1] == 1 else Y, weights).machines
         values = _predict_each(members, X)
         # equal members have no rounding; others have it in differences, products, sums and the last addition
         spreads = np.einsum("ikm,mk->ik", np.abs(values - values[:, :, :1]), u)
         sizes = np.where(spreads > 0.0, np.abs(average(values, u)), 0.0)
         missing = relative_rounding(len(members) + 4.0) * spreads + relative_rounding(1.0) * sizes
-        stacks = [
-            StoredStack(
-                members=[of_member[k] for of_member in machines],
-                u=u[:, k],
-                missing=root_mean_square(missing[:, k], weights) * (1.0 + relative_rounding(weights.size)),
-                tolerance=Tolerance.of(np.ascontiguousarray(Y[:, k]), weights, self._tolerance()),
-            )
-            for k in range(Y.shape[1])
-        ]
+        rounding = np.array([root_mean_square(column, weights) for column in missing.T])
+        tolerances = [Tolerance.of(y, weights, self._tolerance()) for y in np.ascontiguousarray(Y.T)]
+        stack = StoredStack(machines, u, rounding * (1.0 + relative_rounding(weights.size)), tolerances)
         parts = _parts(errors, weights, bool(self._labels))
         columns = np.reshape(self.stack_weights_, (len(self.estimators_), len(parts))).T
         gaps = [
             bound_stack(*part, column, float(np.abs(Y).max())).row for part, column in zip(parts, columns, strict=True)
         ]
-        return StoredFit(stacks, lambda: ((max(gaps, key=lambda row: row.relative),), ()))
+        return StoredFit([stack], lambda: ((max(gaps, key=lambda row: row.relative),), ()))
 
     def _fit_members(self, X: Any, y: Any, targets: Array, weights: Array) -> tuple[list[LSSVMRegressor], list[str]]:
         """Return a machine of every kernel, or of every family, at its gamma; and the names of those not determined."""

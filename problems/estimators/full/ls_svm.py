@@ -26,18 +26,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.intervals import IntervalRegressor, confidence_band, influence_of_rows
 from problems.estimators.full.required_gamma import gamma_for
-from problems.estimators.full.saddle_fit import Way, center_and_unit, gammas_of, ridges_of
-from problems.estimators.full.saddle_machine import ChosenKernel, LSSVMModel
-from problems.estimators.shared.base import StoredFit, Uses, WeightedRows
+from problems.estimators.full.saddle_machine import ChosenKernel, LSSVMModel, Way, gammas_of
+from problems.estimators.shared.base import StoredFit, Uses, WeightedRows, certify_stored
 from problems.estimators.shared.calibration_scores import CalibrationScores, equal_rows
 from problems.estimators.shared.checks import column_number
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import Coding, numbers_of_codes, scores_of
 from problems.estimators.shared.partly_linear import LeftOutOutputs, PartlyLinear, refuse_closed_form, refuse_shape
-from substrate.arrays import Array, is_device_array, is_sparse, namespace_of, positive, to_numpy, whole_number
-from substrate.certificate import Certificate, warn_unless_holds
+from substrate.arrays import Array, is_device_array, namespace_of, positive, to_dense, to_numpy, whole_number
+from substrate.certificate import Certificate, spread_of, warn_unless_holds
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.kernels import RBF, Componentwise, Restricted, as_kernel
+from substrate.operators.saddle_system import ridge_of, target_unit
 
 if TYPE_CHECKING:
     from problems.estimators.shared.importance import LeftOutImportance
@@ -102,7 +102,7 @@ class ShapedModel(LSSVMModel):
 
     def refuse_combinations(self) -> None:
         """Refuse parameters that exclude each other, before any work."""
-        model = self.estimator
+        model = self.model
         if model.robust is not None:
             raise DeclarationError("robust weights are of a machine without a shape; leave robust out, or the shape")
         if model.c is not None:
@@ -113,76 +113,69 @@ class ShapedModel(LSSVMModel):
 
     def fit_rows(self, rows: WeightedRows, coded: Coding, Y: Array, chosen: ChosenKernel) -> None:
         """Fit the machine with its shape, and keep its expansion and its certificate."""
-        model, X, kernel, gammas = self.estimator, rows.X, chosen.kernel, chosen.gammas
+        model, kernel, gamma, v = self.model, chosen.kernel, chosen.gammas[0], np.asarray(rows.weights)
         if Y.shape[1] > 1:
             raise DataError(f"a shape is of one output, received {Y.shape[1]}; fit one model for each")
-        if is_device_array(X):
+        if is_device_array(rows.X):
             raise DataError("a machine with a shape works on numpy arrays; take X and y to numpy first")
         if kernel.pairwise:
             raise DeclarationError("a precomputed matrix says nothing between its points; pass X and the kernel itself")
-        X = X.toarray() if is_sparse(X) else np.asarray(X)
-        y, gamma, v = np.ascontiguousarray(Y[:, 0]), gammas[0], np.asarray(rows.weights)
+        X = np.asarray(to_dense(rows.X))
+        y = np.ascontiguousarray(Y[:, 0])
         shapes = read_shapes(model, X.shape[1])
         box = np.column_stack([X.min(axis=0), X.max(axis=0)])
         center, unit = center_and_unit(y)
         lower, upper = (None if end is None else (end - center) / unit for end in shapes.bounds)
         scaled = replace(shapes, bounds=(lower, upper))
         result, further = _solve_shaped(kernel, X, (y - center) / unit, gamma, v, scaled, box)
-        a, b = unit * result.expansions[0].coefficients, unit * float(result.expansions[0].b) + center
-        further = replace(further, coefficients=unit * further.coefficients, multipliers=unit * further.multipliers)
+        a = unit * result.expansions[0].coefficients
+        b = unit * float(result.expansions[0].b) + center
         model.shape_points_, model.shape_orders_ = further.points, further.orders
-        model.shape_coefficients_, model.shape_multipliers_ = further.coefficients, further.multipliers
+        model.shape_coefficients_ = unit * further.coefficients
+        model.shape_multipliers_ = unit * further.multipliers
         model.shape_box_ = box
-        model.kernel_, model.support_vectors_, model.support_ = kernel, X.copy(), rows.numbers
-        model.bias_, model.support_values_ = b, a
-        stored = self.stored(X, y, gamma, v, shapes)
         facts = tuple(fact for fact in result.certificate.record if fact[0] in _FACTS)
         facts += (("box of the shapes", " x ".join(f"[{low:g}, {high:g}]" for low, high in box)),)
-        certificate = Certificate(model._title, (*stored.certify()[0], *chosen.added[0]), (*facts, *chosen.added[1]))
-        del model.support_values_  # set last, when nothing can fail any more
-        model.solver_, model.ridge_, model.n_iter_ = "cvxpy", ridges_of(gammas, v), 1
-        model.certificate_ = certificate
-        warn_unless_holds(certificate, dict(facts).get("no machine that holds everywhere", ""))
+        model.solver_, model.ridge_, model.n_iter_ = "cvxpy", ridge_of(gamma, v), 1
         model._keep_expansion(X, rows.numbers, kernel, a, b)
+        checked = certify_stored(model._title, self.recall_rows(X, Y, v, chosen.gammas))
+        added_rows, added_facts = chosen.added
+        model.certificate_ = Certificate(model._title, (*checked.rows, *added_rows), (*facts, *added_facts))
+        warn_unless_holds(model.certificate_, dict(facts).get("no machine that holds everywhere", ""))
 
     def recall_rows(self, X: Any, Y: Array, weights: Array, gammas: tuple[float, ...]) -> StoredFit:
         """Return the stored machine on the rows of its fit, which carries its own bracket."""
-        points = X.toarray() if is_sparse(X) else np.asarray(X)
-        shapes = read_shapes(self.estimator, points.shape[1])
-        y, v = np.ascontiguousarray(Y[:, 0]), np.asarray(weights)
-        return StoredFit([self.stored(points, y, gammas[0], v, shapes)])
+        from substrate.shapes.shaped_least_squares import ShapedLeastSquares
+
+        model = self.model
+        points = np.asarray(to_dense(X))
+        stored = ShapedLeastSquares(
+            kernel=model.kernel_,
+            X=points,
+            y=np.ascontiguousarray(Y[:, 0]),
+            gamma=gammas[0],
+            weights=np.asarray(weights),
+            a=np.asarray(model.support_values_),
+            b=float(model.bias_),
+            further=self.further,
+            shapes=read_shapes(model, points.shape[1]),
+            box=model.shape_box_,
+            fitted=np.asarray(model._fitted_values(points)),
+        )
+        return StoredFit([stored])
 
     @property
     def further(self) -> Any:
         """Return the further terms of the expansion."""
         from substrate.shapes.shaped_least_squares import ShapedExpansion
 
-        model = self.estimator
+        model = self.model
         multipliers = model.shape_multipliers_
         return ShapedExpansion(model.shape_points_, model.shape_orders_, model.shape_coefficients_, multipliers)
 
-    def stored(self, X: Array, y: Array, gamma: float, weights: Array, shapes: Any) -> Any:
-        """Return the machine as it is stored, on the rows of its fit."""
-        from substrate.shapes.shaped_least_squares import ShapedLeastSquares
-
-        model = self.estimator
-        return ShapedLeastSquares(
-            kernel=model.kernel_,
-            X=X,
-            y=y,
-            gamma=gamma,
-            weights=weights,
-            a=np.asarray(model.support_values_),
-            b=float(model.bias_),
-            further=self.further,
-            shapes=shapes,
-            box=model.shape_box_,
-            fitted=np.asarray(model._fitted_values(X)),
-        )
-
     def evaluate(self, X: Any) -> Array:
         """Return the further terms at rows, and warn once where rows are outside the box."""
-        model, points = self.estimator, X.toarray() if is_sparse(X) else to_numpy(X)
+        model, points = self.model, to_dense(to_numpy(X))
         box = model.shape_box_
         if not getattr(model, "_told_outside", False) and ((points < box[:, 0]) | (points > box[:, 1])).any():
             model._told_outside = True
@@ -200,7 +193,7 @@ class ShapedModel(LSSVMModel):
 
         further = self.further
         for orders, at in further.kinds():
-            terms = expand_kernel(self.estimator.kernel_, further.points[at], further.coefficients[at, None], x, orders)
+            terms = expand_kernel(self.model.kernel_, further.points[at], further.coefficients[at, None], x, orders)
             outputs = add_outputs(outputs, terms)
         return outputs
 
@@ -220,6 +213,18 @@ def _solve_shaped(
     constraints = shapes.constraints(s, box)
     result = Machine(s, minimize=loss + 0.5 * s.squared_norm, subject_to=constraints).solve()
     return result, ShapedExpansion.of(result, constraints)
+
+
+def center_and_unit(y: Array) -> tuple[float, float]:
+    """Return mean and spread of the targets: the free bias absorbs the mean, all other quantities scale with the
+    spread.
+
+    A solver stops at a share of the given numbers, which an offset must not dominate.
+    """
+    largest = target_unit(y)
+    center = largest * float(np.clip(np.mean(y / largest), (y / largest).min(), (y / largest).max()))
+    spread, rounding = spread_of(y - center, np.ones(y.size))
+    return center, spread if spread > rounding else max(largest, 1.0)
 
 
 def has_components(model: Any) -> bool:

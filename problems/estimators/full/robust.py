@@ -10,19 +10,14 @@ Algorithm 1 of [Suykens2002]_; see :mod:`problems.weighted_ls_svm` for the probl
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from problems.estimators.full.saddle_fit import SaddleFit, fit_saddle
-from substrate.arrays import Array, to_numpy, whole_number
+from substrate.arrays import Array, whole_number
 from substrate.certificate import Row
-from substrate.errors import DataError, DeclarationError, user_level
-from substrate.kernels import Kernel
-from substrate.operators.border import Border
-from substrate.operators.gram import Gram
-from substrate.operators.saddle_system import ridge_of
+from substrate.errors import DeclarationError, user_level
 from substrate.robust_weights import (
     SCALES,
     WEIGHTINGS,
@@ -36,7 +31,6 @@ from substrate.values import Record, Value
 __all__ = [
     "Reweighting",
     "Robust",
-    "fit_reweighted",
     "read_robust",
     "reweigh_rows",
 ]
@@ -97,35 +91,6 @@ def read_robust(given: Any) -> Robust:
 
 #: A fit with its coefficients, its bias, and the errors of the rows.
 WeightedFit = tuple[Any, Array, float, Array]
-
-
-def fit_reweighted(
-    robust: Robust,
-    kernel: Kernel,
-    X: Any,
-    Y: Array,
-    gammas: tuple[float, ...],
-    weights: Array,
-    tol: float,
-    border_of: Callable[[Any, Array], Border],
-) -> SaddleFit:
-    """Return the last of the weighted fits, with its weights, and the accuracy of the fits before on its certificate.
-
-    The robust weights multiply the weights of the rows; ``border_of`` makes the unpenalised columns, whose center
-    depends on the weights.
-    """
-    if Y.shape[1] > 1:
-        raise DataError(f"robust weights are of one output, received {Y.shape[1]}; fit one estimator for each")
-    gram = Gram.of(kernel, X)
-
-    def refit(v: Array) -> WeightedFit:
-        total = weights * v
-        fit = fit_saddle(kernel, X, Y, gammas, total, tol, gram=gram, border=border_of(X, total))
-        alpha = np.array(to_numpy(fit.support_values[:, 0]))
-        return fit, alpha, float(fit.bias[0]), ridge_of(gammas[0], total) * alpha
-
-    fit, added = reweigh_rows(robust, refit, weights)
-    return cast(SaddleFit, fit._replace(**added))
 
 
 def reweigh_rows(robust: Robust, refit: Callable[[Array], WeightedFit], weights: Array) -> tuple[Any, dict[str, Any]]:

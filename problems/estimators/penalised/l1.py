@@ -14,7 +14,15 @@ from typing import Any, Self
 import numpy as np
 
 from problems.estimators.reduced_fit import choose_basis
-from problems.estimators.shared.base import Added, Facts, KernelEstimator, StoredFit, WeightedRows, certify_stored
+from problems.estimators.shared.base import (
+    Added,
+    Facts,
+    KernelEstimator,
+    StoredFit,
+    WeightedRows,
+    certify_stored,
+    weight_facts,
+)
 from problems.estimators.shared.checks import definite_gram
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.regressor import Regressor
@@ -197,7 +205,7 @@ class L1Substrate(KernelEstimator):
             *((("ridge", f"{ridge:g}/2 w'w is part of the objective"),) if ridge > 0.0 else ()),
             *checked.record,
             *(() if basis is None else (("basis", basis.description),)),
-            *given.facts(),
+            *weight_facts(given.weights),
         )
         self.certificate_ = Certificate(self._title, checked.rows, facts)
         warn_unless_holds(self.certificate_)
@@ -215,7 +223,7 @@ class L1Substrate(KernelEstimator):
         """Return all machines on the data of the fit."""
         given = self._read_rows(X, y, sample_weight, again=True)
         Y, weights = self._codes_again(given.y), self._weights()
-        facts = (("kernel", repr(self.kernel_)), ("zeta", f"{weights[0]:g}"), *given.facts())
+        facts = (("kernel", repr(self.kernel_)), ("zeta", f"{weights[0]:g}"), *weight_facts(given.weights))
         return StoredFit(self._recall_machines(given, Y, *weights), lambda: ((), facts))
 
     def _recall_machines(self, given: WeightedRows, Y: Array, zeta: float, ridge: float) -> Iterator[L1Machine]:

@@ -15,11 +15,18 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.ls_svm import LSSVMRegressor
-from problems.estimators.full.saddle_fit import recall_saddle
+from problems.estimators.full.saddle_machine import recall_saddle
 from problems.estimators.penalised.group_weights import GroupWeights
 from problems.estimators.penalised.variation_fit import FittedVariation, Variation
 from problems.estimators.reduced_fit import choose_basis
-from problems.estimators.shared.base import Facts, KernelEstimator, StoredFit, certify_stored, components_of
+from problems.estimators.shared.base import (
+    Facts,
+    KernelEstimator,
+    StoredFit,
+    certify_stored,
+    components_of,
+    weight_facts,
+)
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, non_negative, positive
@@ -133,7 +140,7 @@ class MaximalVariationEstimator(AdditiveEstimator):
         a, checked = np.stack([fit.a for fit in fits], axis=1), certify_stored(self._title, StoredFit(fits))
         is_single, bias, rows = Y.shape[1] == 1, np.array([fit.b for fit in fits]), checked.rows
         groups = GroupWeights.of(self.rho, self.groups).facts()
-        facts: Facts = (("kernel", repr(kernel)), *groups, *checked.record, *given.facts())
+        facts: Facts = (("kernel", repr(kernel)), *groups, *checked.record, *weight_facts(given.weights))
         facts += () if basis is None else (("basis", basis.description),)
         variation = np.array([fit.maximal_variation for fit in fits])
         self.maximal_variation_ = variation[0] if is_single else variation
@@ -234,7 +241,11 @@ class MaximalVariationEstimator(AdditiveEstimator):
             if len(components_of(self.kernel_, X.shape[1])) != self.component_support_.sum():
                 raise DataError("component_support_ and the components of kernel_ do not belong together")
             return recall_saddle(self, X, Y, weights, (float(self.gamma),) * Y.shape[1])
-        facts = (("kernel", repr(self.kernel_)), *GroupWeights.of(self.rho, self.groups).facts(), *given.facts())
+        facts = (
+            ("kernel", repr(self.kernel_)),
+            *GroupWeights.of(self.rho, self.groups).facts(),
+            *weight_facts(given.weights),
+        )
         return StoredFit(self._recall_machines(X, Y, weights), lambda: ((), facts))
 
     def _recall_machines(self, X: Any, Y: Array, weights: Array) -> Iterator[FittedVariation]:

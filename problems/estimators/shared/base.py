@@ -10,19 +10,18 @@ import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import Tags
-from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, check_X_y, validate_data
 
 from problems.estimators.shared.checks import (
     check_home,
     check_state,
-    checked_on_device,
     explain_missing,
     refuse_streams,
     warn_if_unscaled,
@@ -35,10 +34,12 @@ from substrate.arrays import (
     is_device_array,
     is_sparse,
     namespace_of,
+    on_device_of,
     positive,
     real_array,
     refuse_disguised,
     row_blocks,
+    same_home,
     take_points,
     take_rows,
     to_numpy,
@@ -79,8 +80,10 @@ Added = tuple[tuple[Row, ...], Facts]
 
 def weight_facts(weights: Any) -> Facts:
     """Return the weights of rows, for the record of a certificate; nothing where all are one."""
-    low, high = (1.0, 1.0) if weights is None else (float(to_numpy(weights).min()), float(to_numpy(weights).max()))
-    return () if low == high == 1.0 else (("sample_weight", f"{low:.3g} to {high:.3g}; residuals are weighted"),)
+    given = np.ones(1) if weights is None else to_numpy(weights)
+    if (given == 1.0).all():
+        return ()
+    return (("sample_weight", f"{given.min():.3g} to {given.max():.3g}; residuals are weighted"),)
 
 
 class StoredMachine(Protocol):
@@ -121,10 +124,6 @@ class WeightedRows(NamedTuple):
     numbers: Any
     n_given: int
 
-    def facts(self) -> Facts:
-        """Return the weights of the rows, for the record of a certificate; nothing where all are one."""
-        return weight_facts(self.weights)
-
     def places(self, support: Any) -> Any:
         """Return the places of a model's rows among these; refuse other rows."""
         places = np.searchsorted(self.numbers, support)
@@ -148,6 +147,9 @@ class KernelEstimator(BaseEstimator):
     """
 
     kernel: Any = "rbf"
+    kernel_: Kernel = field(init=False)
+    certificate_: Certificate = field(init=False)
+    n_features_in_: int = field(init=False)
     _: KW_ONLY
     tol: float = ACCURATE
     #: Parameters that are frozen values, where an estimator has them, each with the function that makes one from any
@@ -327,44 +329,53 @@ class KernelEstimator(BaseEstimator):
         return X, y, weights
 
     def _check_data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Array]:
-        """Return rows, targets (numbers, or labels of any kind) and weights, after scikit-learn's checks and more."""
-        numeric, multi_output = not self._labels, self.__sklearn_tags__().target_tags.multi_output
-        if is_device_array(X):
-            self._refuse_device()
-            return checked_on_device(self, X, y, sample_weight, numeric=numeric, multi_output=multi_output)
-        refuse_streams(self, X, y)
-        refuse_disguised(X, "X")
+        """Return rows, targets (numbers, or labels of any kind) and weights, after scikit-learn's checks and more.
+
+        Rows on a device are checked there, targets and weights on the host.
+        """
+        numeric = not self._labels
+        rules: dict[str, Any] = {"y_numeric": numeric, "ensure_min_samples": 2}
+        rules["multi_output"] = self.__sklearn_tags__().target_tags.multi_output
         refuse_disguised(y, "y", text=not numeric)
         refuse_disguised(sample_weight, "sample_weight")
         if is_sparse(y):
             raise DataError("y is sparse; pass a dense array, y.toarray()")
-        with explain_missing(self):
-            X, y = validate_data(
-                self,
-                X,
-                y,
-                accept_sparse="csr",
-                dtype=np.float64,
-                order="C",
-                y_numeric=numeric,
-                multi_output=multi_output,
-                ensure_min_samples=2,
-            )
-        if y.ndim == 2 and y.shape[1] == 1:
+        if is_device_array(X):
+            self._refuse_device()
+            same_home(X=X, y=y, sample_weight=sample_weight)
+            X = self._check_points(X, y)
+            _, targets = check_X_y(np.zeros((X.shape[0], 1)), to_numpy(y), estimator=self, **rules)
+        else:
+            X, targets = self._check_points(X, y, **rules)
+        if targets.ndim == 2 and targets.shape[1] == 1:
             warnings.warn(
                 "A column-vector y was passed when a 1d array was expected; it is read as y.ravel().",
                 DataConversionWarning,
                 stacklevel=3,
             )
-            y = y.ravel()
-        weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64), dtype=np.float64)
+            targets = targets.ravel()
+        weights = np.asarray(_check_sample_weight(to_numpy(sample_weight), targets, dtype=np.float64), dtype=np.float64)
         if (weights < 0.0).any():
             raise DataError(f"sample_weight must not be negative, received {weights.min()} at row {weights.argmin()}")
         if numeric:
-            y = y.astype(np.float64)
-            if not np.isfinite(y).all():  # None in an array of objects becomes NaN only here
+            targets = targets.astype(np.float64)
+            if not np.isfinite(targets).all():  # None in an array of objects becomes NaN only here
                 raise DataError("y contains NaN, infinity or None; drop or impute those rows")
-        return X, y, weights
+        return X, on_device_of(X, targets), on_device_of(X, weights)
+
+    def _check_points(self, X: Any, y: Any = "no_validation", *, reset: bool = True, **rules: Any) -> Any:
+        """Return rows where they are, and targets by the ``rules`` of scikit-learn if they are numpy's; ``reset`` sets
+        the number of columns and their names, which are compared otherwise.
+        """
+        with explain_missing(self):
+            if is_device_array(X):
+                points = device_numbers(X, "X", (2,))
+                check_finite(X=points)
+                validate_data(self, points, y, reset=reset, skip_check_array=True)
+                return points
+            refuse_streams(self, X, None if isinstance(y, str) else y)
+            refuse_disguised(X, "X")
+            return validate_data(self, X, y, reset=reset, accept_sparse="csr", dtype=np.float64, order="C", **rules)
 
     def _validation(self, X_val: Any, y_val: Any) -> tuple[Any, Any]:
         """Return validation rows and their targets or labels, checked like training rows, with their own names in
@@ -382,7 +393,7 @@ class KernelEstimator(BaseEstimator):
             raise DataError(
                 f"y_val must have one entry per row of X_val: expected {points.shape[0]}, received {received}"
             )
-        return self._validated(X_val), targets
+        return self._check_points(X_val, reset=False), targets
 
     def _weighted(self, X: Any, y: Any, weights: Array) -> WeightedRows:
         """Return the rows of positive weight with their weights, times the weights of their classes, if any."""
@@ -511,22 +522,9 @@ class KernelEstimator(BaseEstimator):
     def _new_points(self, X: Any) -> Any:
         """Return rows to predict, checked, in the form that the machine takes, on the model's device."""
         check_is_fitted(self)
-        if not (is_device_array(X) or is_device_array(self.support_values_)):
-            refuse_streams(self, X)
-            refuse_disguised(X, "X")
-            with explain_missing(self):
-                return self._validated(X)
-        check_home(self, self.support_values_, X)
-        X = device_numbers(X, "X", (2,))
-        if X.shape[1] != self.n_features_in_:
-            raise DataError(f"X has {X.shape[1]} features, this model was fitted to {self.n_features_in_}")
-        with explain_missing(self):
-            check_finite(X=X)
-        return X
-
-    def _validated(self, X: Any) -> Any:
-        """Return rows other than the training rows, after scikit-learn's checks."""
-        return validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
+        if is_device_array(X) or is_device_array(self.support_values_):
+            check_home(self, self.support_values_, X)
+        return self._check_points(X, reset=False)
 
     def _fitted_values(self, X: Any) -> Array:
         """Return what predict returns for the rows of the fit, checked by the caller and without weights of zero."""

@@ -8,18 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import (
-    check_finite,
-    device_numbers,
-    device_vector,
-    is_device_array,
-    is_sparse,
-    namespace_of,
-    same_home,
-    to_numpy,
-    where_it_lives,
-)
-from substrate.certificate import Certificate
+from substrate.arrays import is_device_array, is_sparse, to_numpy, where_it_lives
 from substrate.errors import DataError, DeclarationError, ScaleWarning, user_level
 from substrate.kernels import Kernel
 from substrate.kernels.of_distance import spreads_of
@@ -29,11 +18,9 @@ from substrate.operators.sources import streams
 __all__ = [
     "check_home",
     "check_state",
-    "checked_on_device",
     "column_number",
     "definite_gram",
     "explain_missing",
-    "labels_on_device",
     "list_some",
     "refuse_streams",
     "warn_if_unscaled",
@@ -113,57 +100,6 @@ def check_home(estimator: Any, home: Any, X: Any, name: str = "X") -> None:
         )
 
 
-def checked_on_device(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    *,
-    numeric: bool,
-    multi_output: bool,
-) -> tuple[Any, Any, Any]:
-    """Return rows, targets or labels, and weights, all of one library and device."""
-    if y is None:
-        raise DataError(f"y is missing; give one target or label per row, where X is ({where_it_lives(X)})")
-    same_home(X=X, y=y, sample_weight=sample_weight)
-    X = device_numbers(X, "X", (2,))
-    n = int(X.shape[0])
-    if n < 2:
-        raise DataError(f"at least two rows are needed, received {n}")
-    finite = {"X": X}
-    if numeric:
-        y = finite["y"] = device_vector(y, "y", n=n, multiple=multi_output)
-    else:
-        y = labels_on_device(y, n)
-    if sample_weight is not None:
-        finite["sample_weight"] = device_vector(sample_weight, "sample_weight", n=n)
-    with explain_missing(estimator):
-        check_finite(**finite)
-    if y.ndim == 2 and y.shape[1] == 1:
-        y = y[:, 0]
-    xp = namespace_of(X)
-    if sample_weight is None:
-        weights = xp.ones(n, dtype=xp.float64, device=X.device)
-    else:
-        weights = finite["sample_weight"]
-        if bool(xp.any(weights < 0.0)):
-            raise DataError(f"sample_weight must not be negative, received {float(xp.min(weights))}")
-    estimator.n_features_in_ = int(X.shape[1])
-    return X, y, weights
-
-
-def labels_on_device(y: Any, n: int) -> Any:
-    """Return one label per row: integers, or floats that are integers."""
-    xp = namespace_of(y)
-    if y.ndim != 1 or y.shape[0] != n:
-        raise DataError(f"y must have one label for each of the {n} rows, received shape {tuple(y.shape)}")
-    if xp.isdtype(y.dtype, "real floating") and not bool(xp.all(xp.isfinite(y) & (y == xp.floor(y)))):
-        raise DataError("labels on a device are whole numbers, received fractions, NaN or infinity; number the classes")
-    if xp.isdtype(y.dtype, ("complex floating", "bool")):
-        raise DataError(f"labels on a device are whole numbers, received dtype {y.dtype}; number the classes")
-    return y
-
-
 #: Ratio of the columns' spreads beyond which a distance depends on one column only.
 _SCALES_APART = 100.0
 
@@ -196,36 +132,28 @@ def warn_if_unscaled(model: Any, X: Any, columns: tuple[int, ...], kernel: Kerne
 
 
 def check_state(model: Any) -> None:
-    """Refuse attributes that are inconsistent in shape or kind, or whose trial prediction is not finite."""
-    if not isinstance(model.certificate_, Certificate):
-        raise DataError(f"certificate_ must be a certificate, received a {type(model.certificate_).__name__}")
-    if isinstance(model.n_features_in_, bool) or not isinstance(model.n_features_in_, int):
-        raise DataError(f"n_features_in_ must be an integer, received {model.n_features_in_!r}")
+    """Refuse attributes that are inconsistent in shape, or whose trial prediction is not finite."""
     pairwise = model.__sklearn_tags__().input_tags.pairwise
-    if not isinstance(model.kernel_, Kernel) or model.kernel_.pairwise != pairwise:
+    if model.kernel_.pairwise != pairwise:
         raise DataError(f"the fitted kernel {model.kernel_!r} does not belong to the kernel {model.kernel!r}")
-    numbers = {"support_values_": model.support_values_, "the expansion": model._coefficients(), "bias_": model.bias_}
+    alpha, support = model._coefficients(), model.support_
+    n = alpha.shape[0]
+    numbers = {"support_values_": model.support_values_, "the expansion": alpha, "bias_": model.bias_}
     if not pairwise:
         vectors = model.support_vectors_
+        if vectors.shape != (n, model.n_features_in_):
+            raise DataError(
+                f"{n} support values over {model.n_features_in_} features do not belong to support vectors of shape "
+                f"{vectors.shape}"
+            )
         numbers["support_vectors_"] = vectors.data if is_sparse(vectors) else vectors
     for name, values in numbers.items():
         array = np.asarray(values)
-        if array.dtype.kind != "f":
-            raise DataError(f"{name} must hold floating point numbers, received dtype {array.dtype}")
-        if not np.isfinite(array).all():
-            raise DataError(f"{name} contains NaN or infinity")
-    alpha, support = model._coefficients(), model.support_
-    n = alpha.shape[0]
-    if support.dtype.kind not in "iu" or support.shape != (n,) or len(model._outputs()) > 1:
+        if array.dtype.kind != "f" or not np.isfinite(array).all():
+            raise DataError(f"{name} must hold finite floating point numbers, received some of dtype {array.dtype}")
+    if support.dtype.kind not in "iu" or support.shape != (n,) or (n and support.min() < 0):
         raise DataError("the support indices and the support values do not belong together")
-    if n and (support.min() < 0 or (pairwise and support.max() >= model.n_features_in_)):
-        raise DataError("a support index is out of range")
-    if not pairwise and model.support_vectors_.shape != (n, model.n_features_in_):
-        raise DataError(
-            f"{n} support values over {model.n_features_in_} features do not belong to support vectors of shape "
-            f"{model.support_vectors_.shape}"
-        )
-    if np.shape(model.bias_) != model._outputs():
+    if np.shape(model.bias_) != model._outputs() or len(model._outputs()) > 1:
         raise DataError(f"a bias of shape {np.shape(model.bias_)} does not belong to {model._outputs()} outputs")
     trial = np.zeros((1, model.n_features_in_)) if pairwise or n == 0 else model.support_vectors_[:1]
     with np.errstate(all="ignore"):

@@ -48,12 +48,8 @@ class Coding(NamedTuple):
     @classmethod
     def of_labels(cls, labels: Any, coding: str) -> "Coding":
         """Return the coding of the classes of checked labels, at least two, wherever they are."""
-        if is_device_array(labels):
-            names = to_numpy(namespace_of(labels).unique_values(labels))
-            names.sort()  # the standard guarantees no order
-        else:
-            check_classification_targets(labels)
-            names = np.unique(labels)
+        check_classification_targets(to_numpy(labels))
+        names = np.unique(to_numpy(labels))
         if names.size < 2:
             raise DataError(
                 f"a classifier needs at least two classes among rows of positive weight, received one class: {names}"
