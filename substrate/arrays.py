@@ -49,6 +49,7 @@ __all__ = [
     "device_vector",
     "diagonal_of",
     "diagonal_set",
+    "exp",
     "has_room",
     "invert_triangle",
     "is_device_array",
@@ -71,6 +72,7 @@ __all__ = [
     "row_weights",
     "same_home",
     "solve_triangular",
+    "sqrt",
     "strips",
     "take_columns",
     "take_points",
@@ -347,6 +349,16 @@ def namespace_of(array: Any) -> Any:
     from array_api_compat import array_namespace
 
     return array_namespace(array)
+
+
+def exp(value: Any) -> Any:
+    """Return the exponential of a number of any arithmetic, or of an array of any library."""
+    return value.exp() if hasattr(value, "exp") else namespace_of(value).exp(value)
+
+
+def sqrt(value: Any) -> Any:
+    """Return the root of a number of any arithmetic, or of an array of any library."""
+    return value.sqrt() if hasattr(value, "sqrt") else namespace_of(value).sqrt(value)
 
 
 def where_it_lives(array: Any) -> str:

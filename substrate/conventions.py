@@ -18,10 +18,9 @@ One width per column, :math:`k(x, z) = \exp(-\sum_c (x_c - z_c)^2 / \sigma_c^2)`
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from substrate.arrays import positive
 from substrate.errors import DeclarationError
@@ -116,10 +115,6 @@ def gamma_to(name: str, gamma: float, n: int | None = None) -> float:
     return _convert(relation.to_theirs, number, _size(name, n), f"{name}'s weight for gamma = {gamma!r}")
 
 
-@overload
-def sigma_from(name: str, value: float) -> float: ...
-@overload
-def sigma_from(name: str, value: Sequence[float] | NDArray[Any]) -> tuple[float, ...]: ...
 def sigma_from(name: str, value: Any) -> Any:
     """Return our sigma for the width of the Gaussian kernel in a convention, one, or one per column."""
     relation = _find(name).of_sigma
@@ -128,10 +123,6 @@ def sigma_from(name: str, value: Any) -> Any:
     )
 
 
-@overload
-def sigma_to(name: str, sigma: float) -> float: ...
-@overload
-def sigma_to(name: str, sigma: Sequence[float] | NDArray[Any]) -> tuple[float, ...]: ...
 def sigma_to(name: str, sigma: Any) -> Any:
     """Return the parameter of the Gaussian kernel in a convention for our sigma, of one width or of one per column."""
     relation = _find(name).of_sigma

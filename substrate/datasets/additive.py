@@ -10,14 +10,13 @@ The additive function is
 equation (31) of [Pelckmans2005], there taken from [Vapnik1998]. A method that detects structure
 should keep the first four components and drop the others.
 
-The boards are the final positions of tic-tac-toe, found by playing every legal game. A board
-is a word of nine letters, row by row, over {x, o, b}, b for blank. x begins; play ends when a line
-of three is full or no square is left:
+The boards are the final positions of tic-tac-toe. A board is a word of nine letters, row by row, over {x, o, b}, b for
+blank. x begins; play ends when a line of three is full or no square is left:
 
 .. math:: 958 \text{ final boards} = 626 \text{ won by x} + 316 \text{ won by o} + 16 \text{ drawn}.
 """
 
-from functools import cache
+from itertools import product
 
 import numpy as np
 
@@ -88,7 +87,8 @@ def tic_tac_toe() -> Dataset:
     has won (316) or neither player (16). Rows: won by x, won by o, drawn, each group sorted with x before o
     before blank.
     """
-    boards = _final_boards()
+    boards = [board for board in map("".join, product("xob", repeat=9)) if _is_final(board)]
+    boards.sort(key=lambda board: "xob".index(_winner(board)))
     return Dataset(
         np.array([[_VALUE[square] for square in board] for board in boards], dtype=np.float64),
         np.array(["positive" if _winner(board) == "x" else "negative" for board in boards]),
@@ -100,28 +100,12 @@ def tic_tac_toe() -> Dataset:
     )
 
 
-@cache
-def _final_boards() -> tuple[str, ...]:
-    """Return all distinct final boards in the order of the table."""
-    boards: set[str] = set()
-    visited: set[str] = set()
-    to_play = ["b" * 9]
-    while to_play:
-        board = to_play.pop()
-        if board in visited:  # most positions are reached by several orders of moves
-            continue
-        visited.add(board)
-        if _winner(board) != "b" or "b" not in board:
-            boards.add(board)
-            continue
-        mover = "x" if board.count("x") == board.count("o") else "o"
-        to_play += [board[:square] + mover + board[square + 1 :] for square in range(9) if board[square] == "b"]
-    return tuple(sorted(boards, key=_rank))
-
-
-def _rank(board: str) -> tuple[int, ...]:
-    # the order x, o, b serves the groups (winner, b meaning a draw) and the squares alike
-    return tuple("xob".index(letter) for letter in _winner(board) + board)
+def _is_final(board: str) -> bool:
+    """Return whether a game can end so: the winner, of whom there is one, has moved last."""
+    winner, ahead = _winner(board), board.count("x") - board.count("o")
+    if winner == "b":
+        return "b" not in board and ahead == 1
+    return ahead == (winner == "x") and _winner(board.replace(winner, "b")) == "b"
 
 
 def _winner(board: str) -> str:

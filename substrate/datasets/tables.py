@@ -24,58 +24,17 @@ of two round Gaussian clouds in each class :math:`c`,
 """
 
 import csv
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from substrate.datasets.dataset import Dataset, cite
 from substrate.errors import DataError
 
-__all__ = [
-    "PackagedTable",
-    "boston",
-    "ionosphere",
-    "motorcycle",
-    "pima",
-    "provenance",
-    "read_table",
-    "ripley",
-    "sunspots",
-]
+__all__ = ["boston", "ionosphere", "motorcycle", "pima", "ripley", "sunspots"]
 
 _FOLDER = files("substrate.datasets").joinpath("data")
-
-
-@dataclass(frozen=True, slots=True)
-class PackagedTable:
-    """One file: the numbers of all columns but the last, and the last column as it stands in the file."""
-
-    inputs: NDArray[np.float64]
-    last: tuple[str, ...]
-    input_names: tuple[str, ...]
-    last_name: str
-
-
-def read_table(filename: str) -> PackagedTable:
-    """Read ``filename`` from the embedded data folder."""
-    text = _FOLDER.joinpath(filename).read_text(encoding="utf-8")
-    header, *rows = csv.reader(text.splitlines())
-    return PackagedTable(
-        inputs=np.array([row[:-1] for row in rows], dtype=np.float64),
-        last=tuple(row[-1] for row in rows),
-        input_names=tuple(header[:-1]),
-        last_name=header[-1],
-    )
-
-
-def provenance(heading: str) -> str:
-    """Return the section ``## heading`` of the provenance page that is stored with the files."""
-    page = _FOLDER.joinpath("PROVENANCE.md").read_text(encoding="utf-8")
-    sections = dict(section.split("\n", 1) for section in page.split("\n## ")[1:])
-    return sections[heading].strip()
 
 
 def motorcycle() -> Dataset:
@@ -87,7 +46,7 @@ def motorcycle() -> Dataset:
 
     [Suykens2002] fits it in milliseconds (sigma = 6.6); [Pelckmans2005] uses N = 100 without stating which rows.
     """
-    return _bundle_table("motorcycle.csv", np.float64, motorcycle.__doc__, "Silverman1985")
+    return _load("motorcycle.csv", np.float64, motorcycle.__doc__, "Silverman1985")
 
 
 def sunspots() -> Dataset:
@@ -96,7 +55,7 @@ def sunspots() -> Dataset:
     309 rows; input ``year``, target ``sunspots``, never negative, with a cycle of about eleven years that rises faster
     than it falls. It is customary to fit the years to 1920 and to test on 1921 to 1955 and on the years after 1955.
     """
-    return _bundle_table("sunspots.csv", np.float64, sunspots.__doc__, "Waldmeier1961")
+    return _load("sunspots.csv", np.float64, sunspots.__doc__, "Waldmeier1961")
 
 
 def boston() -> Dataset:
@@ -119,33 +78,37 @@ def boston() -> Dataset:
     for training, 100 for validation and the other 156, evidently, for the test (its captions say
     training); neither prints its indices.
     """
-    return _bundle_table("boston.csv", np.float64, boston.__doc__, "HarrisonRubinfeld1978")
+    return _load("boston.csv", np.float64, boston.__doc__, "HarrisonRubinfeld1978")
 
 
-def _bundle_table(
-    filename: str, kind: type, description: str | None, key: str, target_names: tuple[str, ...] = ()
-) -> Dataset:
-    """Return a table whose last column is the target, of one kind of numbers or words."""
-    table = read_table(filename)
+def _load(filenames: str, kind: type, description: str | None, key: str, target_names: tuple[str, ...] = ()) -> Dataset:
+    """Return files with the same header as a table whose last column is the target, of one kind of numbers or words."""
+    header: list[str] = []
+    rows: list[list[str]] = []
+    for filename in filenames.split(", "):
+        header, *lines = csv.reader(_FOLDER.joinpath(filename).read_text(encoding="utf-8").splitlines())
+        rows += lines
+    page = _FOLDER.joinpath("PROVENANCE.md").read_text(encoding="utf-8")
+    sections = dict(section.split("\n", 1) for section in page.split("\n## ")[1:])
     return Dataset(
-        table.inputs,
-        np.array(table.last, dtype=kind),
-        feature_names=table.input_names,
-        target_name=table.last_name,
+        np.array([row[:-1] for row in rows], dtype=np.float64),
+        np.array([row[-1] for row in rows], dtype=kind),
+        feature_names=tuple(header[:-1]),
+        target_name=header[-1],
         target_names=target_names,
         description=description,
         citation=cite(key),
-        provenance=provenance(filename),
-        filename=filename,
+        provenance=next(text.strip() for heading, text in sections.items() if filenames in heading),
+        filename=filenames,
     )
 
 
 Subset: TypeAlias = Literal["train", "test", "all"]
 
 _RIPLEY_FILES = {
-    "train": ("ripley_synth_tr.csv",),
-    "test": ("ripley_synth_te.csv",),
-    "all": ("ripley_synth_tr.csv", "ripley_synth_te.csv"),
+    "train": "ripley_synth_tr.csv",
+    "test": "ripley_synth_te.csv",
+    "all": "ripley_synth_tr.csv, ripley_synth_te.csv",
 }
 
 
@@ -163,19 +126,7 @@ def ripley(subset: Subset = "train") -> Dataset:
     """
     if not isinstance(subset, str) or subset not in _RIPLEY_FILES:
         raise DataError(f"subset must be one of {', '.join(map(repr, _RIPLEY_FILES))}, received {subset!r}")
-    filenames = _RIPLEY_FILES[subset]
-    tables = [read_table(filename) for filename in filenames]
-    return Dataset(
-        np.concatenate([table.inputs for table in tables]),
-        np.concatenate([np.array(table.last, dtype=np.int64) for table in tables]),
-        feature_names=tables[0].input_names,
-        target_name=tables[0].last_name,
-        target_names=("0", "1"),
-        description=ripley.__doc__,
-        citation=cite("Ripley1996"),
-        provenance=provenance("ripley_synth_tr.csv, ripley_synth_te.csv"),
-        filename=", ".join(filenames),
-    )
+    return _load(_RIPLEY_FILES[subset], np.int64, ripley.__doc__, "Ripley1996", ("0", "1"))
 
 
 def pima() -> Dataset:
@@ -192,7 +143,7 @@ def pima() -> Dataset:
 
     [Pelckmans2005] trains on N = 468; the indices are not printed.
     """
-    return _bundle_table("pima.csv", np.int64, pima.__doc__, "Smith1988", ("negative", "positive"))
+    return _load("pima.csv", np.int64, pima.__doc__, "Smith1988", ("negative", "positive"))
 
 
 def ionosphere() -> Dataset:
@@ -202,4 +153,4 @@ def ionosphere() -> Dataset:
     is 0 in every row, so standardising must handle a standard deviation of zero; one row occurs twice. Target
     ``class``: "g" good (225) or "b" bad (126).
     """
-    return _bundle_table("ionosphere.csv", np.str_, ionosphere.__doc__, "Sigillito1989", ("b", "g"))
+    return _load("ionosphere.csv", np.str_, ionosphere.__doc__, "Sigillito1989", ("b", "g"))

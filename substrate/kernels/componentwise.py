@@ -5,19 +5,16 @@ r"""Componentwise kernels: one component per input, or per group of inputs.
 [Pelckmans2005]_ eq. (6)-(8).
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
-
-import numpy as np
 
 from substrate.arrays import Array
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.kernel import (
+    Composite,
     Kernel,
-    Polynomials,
     Restricted,
-    add_values,
     column_tuple,
 )
 from substrate.numbers import relative_rounding
@@ -26,7 +23,7 @@ __all__ = ["Componentwise"]
 
 
 @dataclass(frozen=True, repr=False)
-class Componentwise(Polynomials):
+class Componentwise(Composite):
     """A sum of kernels on columns.
 
     ``Componentwise(RBF(1.0))`` has one component per input; ``Componentwise([RBF(1.0), Linear()])`` names a kernel
@@ -68,10 +65,6 @@ class Componentwise(Polynomials):
         """Return the components."""
         return self.components(n_features)
 
-    def combine(self, values: Iterator[Any]) -> Any:
-        """Return the sum."""
-        return add_values(values)
-
     def rounding(self, X: Any, by_differences: bool = False) -> float:
         """Return the largest rounding of a component, plus the rounding of the sum."""
         parts = self.components(X.shape[1])
@@ -94,8 +87,8 @@ class Componentwise(Polynomials):
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """Return the derivatives of all kernels (of one for every column, their sum)."""
-        gradients = [component._scale_gradient(X, Z, weights) for component in self.components(X.shape[1])]
-        return np.asarray(sum(gradients)) if isinstance(self.kernel, Kernel) else np.concatenate(gradients)
+        gradients = super()._scale_gradient(X, Z, weights)
+        return gradients.reshape(X.shape[1], -1).sum(axis=0) if isinstance(self.kernel, Kernel) else gradients
 
     def __repr__(self) -> str:
         return f"Componentwise({self._inside()})"

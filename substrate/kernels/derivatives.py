@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from substrate.arrays import exp
 from substrate.errors import DeclarationError
 
 __all__ = [
@@ -75,9 +76,8 @@ def split_orders(orders: Orders) -> Iterator[tuple[int, dict[int, int], dict[int
 
 
 class Plain(np.ndarray):
-    """Numbers in double precision with the functions that formulas ask of their arithmetic.
-
-    A quotient is cut off where its square would overflow: a kernel of the distance is zero there.
+    """Numbers in double precision; a quotient is cut off where its square would overflow, and a kernel of the distance
+    is zero.
     """
 
     @classmethod
@@ -87,14 +87,6 @@ class Plain(np.ndarray):
 
     def __truediv__(self, other: Any) -> Any:
         return np.clip(np.true_divide(self, other), -_FAR, _FAR)
-
-    def exp(self) -> Any:
-        """Return the exponential."""
-        return np.exp(self)
-
-    def sqrt(self) -> Any:
-        """Return the root."""
-        return np.sqrt(self)
 
 
 class Dual:
@@ -156,7 +148,7 @@ class Dual:
 
     def exp(self) -> "Dual":
         """Return the exponential."""
-        value = self.value.exp()
+        value = exp(self.value)
         return Dual(value, times(value, self.slope))
 
 

@@ -203,14 +203,6 @@ class Kernel(Value, ABC):
         """Return whether the kernel falls from one to zero with the distance, at a rate that a width sets."""
         return bool(self.inside) and all(kernel.decays for kernel in self.inside)
 
-    def mirrors(self, X: Any) -> bool:
-        """Return whether k(-x, -z) = k(x, z): by the formula, or for a function from elsewhere on some points."""
-        if self.trusted:
-            return True
-        sample = X[:: -(-X.shape[0] // 500), :]
-        K, mirrored = to_numpy(self(sample)), to_numpy(self(-sample))
-        return bool(np.abs(K - mirrored).max() <= 1e-8 * np.abs(K).max())
-
     def resolved(self, X: Any) -> Self:
         """Return the same kernel with every data-dependent width replaced by its number for X."""
         return self._resolve(X if is_device_array(X) else real_points(X))
@@ -282,25 +274,11 @@ class Kernel(Value, ABC):
             values = differentiate_formula(formula, list(x), list(z), left, right)
         return np.array(np.broadcast_to(refuse_overflow(np.asarray(values), self), (X.shape[0], Z.shape[0])))
 
-    @property
-    def no_integral(self) -> str:
-        """Why the kernel has no integrals, and what to do instead; empty if it has."""
-        return (
-            "no closed form is known; take RBF, Laplacian, a polynomial, Matern on one "
-            "column each (Componentwise), or sum values with the weights of a quadrature rule"
-        )
-
-    def refuse_integrals(self) -> None:
-        """Raise with the reason if the kernel has no integrals."""
-        if self.no_integral:
-            raise DeclarationError(f"{self!r} has no integrals over boxes in closed form: {self.no_integral}")
-
     def integral(self, X: Any, boxes: Any, orders: Mapping[Any, int] | None = None) -> Array:
         """Return the integrals of k(x_i, z) over z in each box, differentiated in x by ``orders``, by column.
 
         A column of a box whose two ends are the same is taken at that point.
         """
-        self.refuse_integrals()
         points = _dense(X, "X")
         checked = checked_orders(orders or {}, points.shape[1])
         flat = np.stack([points, points], axis=-1)
@@ -308,14 +286,19 @@ class Kernel(Value, ABC):
 
     def double_integral(self, boxes: Any, others: Any) -> Array:
         """Return the integrals of k(x, z) over all x in one box and all z in another, for all pairs of boxes."""
-        self.refuse_integrals()
         n_features = np.asarray(boxes).shape[-2]
         left, right = (checked_boxes(each, n_features, flat=True) for each in (boxes, others))
         return self._integral(left, right, {})
 
     def _integral(self, boxes: Array, others: Array, orders: Orders) -> Array:
-        """Return the integrals over x in one box and z in another; ``orders`` belong to boxes that are points."""
-        raise DeclarationError(f"{self!r} states that it has integrals and has no `_integral`: write that method")
+        """Return the integrals over x in one box and z in another; ``orders`` belong to boxes that are points.
+
+        A kernel without a closed form raises with what to do instead.
+        """
+        raise DeclarationError(
+            f"{self!r} has no integrals over boxes in closed form: none is known; take RBF, Laplacian, a polynomial, "
+            "Matern on one column each (Componentwise), or sum values with the weights of a quadrature rule"
+        )
 
     def scales(self) -> dict[str, float]:
         """Return the positive parameters that set a scale, by the names of :meth:`get_params`.
@@ -502,15 +485,12 @@ def _new_matrix(X: Any, n_columns: int) -> Any:
     room.
     """
     shape = (X.shape[0], n_columns)
-    if not is_device_array(X):
-        return np.empty(shape)
-    what = f"a {shape[0]} x {shape[1]} kernel matrix"
-    room_on_device(X, 8.0 * shape[0] * shape[1], what, "take a reduced set of rows.")
+    room_on_device(X, 8.0 * shape[0] * shape[1], f"a {shape[0]} x {shape[1]} kernel matrix", "take fewer rows.")
     return zeros_beside(X, shape)
 
 
 class Composite(Kernel):
-    """A kernel made of others by a formula of their values."""
+    """A kernel made of others by a formula of their values: their sum unless it says otherwise."""
 
     #: Fields that are kernels.
     made_of: ClassVar[tuple[str, ...]] = ("kernel",)
@@ -526,9 +506,9 @@ class Composite(Kernel):
         if self.no_matrix and self.pairwise:
             raise DeclarationError(self.no_matrix)
 
-    @abstractmethod
     def combine(self, values: Iterator[Any]) -> Any:
         """Return the value from the values of all parts, in any arithmetic."""
+        return add_values(values)
 
     def parts(self, n_features: int) -> Sequence[Kernel]:
         """Return the kernels whose values are combined, for points with so many columns."""
@@ -565,17 +545,6 @@ class Composite(Kernel):
         points = self._points(X)
         return replace(self, **{name: getattr(self, name).resolved(points) for name in self.made_of})
 
-
-class Polynomials(Composite):
-    """A kernel that is a polynomial of others, their sum unless it says otherwise."""
-
-    @property
-    def no_integral(self) -> str:
-        """Empty where all parts have integrals; whether the factors of a product are on different columns is checked
-        later.
-        """
-        return next((kernel.no_integral for kernel in self.inside if kernel.no_integral), "")
-
     def _integral(self, boxes: Array, others: Array, orders: Orders) -> Array:
         """Return the sum of the integrals of all parts."""
         return np.asarray(add_values(term._integral(boxes, others, orders) for term in self.parts(boxes.shape[1])))
@@ -584,6 +553,11 @@ class Polynomials(Composite):
         """Count the features of all parts."""
         ranks = [term.rank(n_features) for term in self.parts(n_features)]
         return None if None in ranks else sum(rank for rank in ranks if rank is not None)
+
+    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
+        """Return the derivatives of all parts."""
+        x, z = self._points(X), self._points(Z)
+        return np.concatenate([part._scale_gradient(x, z, weights) for part in self.parts(X.shape[1])])
 
 
 def may_enlarge(values: Any, factors: Any) -> bool:
@@ -601,7 +575,7 @@ def _columns_of(kernel: Kernel) -> set[int]:
 
 
 @dataclass(frozen=True, repr=False)
-class Sum(Polynomials):
+class Sum(Composite):
     """k(x, z) = left(x, z) + right(x, z)."""
 
     left: Kernel
@@ -609,19 +583,11 @@ class Sum(Polynomials):
     binding: ClassVar[int] = 1
     made_of = ("left", "right")
 
-    def combine(self, values: Iterator[Any]) -> Any:
-        """Return the sum."""
-        return add_values(values)
-
     def rounding(self, X: Any, by_differences: bool = False) -> float:
         """Return the larger one: by Cauchy and Schwarz the bounds of both values add up to at most the bound of the
         sum.
         """
         return ROUNDED_ONCE + max(float(side.rounding(X, by_differences)) for side in self.inside)
-
-    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
-        """Return the derivatives of both."""
-        return np.concatenate([side._scale_gradient(X, Z, weights) for side in self.inside])
 
     def __repr__(self) -> str:
         return f"{self.left._bracket(1)} + {self.right._bracket(2)}"
@@ -639,7 +605,7 @@ def add_values(values: Iterator[Any]) -> Any:
 
 
 @dataclass(frozen=True, repr=False)
-class Product(Polynomials):
+class Product(Composite):
     """k(x, z) = left(x, z) right(x, z), positive semi-definite by Schur's product theorem."""
 
     left: Kernel
@@ -694,7 +660,7 @@ class Product(Polynomials):
 
 
 @dataclass(frozen=True, repr=False)
-class Scaled(Polynomials):
+class Scaled(Composite):
     """k(x, z) = factor kernel(x, z) with factor >= 0."""
 
     factor: float
@@ -782,11 +748,6 @@ class Restricted(Composite):
         inside = self.kernel.compared_columns(len(self.columns))
         return tuple(tuple(self.columns[column] for column in group) for group in inside)
 
-    @property
-    def no_integral(self) -> str:
-        """Empty where the kernel inside has integrals."""
-        return self.kernel.no_integral
-
     def _integral(self, boxes: Array, others: Array, orders: Orders) -> Array:
         """Multiply by the lengths of all other columns; a derivative in those is zero."""
         inside = self._orders(orders)
@@ -800,14 +761,6 @@ class Restricted(Composite):
         """Return the order of the kernel inside; derivatives in any other column are zero, and all of them exist."""
         inside = self._orders(dict.fromkeys(columns, 1))
         return math.inf if inside is None else self.kernel.largest_order(list(inside))
-
-    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
-        """Return the derivatives of the kernel inside, on its columns."""
-        return self.kernel._scale_gradient(self._points(X), self._points(Z), weights)
-
-    def combine(self, values: Iterator[Any]) -> Any:
-        """Return the value of the kernel inside."""
-        return next(values)
 
     def rounding(self, X: Any, by_differences: bool = False) -> float:
         """Return the rounding of the kernel inside, on its columns."""
@@ -839,6 +792,7 @@ class Symmetric(Composite):
     kernel: Kernel
     symmetry: str = "even"
     no_matrix = "a precomputed matrix has no mirrored points; pass X and the kernel itself"
+    _integral = Kernel._integral
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -853,8 +807,11 @@ class Symmetric(Composite):
         return self.kernel.envelope
 
     def _resolve(self, X: Any) -> Self:
-        if not self.kernel.mirrors(X):
-            raise DataError(f"{self.kernel!r} does not have k(-x, -z) = k(x, z) on X; take a kernel that has")
+        if not self.kernel.trusted:
+            sample = X[:: -(-X.shape[0] // 500), :]
+            K, mirrored = to_numpy(self.kernel(sample)), to_numpy(self.kernel(-sample))
+            if not np.abs(K - mirrored).max() <= 1e-8 * np.abs(K).max():
+                raise DataError(f"{self.kernel!r} does not have k(-x, -z) = k(x, z) on X; take a kernel that has")
         return super()._resolve(X)
 
     def combine(self, values: Iterator[Any]) -> Any:
@@ -882,10 +839,6 @@ class Symmetric(Composite):
         share = float(np.min(diagonal[whole > 0.0] / whole[whole > 0.0], initial=1.0))
         share -= self.kernel.rounding(X) + ROUNDED_ONCE
         return (self.kernel.rounding(X, by_differences) + ROUNDED_ONCE) / share if share > 0.0 else np.inf
-
-    def rank(self, n_features: int) -> int | None:
-        """Count the features of the kernel inside."""
-        return self.kernel.rank(n_features)
 
     def diag(self, X: Any) -> Any:
         """Return the part of k(x, x), a squared length, which rounding must not leave below zero."""

@@ -34,20 +34,22 @@ its unit: its width is 1e100, so that it has no effect, on new points neither.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from substrate.arrays import (
     MOST_DENSE,
     Array,
+    exp,
     is_device_array,
     is_sparse,
     namespace_of,
     on_device_of,
     positive,
+    sqrt,
     strips,
     to_dense,
     to_numpy,
@@ -70,7 +72,6 @@ from substrate.numbers import (
 __all__ = [
     "RBF",
     "Categorical",
-    "Functions",
     "KernelOfDistance",
     "Laplacian",
     "Matern",
@@ -161,20 +162,20 @@ def _finite_mean(points: Any) -> Any:
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def negative_squares(X: Any, Z: Any, roots: Array, dtype: Any = np.float64, out: Array | None = None) -> Any:
-    """Return -sum_c (roots_c (x_c - z_c))^2 for all pairs by one matrix product; rounding may leave it above zero.
+def negative_squares(X: Any, Z: Any, units: Array, dtype: Any = np.float64, out: Array | None = None) -> Any:
+    """Return -sum_c ((x_c - z_c) / units_c)^2 for all pairs by one matrix product; rounding may leave it above zero.
 
     None if the norms are so large that the cancellation would show. An array ``out`` may be used for the result.
     """
     if is_sparse(X) or is_sparse(Z):  # centring would fill a sparse matrix; sparse data lie around the origin anyway
-        left, right = ((p.multiply(roots[None, :]).tocsr() if is_sparse(p) else p * roots) for p in (X, Z))
+        left, right = (_divide_columns(points, units) for points in (X, Z))
         norms_x, norms_z = _row_squares(left), _row_squares(right)
         error = relative_rounding(_longest(X, Z) + 4.0) * (norms_x.max() + norms_z.max())
         if not error <= _ACCEPTED:
             return None
         return np.asarray(2.0 * to_dense(left @ right.T) - norms_x[:, None] - norms_z[None, :])
-    xp, centre, by = namespace_of(X), _finite_mean(Z), on_device_of(X, roots)
-    left, right = (X - centre) * by, (Z - centre) * by
+    xp, centre, by = namespace_of(X), _finite_mean(Z), on_device_of(X, units)
+    left, right = (X - centre) / by, (Z - centre) / by
     norms_x, norms_z = xp.sum(left * left, axis=1), xp.sum(right * right, axis=1)
     # a sum of d + 4 rounded terms, none larger than the norms; at worst 1.5 times this, see squares_error
     reach, terms = float(xp.max(norms_x) + xp.max(norms_z)), X.shape[1] + 4.0
@@ -190,6 +191,10 @@ def negative_squares(X: Any, Z: Any, roots: Array, dtype: Any = np.float64, out:
     return xp.astype(long, dtype, copy=False) @ xp.astype(wide, dtype, copy=False).T
 
 
+def _divide_columns(points: Any, units: Array) -> Any:
+    return points.multiply(1.0 / units[None, :]).tocsr() if is_sparse(points) else points / units
+
+
 def _row_squares(points: Any) -> Array:
     squares = points.multiply(points) if is_sparse(points) else np.square(points)
     return np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
@@ -201,17 +206,17 @@ def _longest(*sets: Any) -> float:
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def squares_error(X: Any, roots: Array) -> float:
+def squares_error(X: Any, units: Array) -> float:
     """Bound the absolute error of squared distances of rows of X by :func:`negative_squares` wherever it is below 50.
 
     Where that returns None they are computed from differences.
     """
     if is_sparse(X):
-        reach, terms = 2.0 * float(_row_squares(X.multiply(roots[None, :])).max()), _longest(X)
+        reach, terms = 2.0 * float(_row_squares(_divide_columns(X, units)).max()), _longest(X)
     else:
         # a block is centred by the mean of the rows it is compared with, which is no farther than any of them
         xp = namespace_of(X)
-        centred = (X - xp.mean(X, axis=0)) * on_device_of(X, roots)
+        centred = (X - xp.mean(X, axis=0)) / on_device_of(X, units)
         reach, terms = 8.0 * float(xp.max(xp.sum(centred * centred, axis=1))), float(X.shape[1])
     # (d + 2) rounded terms of at most twice the norms, the norms' own d + 1 roundings, centring and scaling
     error = relative_rounding(1.5 * terms + 7.0) * reach
@@ -347,17 +352,6 @@ def spreads_of(X: Any) -> Array:
     return np.asarray(np.where(units > 0.0, spread, 0.0))
 
 
-class Functions(NamedTuple):
-    """The functions of an arithmetic: how a number is made, the exponential and the root."""
-
-    number: Callable[[float], Any]
-    exp: Callable[[Any], Any]
-    sqrt: Callable[[Any], Any]
-
-
-#: The functions of numpy, and of numbers with a radius.
-NUMPY = Functions(float, np.exp, np.sqrt)
-_ENCLOSED = Functions(Double.exact, Double.exp, Double.sqrt)
 #: The largest degree of the polynomial of a Matern kernel.
 _MOST_SMOOTH = 10
 #: Operations of a sum of powers of differences besides one per column: units, differences, powers and their weights.
@@ -376,9 +370,9 @@ class KernelOfDistance(Kernel, ABC):
     def __post_init__(self) -> None:
         object.__setattr__(self, "sigma", checked_width(self.sigma))
 
-    def formula(self, s: Any, functions: Functions) -> Any:
-        """Return f(s), which is exp(-s) unless a kernel defines another."""
-        return functions.exp(-s)
+    def formula(self, s: Any) -> Any:
+        """Return f(s) in any arithmetic, which is exp(-s) unless a kernel defines another."""
+        return exp(-s)
 
     def rounding(self, X: Any, by_differences: bool = False) -> float:
         """Return p such that a computed k(x, z) is within p of the true one, for all rows of X.
@@ -397,18 +391,18 @@ class KernelOfDistance(Kernel, ABC):
         """The power p of the differences."""
 
     def _sums(self, X: Any, Z: Any, dtype: Any = np.float64) -> Any:
-        return powers_of_distances(X, Z, self._unit(X.shape[1]), self.power, dtype, codes=self.codes)
+        return powers_of_distances(X, Z, self._widths(X.shape[1]), self.power, dtype, codes=self.codes)
 
     def enclose(self, X: Any, Z: Any) -> Double:
         """Return f of the sums, which are right to a few operations more than there are columns."""
         sums = self._sums(X, Z)
         radius = at_most(sum_rounding(X.shape[1] + _OPERATIONS)) * sums + LEAST
-        values: Double = self.formula(Double(sums, radius), _ENCLOSED)
+        values: Double = self.formula(Double(sums, radius))
         return values
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """Return the kernel values as a new array in the namespace of the points."""
-        return self.formula(self._sums(X, Z, dtype), Functions(float, namespace_of(X).exp, namespace_of(X).sqrt))
+        return self.formula(self._sums(X, Z, dtype))
 
     def diag(self, X: Any) -> Any:
         """Return ones."""
@@ -418,22 +412,18 @@ class KernelOfDistance(Kernel, ABC):
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
         """Return f of the sum."""
-        units = self._exact_units(number, n_features)
-        functions = Functions(number, lambda v: v.exp(), lambda v: v.sqrt())
+        widths = [number(float(width)) for width in self._widths(n_features)]
         return lambda x, z: self.formula(
-            sum(self._exact_power(a, b, unit, number) for a, b, unit in zip(x, z, units, strict=True)), functions
+            sum(self._exact_power(a, b, width) for a, b, width in zip(x, z, widths, strict=True))
         )
 
-    def _exact_units(self, number: Number, n_features: int) -> list[Any]:
-        return [number(float(width)) for width in self._widths(n_features)]
-
-    def _exact_power(self, a: Any, b: Any, unit: Any, number: Number) -> Any:
+    def _exact_power(self, a: Any, b: Any, width: Any) -> Any:
         if self.codes:  # whether two codes are the same is decided by the numbers themselves
-            return (1 / unit) * (a != b)
-        ratio = (a - b) / unit
+            return (1 / width) * (a != b)
+        ratio = (a - b) / width
         if self.power == 2.0:
             return ratio * ratio
-        return abs(ratio) if self.power == 1.0 else abs(ratio) ** number(self.power)
+        return abs(ratio) if self.power == 1.0 else abs(ratio) ** self.power
 
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
         """Return all columns; none if every column has its own width."""
@@ -459,22 +449,13 @@ class KernelOfDistance(Kernel, ABC):
             )
         return np.array(np.broadcast_to(self.sigma, (n_features,)), dtype=np.float64)
 
-    def _unit(self, n_features: int) -> Array:
-        """Return the units of the differences in the sum."""
-        return self._widths(n_features)
-
-    def _inverse(self, n_features: int, of: float = 1.0) -> Array:
-        """Return ``of`` over the widths, and no more than the largest double."""
-        with np.errstate(over="ignore"):
-            return np.minimum(of / self._widths(n_features), np.finfo(np.float64).max)
-
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """Return the derivatives above, weighted and added up; of one width, the sum over the columns."""
         s = self._sums(X, Z)
-        slopes = weights * self.slope(s, self.formula(s, NUMPY))
+        slopes = weights * self.slope(s, self.formula(s))
         if isinstance(self.sigma, float):
             return np.array([np.vdot(slopes, s)])
-        return add_by_column(X, Z, self._unit(X.shape[1]), self.power, slopes, codes=self.codes)
+        return add_by_column(X, Z, self._widths(X.shape[1]), self.power, slopes, codes=self.codes)
 
     def _integral(self, boxes: Array, others: Array, orders: Orders) -> Array:
         """Return the product over the columns of integrals of the kernel on one column."""
@@ -491,8 +472,7 @@ class KernelOfDistance(Kernel, ABC):
 
             offsets = boxes[:, None, c, 0] - others[None, :, c, 0]
             lengths = [each[:, c, 1] - each[:, c, 0] for each in (boxes, others)]
-            unit = float(of_column._unit(1)[0])
-            values *= integrate_differences(value, unit, offsets, lengths[0][:, None], lengths[1][None, :])
+            values *= integrate_differences(value, float(width), offsets, lengths[0][:, None], lengths[1][None, :])
         return values
 
 
@@ -507,7 +487,6 @@ class RBF(KernelOfDistance):
 
     power: ClassVar[float] = 2.0
     not_smooth: ClassVar[str] = ""
-    no_integral: ClassVar[str] = ""
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """Return the kernel values as a new array, by one matrix product where nothing cancels in it."""
@@ -516,13 +495,13 @@ class RBF(KernelOfDistance):
             out = np.empty((X.shape[0], Z.shape[0]))
             self.fill(X, Z, out)
             return out
-        squares = negative_squares(X, Z, self._inverse(X.shape[1]), dtype)
+        squares = negative_squares(X, Z, self._widths(X.shape[1]), dtype)
         return super().evaluate(X, Z, dtype) if squares is None else xp.exp(xp.clip(squares, max=0.0))
 
     def fill(self, X: Any, Z: Any, out: Array) -> None:
         """Write the kernel values into ``out``, which predictions use again for every block."""
         # 2^(x log2 e) is e^x, and a power of two is a tenth cheaper than the exponential
-        squares = negative_squares(X, Z, self._inverse(X.shape[1], _ROOT_LOG2_E), out=out)
+        squares = negative_squares(X, Z, self._widths(X.shape[1]) / _ROOT_LOG2_E, out=out)
         if squares is None:
             out[...] = super().evaluate(X, Z, np.float64)
         else:
@@ -532,7 +511,7 @@ class RBF(KernelOfDistance):
         """Return the absolute error of the exponent, and the error of the exponential."""
         if by_differences:
             return super().rounding(X)
-        return squares_error(X, self._inverse(X.shape[1])) + relative_rounding(X.shape[1] + 10.0)
+        return squares_error(X, self._widths(X.shape[1])) + relative_rounding(X.shape[1] + 10.0)
 
 
 @dataclass(frozen=True, repr=False)
@@ -545,7 +524,6 @@ class Laplacian(KernelOfDistance):
 
     power: ClassVar[float] = 1.0
     not_smooth: ClassVar[str] = "it has a kink where x = z; take RBF or Matern(nu > 1)"
-    no_integral: ClassVar[str] = ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -566,7 +544,6 @@ class Matern(KernelOfDistance):
 
     nu: float = 1.5
     power: ClassVar[float] = 2.0
-    no_integral: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -578,31 +555,15 @@ class Matern(KernelOfDistance):
             )
         object.__setattr__(self, "nu", nu)
 
-    def _unit(self, n_features: int) -> Array:
-        """Return the widths, for r to be the distance in units of them."""
-        return self._widths(n_features) / math.sqrt(2.0 * self.nu)
-
-    def _exact_units(self, number: Number, n_features: int) -> list[Any]:
-        widths = super()._exact_units(number, n_features)
-        root = number(2.0 * self.nu).sqrt()
-        return [width / root for width in widths]
-
-    def formula(self, s: Any, functions: Functions) -> Any:
-        """Return p_n(r) exp(-r) of s = r^2."""
-        return self._differentiated(s, 0) if isinstance(s, Dual) else self._polynomial(int(self.nu), s, functions)
-
-    def _polynomial(self, degree: int, s: Any, functions: Functions) -> Any:
-        """Return p_m(r) exp(-r), whose factors are multiplied first: far away the polynomial overflows."""
-        r = functions.sqrt(s)
-        before = functions.exp(-r)
-        value = (1 + r) * before if degree else before
-        for m in range(2, degree + 1):
-            before, value = value, value + s / ((2 * m - 1) * (2 * m - 3)) * before
-        return value
+    def formula(self, s: Any) -> Any:
+        """Return p_n(r) exp(-r) of r^2 = 2 nu s."""
+        square = s * (2.0 * self.nu)
+        return self._differentiated(square, 0) if isinstance(s, Dual) else _polynomial(int(self.nu), square)
 
     def slope(self, s: Array, values: Array) -> Array:
         """Return -2 f'(s); at a distance of zero nothing changes."""
-        return np.asarray(-2.0 * self._differentiated(s, 1))
+        factor = 2.0 * self.nu
+        return np.asarray(-2.0 * factor * self._differentiated(factor * s, 1))
 
     @property
     def not_smooth(self) -> str:
@@ -614,8 +575,8 @@ class Matern(KernelOfDistance):
         return float(int(self.nu))
 
     def _differentiated(self, s: Any, order: int) -> Any:
-        r"""Return the derivative of this order in s = r^2; zero where it is infinite, at x = z, for what it is
-        multiplied by there is smaller.
+        r"""Return the derivative of this order in the square s of r; zero where it is infinite, at x = z, for what it
+        is multiplied by there is smaller.
 
         The function is :math:`r^\nu K_\nu(r)`, whose derivative is :math:`-\tfrac12 r^{\nu-1} K_{\nu-1}(r)`, and
         :math:`K_{-\mu} = K_\mu`.
@@ -623,13 +584,15 @@ class Matern(KernelOfDistance):
         if isinstance(s, Dual):
             return Dual(self._differentiated(s.value, order), times(self._differentiated(s.value, order + 1), s.slope))
         if not isinstance(s, np.ndarray):
-            raise TypeError("a root has no derivative where two points meet")
+            raise DeclarationError(
+                f"derivatives of {self!r} are known in double precision only, since its formula has a root; take RBF"
+            )
         s, index = np.minimum(s, _FARTHEST), self.nu - order
         degree, exponent = int(abs(index)), min(2.0 * index, 0.0)
         at_zero, at_order = (math.prod(range(2 * m - 1, 0, -2)) for m in (degree, int(self.nu)))
         r = np.sqrt(s)
         lengths = np.where((r > _SAME) | (exponent == 0.0), r, np.inf) ** exponent
-        return (-0.5) ** order * at_zero / at_order * lengths * self._polynomial(degree, s, NUMPY)
+        return (-0.5) ** order * at_zero / at_order * lengths * _polynomial(degree, s)
 
     def _integral(self, boxes: Array, others: Array, orders: Orders) -> Array:
         """Integrate over intervals; boxes of several columns are refused."""
@@ -643,6 +606,16 @@ class Matern(KernelOfDistance):
     def rounding(self, X: Any, by_differences: bool = False) -> float:
         """Bound the rounding as for the other kernels, plus the rounding of the polynomial."""
         return super().rounding(X) + relative_rounding(4.0 * self.nu)
+
+
+def _polynomial(degree: int, square: Any) -> Any:
+    """Return p_m(r) exp(-r) of the square of r; the factors are multiplied first, for the polynomial overflows."""
+    r = sqrt(square)
+    before = exp(-r)
+    value = (1 + r) * before if degree else before
+    for m in range(2, degree + 1):
+        before, value = value, value + square / ((2 * m - 1) * (2 * m - 3)) * before
+    return value
 
 
 @dataclass(frozen=True, repr=False)
@@ -660,6 +633,7 @@ class PowerExponential(KernelOfDistance):
     p: float = 1.0
     q: float = 0.5
     not_smooth: ClassVar[str] = "it has a kink where x = z, unless p = q = 2; take RBF or Matern(nu > 1)"
+    _integral = Kernel._integral
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -676,18 +650,18 @@ class PowerExponential(KernelOfDistance):
         """The field p."""
         return self.p
 
-    def formula(self, s: Any, functions: Functions) -> Any:
+    def formula(self, s: Any) -> Any:
         """Return exp(-s^(q/p))."""
-        return functions.exp(-self._exponent(s, functions))
+        return exp(-self._exponent(s))
 
-    def _exponent(self, s: Any, functions: Functions) -> Any:
+    def _exponent(self, s: Any) -> Any:
         if self.q == 0.5 * self.p:
-            return functions.sqrt(s)
-        return s if self.q == self.p else s ** (functions.number(self.q) / functions.number(self.p))
+            return sqrt(s)
+        return s if self.q == self.p else s ** (self.q / self.p)
 
     def slope(self, s: Array, values: Array) -> Array:
         """Return q s^(q/p - 1) f(s)."""
-        exponents = self._exponent(s, NUMPY)
+        exponents = self._exponent(s)
         return np.asarray(self.q * np.divide(exponents, s, out=np.zeros_like(s), where=s > 0.0) * values)
 
     def enclose(self, X: Any, Z: Any) -> Double:
@@ -723,9 +697,7 @@ class Categorical(KernelOfDistance):
 
     power: ClassVar[float] = 1.0
     not_smooth: ClassVar[str] = "it jumps where two codes differ; take derivatives in the other columns"
-    no_integral: ClassVar[str] = (
-        "its columns are codes of categories, which have no boxes; integrate over the other columns"
-    )
+    _integral = Kernel._integral
 
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
         """Return none: codes have no scale."""
@@ -734,9 +706,9 @@ class Categorical(KernelOfDistance):
     def _resolve(self, X: Any) -> Self:
         if not isinstance(self.sigma, str):
             return super()._resolve(X)
-        points = distinct_rows(X)
-        rows = points[np.linspace(0, points.shape[0] - 1, min(points.shape[0], 1000)).astype(np.intp)]
-        counts = powers_of_distances(rows, rows, np.ones(rows.shape[1]), 1.0, codes=True)
-        counts = counts[np.triu_indices(rows.shape[0], 1)]
-        typical = float(np.median(counts)) if counts.size else 1.0
-        return replace(self, sigma=(typical,) * rows.shape[1] if self.sigma == "each" else typical)
+        from scipy.spatial.distance import pdist
+
+        rows = _space_rows(distinct_rows(X))
+        d = rows.shape[1]
+        typical = float(np.round(d * np.median(pdist(rows, "hamming")), 1)) if rows.shape[0] > 1 else 1.0
+        return replace(self, sigma=(typical,) * d if self.sigma == "each" else typical)

@@ -29,7 +29,6 @@ class _OfInnerProduct(Kernel):
     degree: int
     offset: float
     not_smooth: ClassVar[str] = ""
-    no_integral: ClassVar[str] = ""
 
     def enclose(self, X: Any, Z: Any) -> Double:
         """Return the power of the inner products."""

@@ -28,16 +28,16 @@ divergence of every column of the second is zero, since derivatives can be excha
 
 import math
 from abc import abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from substrate.arrays import Array, is_device_array, real_array, real_points, strips, to_dense
+from substrate.arrays import Array, is_device_array, real_array, real_points, to_dense
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels.derivatives import Plain, differentiate_formula
-from substrate.kernels.kernel import Composite, Formula, Kernel, Number
+from substrate.kernels.derivatives import differentiate_formula
+from substrate.kernels.kernel import Composite, Formula, Kernel, Number, paired_values
 from substrate.numbers import Double, relative_rounding
 
 __all__ = ["CurlFree", "DivergenceFree", "OnDirections", "Separable", "component_rows"]
@@ -72,14 +72,11 @@ class OnDirections(Composite):
     kernel: Kernel
     no_matrix = "a precomputed matrix has no points and directions; pass rows and the kernel itself"
     decays: ClassVar[bool] = False
+    _integral = Kernel._integral
 
     @abstractmethod
     def split(self, n_features: int) -> int:
         """Return how many of so many columns belong to the point; the others belong to the direction."""
-
-    @abstractmethod
-    def pair(self, x: Array, u: Array, z: Array, v: Array) -> Array:
-        """Return u'K(x, z) v of all pairs of rows."""
 
     def _refuse_split(self, n_features: int, expected: str) -> DataError:
         """Return the error of rows that are no points with directions."""
@@ -99,23 +96,22 @@ class OnDirections(Composite):
         """Return the points without directions."""
         return self._parts(X)[0]
 
-    def combine(self, values: Iterator[Any]) -> Any:
-        """Return the value of the kernel inside."""
-        return next(values)
-
     def enclose(self, X: Any, Z: Any) -> Double:
         """Return all values by their rounding."""
         return Kernel.enclose(self, X, Z)
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
-        """Return u'K(x, z) v; arrays of other libraries are refused."""
-        return self.pair(*self._parts(X), *self._parts(Z)).astype(dtype, copy=False)
+        """Return u'K(x, z) v by the formula; arrays of other libraries are refused."""
+        rows, columns = (np.hstack(self._parts(points)) for points in (X, Z))
+        return self._derivative(rows, columns, {}, {}).astype(dtype, copy=False)
 
     def diag(self, X: Any) -> Array:
-        """Return u'K(x, x) u, in blocks of few rows."""
-        x, u = self._parts(X)
-        blocks = strips(x.shape[0], 32)
-        return np.concatenate([np.diagonal(self.pair(x[b], u[b], x[b], u[b])) for b in blocks])
+        """Return u'K(x, x) u."""
+        return np.asarray(paired_values(self, X, X))
+
+    def rank(self, n_features: int) -> int | None:
+        """Return None: it is not known."""
+        return None
 
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
         """Return the groups of the kernel inside."""
@@ -149,9 +145,10 @@ class Separable(OnDirections):
             raise self._refuse_split(n_features, f"the last {m} columns being the direction")
         return n_features - m
 
-    def pair(self, x: Array, u: Array, z: Array, v: Array) -> Array:
-        """Return the product of both."""
-        return np.asarray((u @ np.array(self.mixing) @ v.T) * self.kernel(x, z))
+    def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
+        """Return the product of both, without the loop over the entries of B."""
+        (x, u), (z, v) = self._parts(X), self._parts(Z)
+        return ((u @ np.array(self.mixing) @ v.T) * self.kernel(x, z)).astype(dtype, copy=False)
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """Return the derivatives of the kernel inside, weighted by u'B v."""
@@ -187,6 +184,8 @@ class Separable(OnDirections):
 class _VectorField(OnDirections):
     """A kernel made of the second derivatives of another, one in each point."""
 
+    _scale_gradient = Kernel._scale_gradient
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self.kernel.refuse_derivatives()
@@ -201,18 +200,7 @@ class _VectorField(OnDirections):
 
     @abstractmethod
     def weigh(self, u: Any, v: Any, a: int, b: int) -> Any:
-        """Return the factor of D_ab, from the entries of two directions: numbers, or columns and rows of arrays."""
-
-    def pair(self, x: Array, u: Array, z: Array, v: Array) -> Array:
-        """Return the sum over all pairs of inputs."""
-        total, d = np.zeros((x.shape[0], z.shape[0])), x.shape[1]
-        along, across = [u[:, [c]] for c in range(d)], [v[:, c][None, :] for c in range(d)]
-        for a in range(d):
-            for b in range(d):
-                factors = self.weigh(along, across, a, b)
-                if factors.any():
-                    total += factors * self.kernel._derivative(x, z, {a: 1}, {b: 1})
-        return total
+        """Return the factor of D_ab, from the entries of two directions."""
 
     @property
     def not_smooth(self) -> str:
@@ -243,12 +231,6 @@ class _VectorField(OnDirections):
             weights = (self.weigh(x[d:], z[d:], a, b) for a, b in pairs)
             return sum(weight * derivative for weight, derivative in zip(weights, derivatives, strict=True))
 
-        try:
-            same = value([number(0.5)] * n_features, [number(0.5)] * n_features)
-        except (AttributeError, TypeError, DeclarationError):
-            same = None
-        if not isinstance(same, Plain) and not getattr(same, "is_finite", bool)():  # a root has no derivative at zero
-            raise DataError(f"{self!r} has no formula in ball arithmetic; take RBF inside")
         return value
 
 

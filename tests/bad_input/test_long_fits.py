@@ -4,6 +4,7 @@ No test allocates or computes what it is about: warnings are raised as errors, a
 """
 
 import io
+import sys
 import tracemalloc
 import warnings
 from dataclasses import dataclass
@@ -111,10 +112,11 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_begins_after_ten_seconds():
+def test_progress_begins_after_ten_seconds(monkeypatch):
     now = [0.0]
     stream = Terminal()
-    progress = LateProgress(stream, clock=lambda: now[0])
+    monkeypatch.setattr(sys, "stderr", stream)
+    progress = LateProgress(lambda: now[0])
     for second in range(30):
         now[0] = float(second)
         progress.piece(f"iteration {second}")
@@ -123,5 +125,9 @@ def test_progress_begins_after_ten_seconds():
     progress.close()
     assert stream.getvalue().endswith("\r\x1b[K")
     quiet = io.StringIO()
-    LateProgress(quiet, after=0.0, clock=lambda: now[0]).piece("nothing is written to a pipe")
+    monkeypatch.setattr(sys, "stderr", quiet)
+    now[0] = 0.0
+    late = LateProgress(lambda: now[0])
+    now[0] = 60.0
+    late.piece("nothing is written to a pipe")
     assert quiet.getvalue() == ""

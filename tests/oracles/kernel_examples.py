@@ -30,6 +30,7 @@ from substrate.kernels import (
     Sum,
     Symmetric,
 )
+from substrate.kernels.kernel import Composite
 
 N_FEATURES = 3
 
@@ -179,4 +180,4 @@ def concrete_kernels() -> set[type[Kernel]]:
             waiting.append(child)
             if child.__module__.startswith("substrate.") and not child.__name__.startswith("_"):
                 kernels.add(child)
-    return {cls for cls in kernels if not inspect.isabstract(cls)}
+    return {cls for cls in kernels if not inspect.isabstract(cls)} - {Composite}
