@@ -6,6 +6,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import reduce
 from typing import Any, Self
 
 import numpy as np
@@ -125,10 +126,7 @@ class Balls(Enclosed):
 
     def largest(self) -> "Balls":
         """Return the largest entry."""
-        largest, *further = self.values.tolist()
-        for value in further:
-            largest = largest.max(value)
-        return Balls(largest)
+        return Balls(reduce(lambda first, second: first.max(second), self.values.tolist()))
 
     def add_up(self) -> "Balls":
         """Return the sums along the last axis."""

@@ -52,6 +52,7 @@ __all__ = [
     "Double",
     "Enclosed",
     "GramFactor",
+    "Operators",
     "add_roundings",
     "at_most",
     "block_length",
@@ -182,7 +183,27 @@ _MOST_SHARE = 0.5
 Operand = Any
 
 
-class Enclosed(ABC):
+class Operators:
+    """The operators of an arithmetic that follow from its sum, its product and its negative."""
+
+    __slots__ = ()
+    # numpy leaves operations with such a right operand to it
+    __array_ufunc__ = None
+
+    def __radd__(self, other: Operand) -> Self:
+        return self + other  # type: ignore[no-any-return]
+
+    def __sub__(self, other: Operand) -> Self:
+        return self + (-other)  # type: ignore[no-any-return]
+
+    def __rsub__(self, other: Operand) -> Self:
+        return (-self) + other  # type: ignore[operator, no-any-return]
+
+    def __rmul__(self, other: Operand) -> Self:
+        return self * other  # type: ignore[no-any-return]
+
+
+class Enclosed(Operators, ABC):
     """An array of numbers, each within a radius of its midpoint: what both arithmetics say of operators.
 
     Operands of ``+ - * / @`` are of one kind, or plain numbers and arrays, which count as exact. An arithmetic defines
@@ -190,20 +211,6 @@ class Enclosed(ABC):
     """
 
     __slots__ = ()
-    # numpy leaves operations with an enclosed right operand to it
-    __array_ufunc__ = None
-
-    def __radd__(self: Any, other: Operand) -> Any:
-        return self + other
-
-    def __sub__(self: Any, other: Operand) -> Any:
-        return self + (-other)
-
-    def __rsub__(self: Any, other: Operand) -> Any:
-        return (-self) + other
-
-    def __rmul__(self: Any, other: Operand) -> Any:
-        return self * other
 
     def __rtruediv__(self: Any, other: Operand) -> Any:
         return self.exact(other) / self
@@ -529,11 +536,6 @@ class GramFactor(NamedTuple):
     def bound_inverse_norm(self, g: Double) -> Double:
         """Bound sqrt(g' H^-1 g)."""
         return Double(float(np.linalg.norm((Double(self.T.T) @ g).sizes)) / self.least)
-
-    def bound_step(self, rows: Double, change: Double) -> Double:
-        """Bound sqrt(x'H x) of the smallest x by which the rows change as given; infinite where there may be none."""
-        across = GramFactor.of(Double(self.T.T) @ rows.T)
-        return Double(math.inf) if across is None else across.bound_inverse_norm(change) * self.most
 
 
 def _double(value: Operand) -> Double:

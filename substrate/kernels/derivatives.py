@@ -24,6 +24,7 @@ import numpy as np
 
 from substrate.arrays import exp
 from substrate.errors import DeclarationError
+from substrate.numbers import Operators
 
 __all__ = [
     "Dual",
@@ -89,15 +90,13 @@ class Plain(np.ndarray):
         return np.clip(np.true_divide(self, other), -_FAR, _FAR)
 
 
-class Dual:
+class Dual(Operators):
     """A number of any arithmetic with its derivative in one quantity; the value may be such a number itself.
 
     A slope that is the integer zero costs nothing.
     """
 
     __slots__ = ("slope", "value")
-    # an array leaves the product with one of these to this class
-    __array_ufunc__ = None
 
     def __init__(self, value: Any, slope: Any) -> None:
         self.value, self.slope = value, slope
@@ -107,24 +106,14 @@ class Dual:
             return Dual(self.value + other, self.slope)
         return Dual(self.value + other.value, plus(self.slope, other.slope))
 
-    __radd__ = __add__
-
     def __neg__(self) -> "Dual":
         return Dual(-self.value, -self.slope)
-
-    def __sub__(self, other: Any) -> Any:
-        return self + (-other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return -self + other
 
     def __mul__(self, other: Any) -> "Dual":
         if not isinstance(other, Dual):
             return Dual(self.value * other, times(other, self.slope))
         slope = plus(times(self.value, other.slope), times(other.value, self.slope))
         return Dual(self.value * other.value, slope)
-
-    __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Any:
         if isinstance(other, Dual):

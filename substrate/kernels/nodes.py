@@ -6,13 +6,12 @@ r"""Functions as formulas of nodes: numbers that remember how they were made.
 are nodes: a sum over points is one of a formula in the inputs :math:`x_c` and the coordinates :math:`z_c`. Nodes have
 the operators of numbers with ``exp`` and ``sqrt``, which is what the formula of a kernel asks of its arithmetic, so
 that the formula of a kernel is found by calling it with nodes. What is exact in every arithmetic is simplified at once:
-a zero that is added, a factor of one, a number less itself. A bound on what floating point loses
+a zero that is added, a factor of one. A bound on what floating point loses
 (:mod:`~substrate.kernels.rounding_bound`) and the writer of ONNX read the nodes of a :class:`NodeProgram`.
 """
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,12 +21,12 @@ from substrate.arrays import Array, to_dense
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.derivatives import differentiate_formula
 from substrate.kernels.kernel import Kernel
+from substrate.numbers import Operators
 
 __all__ = [
     "Node",
     "NodeProgram",
     "Output",
-    "Points",
     "add_outputs",
     "constant",
     "expand_kernel",
@@ -42,32 +41,21 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Points:
-    """The points :math:`z_i` of an expansion, one per row."""
-
-    values: Array
-
-    def coordinates(self) -> list["Node"]:
-        """Return the coordinates of a point, for the formula that is summed over all of them."""
-        return [Node("coordinate", (), (self, column), self) for column in range(self.values.shape[1])]
-
-
-class Node:
+class Node(Operators):
     """One operation on other nodes; ``value`` is what else it needs: a number, a column, coefficients.
 
-    ``points`` are the points of the sum that contains the node.
+    ``points`` are the points of the sum that contains the node, one per row.
     """
 
     __slots__ = ("operands", "operation", "points", "value")
 
     def __init__(
-        self, operation: str, operands: tuple["Node", ...] = (), value: Any = None, points: Points | None = None
+        self, operation: str, operands: tuple["Node", ...] = (), value: Any = None, points: Any = None
     ) -> None:
         self.operation, self.operands, self.value = operation, operands, value
         if points is None and operation != "total":
             points = next((operand.points for operand in operands if operand.points is not None), None)
-        self.points: Points | None = points
+        self.points: Any = points
 
     def is_number(self, number: float | None = None) -> bool:
         """Return whether this is a constant, or this constant."""
@@ -79,26 +67,11 @@ class Node:
             return left
         return right if left.is_number(0.0) else Node("add", (left, right))
 
-    def __radd__(self, other: Any) -> "Node":
-        return constant(other) + self
-
-    def __sub__(self, other: Any) -> "Node":
-        right = constant(other)
-        if right.is_number(0.0):
-            return self
-        return constant(0.0) if right is self else Node("subtract", (self, right))
-
-    def __rsub__(self, other: Any) -> "Node":
-        return constant(other) - self
-
     def __mul__(self, other: Any) -> "Node":
         left, right = self, constant(other)
         if left.is_number(0.0) or right.is_number(1.0):
             return left
         return right if left.is_number(1.0) or right.is_number(0.0) else Node("multiply", (left, right))
-
-    def __rmul__(self, other: Any) -> "Node":
-        return constant(other) * self
 
     def __truediv__(self, other: Any) -> "Node":
         right = constant(other)
@@ -216,8 +189,9 @@ def expand_kernel(
     (used,) = np.nonzero(np.any(coefficients != 0.0, axis=1))
     if not used.size:
         return [constant(0.0)] * coefficients.shape[1]
-    z = Points(np.ascontiguousarray(to_dense(points[used]), dtype=np.float64))
-    body = kernel_formula(kernel, x, z.coordinates(), orders)
+    values = np.ascontiguousarray(to_dense(points[used]), dtype=np.float64)
+    z = [Node("coordinate", (), column, values) for column in range(values.shape[1])]
+    body = kernel_formula(kernel, x, z, orders)
     return [total(body, coefficients[used, column]) for column in range(coefficients.shape[1])]
 
 

@@ -23,7 +23,6 @@ _OPERATORS, _FORMAT = 17, 8
 #: Operations that have another name in ONNX.
 _NAMES: Mapping[str, str] = {
     "add": "Add",
-    "subtract": "Sub",
     "multiply": "Mul",
     "divide": "Div",
     "negative": "Neg",
@@ -133,8 +132,7 @@ class _Writer:
         if operation == "constant":
             return self._tensor(np.array([[value]], dtype=form.type))
         if operation == "coordinate":
-            points, column = value
-            return self._tensor(np.ascontiguousarray(points.values[None, :, column], dtype=form.type))
+            return self._tensor(np.ascontiguousarray(node.points[None, :, value], dtype=form.type))
         if operation == "total":
             terms = operands[0] if self.arithmetic.inside.type is form.type else self._cast(operands[0], form)
             # not MatMul: onnxruntime moves a factor before or after it into an attribute, which is a float32

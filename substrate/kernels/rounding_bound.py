@@ -29,12 +29,14 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.kernels.nodes import Node, NodeProgram, order_nodes
-from substrate.numbers import at_most
+from substrate.numbers import at_most, relative_rounding
 
 __all__ = ["DOUBLE", "LAST_PLACES", "SINGLE", "Arithmetic", "Format", "RoundingBound", "bound_rounding", "places_of"]
 
 #: Units of the last place that an exponential or a power may be off by; each is two unit roundoffs.
 LAST_PLACES = 4.0
+#: The share by which the ends of an interval may be off: four units of the last place, in an exponential or a power.
+_OUTWARD = relative_rounding(LAST_PLACES)
 
 
 class Format(NamedTuple):
@@ -170,8 +172,7 @@ def _bound(node: Node, operands: list[_Known], form: Format, inputs: Format, box
         rounded = float(form.type(value)) != value
         return _Known(value, value, form.unit if rounded else 0.0, form.tiny if rounded else 0.0)
     if operation == "coordinate":
-        points, column = value
-        exact = points.values[:, column]
+        exact = node.points[:, value]
         rounded = exact.astype(form.type).astype(np.float64) != exact
         return _Known(exact, exact, np.where(rounded, form.unit, 0.0), np.where(rounded, form.tiny, 0.0))
     if operation == "total":
@@ -192,39 +193,29 @@ def _times(left: Any, right: Any) -> Any:
     return np.where((np.asarray(left) == 0.0) | (np.asarray(right) == 0.0), 0.0, np.multiply(left, right))
 
 
-def _outward(low: Any, high: Any, units: int = 1) -> tuple[Any, Any]:
-    """Return an interval that is wider by some units of the last place, on the same side of zero.
-
-    What underflow may have hidden of a sign is less than the smallest number, which every operation adds to its error.
-    """
-    wider = low, high
-    for _ in range(units):
-        wider = np.nextafter(wider[0], -np.inf), np.nextafter(wider[1], np.inf)
-    return np.where(low >= 0.0, np.maximum(wider[0], 0.0), wider[0]), np.where(
-        high <= 0.0, np.minimum(wider[1], 0.0), wider[1]
-    )
-
-
 def _rounded(low: Any, high: Any, share: Any, absolute: Any, form: Format, roundings: float = 1.0) -> _Known:
-    """Return an exact interval with the errors of the operands, and then of the operation itself."""
+    """Return an interval with the errors of the operands, and then of the operation itself.
+
+    The ends of the interval were computed in double precision. What underflow may have hidden of a sign is less than
+    the smallest number, which every operation adds to its error.
+    """
     rounding = roundings * form.unit
+    low, high = low - _OUTWARD * np.abs(low), high + _OUTWARD * np.abs(high)
     return _Known(low, high, share + rounding + share * rounding, absolute * (1.0 + rounding) + form.tiny)
 
 
 def _sum(operands: list[_Known], form: Format) -> _Known:
     left, right = operands
-    low, high = _outward(left.low + right.low, left.high + right.high)
     one_sign = ((left.low >= 0.0) & (right.low >= 0.0)) | ((left.high <= 0.0) & (right.high <= 0.0))
     share = np.where(one_sign, np.maximum(left.share, right.share), 0.0)
     absolute = np.where(one_sign, left.absolute + right.absolute, left.error + right.error)
-    return _rounded(low, high, share, absolute, form)
+    return _rounded(left.low + right.low, left.high + right.high, share, absolute, form)
 
 
 def _product(operands: list[_Known], form: Format) -> _Known:
     left, right = operands
     corners = [_times(a, b) for a in (left.low, left.high) for b in (right.low, right.high)]
     low, high = np.minimum.reduce(corners), np.maximum.reduce(corners)
-    low, high = _outward(low, high)
     share = left.share + right.share + left.share * right.share
     absolute = _times(left.absolute, right.size) * (1.0 + right.share) + _times(right.absolute, left.size) * (
         1.0 + left.share
@@ -238,7 +229,7 @@ def _quotient(operands: list[_Known], form: Format) -> _Known:
     lowest = least * (1.0 - right.share) - right.absolute  # of the computed divisor
     sure = (right.low * right.high > 0.0) & (lowest > 0.0)
     corners = [a / b for a in (left.low, left.high) for b in (right.low, right.high)]
-    low, high = _outward(np.minimum.reduce(corners), np.maximum.reduce(corners))
+    low, high = np.minimum.reduce(corners), np.maximum.reduce(corners)
     relative = right.share + right.absolute / least
     share = (left.share + relative) / (1.0 - relative)
     absolute = np.where(sure, left.absolute / lowest, np.inf)
@@ -247,14 +238,13 @@ def _quotient(operands: list[_Known], form: Format) -> _Known:
 
 def _exponential(operands: list[_Known], form: Format) -> _Known:
     (v,) = operands
-    low, high = _outward(np.exp(v.low), np.exp(v.high), 4)
     least, most = np.maximum(-v.high, 0.0), np.maximum(-v.low, 0.0)
     peak = np.where(v.share > 0.0, -np.log1p(-v.share) / np.where(v.share > 0.0, v.share, 1.0), 1.0)
     at = np.clip(peak, least, most)
     falling = np.exp(-least * (1.0 - v.share)) * np.expm1(v.absolute) + np.exp(-at) * np.expm1(v.share * at)
     rising = np.exp(v.high) * np.expm1(v.error)
     absolute = np.where(v.high > 0.0, rising, falling)
-    return _rounded(np.maximum(low, 0.0), high, 0.0, at_most(1.0) * absolute, form, 2.0 * LAST_PLACES)
+    return _rounded(np.exp(v.low), np.exp(v.high), 0.0, at_most(1.0) * absolute, form, 2.0 * LAST_PLACES)
 
 
 def _root(operands: list[_Known], form: Format) -> _Known:
@@ -262,8 +252,7 @@ def _root(operands: list[_Known], form: Format) -> _Known:
     low, high = np.maximum(v.low, 0.0), np.maximum(v.high, 0.0)
     computed = np.sqrt(low * (1.0 - v.share))
     absolute = np.minimum(np.sqrt(v.absolute), np.where(computed > 0.0, v.absolute / computed, np.inf))
-    ends = _outward(np.sqrt(low), np.sqrt(high))
-    return _rounded(np.maximum(ends[0], 0.0), ends[1], v.share, absolute, form)
+    return _rounded(np.sqrt(low), np.sqrt(high), v.share, absolute, form)
 
 
 def _squares_of(node: Node) -> list[Node]:
@@ -306,28 +295,17 @@ def _sharper(node: Node, entry: _Known, squares: list[_Known], form: Format) -> 
 
 
 def _power(operands: list[_Known], form: Format) -> _Known:
+    """Bound the power of a number that is not negative: for an exponent up to one the power of the error."""
     v, exponent = operands
-    e = np.asarray(exponent.high, dtype=np.float64)  # a constant: up to the rounding of its computation
+    e = exponent.high  # a constant, up to its rounding
     low, high = np.maximum(v.low, 0.0), np.maximum(v.high, 0.0)
-    ends = _outward(np.power(low, e), np.power(high, e), 4)
-    share = np.where(e <= 1.0, v.share, np.expm1(e * np.log1p(v.share)))
-    least, most = low * (1.0 - v.share), high * (1.0 + v.share) + v.absolute
-    near = np.where(
-        least > 2.0 * v.absolute, e * np.power(np.maximum(least - v.absolute, form.tiny), e - 1.0) * v.absolute, np.inf
-    )
-    below_one = np.minimum(np.power(v.absolute, e), near)
-    absolute = np.where(e <= 1.0, below_one, e * np.power(most, e - 1.0) * v.absolute)
+    most = high * (1.0 + v.share) + v.absolute
+    share = np.expm1(np.maximum(e, 1.0) * np.log1p(v.share))
+    absolute = np.where(e <= 1.0, np.power(v.absolute, e), e * np.power(most, e - 1.0) * v.absolute)
     # v^e log v is at most 1/e of exp(1) below one, and rises above it
-    off = exponent.share + exponent.absolute / e + (exponent.high - exponent.low) / e
-    large = np.where(
-        most > 1.0, np.power(np.maximum(most, 1.0), e * (1.0 + off)) * np.log(np.maximum(most, 1.0)) * e, 0.0
-    )
-    absolute = absolute + off * (0.5 + large)
-    return _rounded(np.maximum(ends[0], 0.0), ends[1], share, at_most(1.0) * absolute, form, 2.0 * LAST_PLACES)
-
-
-def _negative(v: _Known) -> _Known:
-    return _Known(-v.high, -v.low, v.share, v.absolute)
+    off, large = exponent.share + exponent.absolute / e, np.maximum(most, 1.0)
+    absolute = absolute + off * (0.5 + np.power(large, e * (1.0 + off)) * np.log(large) * e)
+    return _rounded(np.power(low, e), np.power(high, e), share, at_most(1.0) * absolute, form, 2.0 * LAST_PLACES)
 
 
 def _absolute(v: _Known) -> _Known:
@@ -348,10 +326,9 @@ def _total(body: _Known, coefficients: Array, form: Format) -> _Known:
 
 _RULES: Mapping[str, Callable[[list[_Known], Format], _Known]] = {
     "add": _sum,
-    "subtract": lambda operands, form: _sum([operands[0], _negative(operands[1])], form),
     "multiply": _product,
     "divide": _quotient,
-    "negative": lambda operands, form: _negative(operands[0]),
+    "negative": lambda operands, form: _Known(-operands[0].high, -operands[0].low, *operands[0][2:]),
     "absolute": lambda operands, form: _absolute(operands[0]),
     "exponential": _exponential,
     "root": _root,
