@@ -23,6 +23,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -55,6 +56,7 @@ __all__ = [
     "is_device_array",
     "is_sparse",
     "memory_limit",
+    "move_to_host",
     "namespace_of",
     "non_negative",
     "on_device_of",
@@ -374,6 +376,14 @@ def to_numpy(array: Any) -> Any:
     if library == "cupy":
         return array.get()
     return np.asarray(array) if library in _LIBRARIES else array
+
+
+def move_to_host(record: Any) -> Any:
+    """Return a record with its arrays in numpy, and those of the records in it."""
+    if not is_dataclass(record) or isinstance(record, type):
+        return to_numpy(record)
+    moved = {field.name: move_to_host(getattr(record, field.name)) for field in fields(record)}
+    return replace(record, **moved)
 
 
 def on_device_of(array: Any, values: Any) -> Any:

@@ -327,6 +327,7 @@ def fit_at(
             *(() if prepared.origin.unit == 1.0 else (("units", "residuals in units of max|y|"),)),
             *solved.facts,
         )
+        machine, unit = spectrum.machine(), spectrum.origin.unit
         return ReducedFit(
             prepared=prepared,
             coefficients=solved.coefficients,
@@ -334,8 +335,8 @@ def fit_at(
             rows=(solved.row,),
             facts=facts,
             factor=leverage_factor(spectrum, lam),
-            freedom=spectrum.degrees_of_freedom(lam),
-            noise=spectrum.noise_variance(lam),
+            freedom=float(machine.degrees_of_freedom(lam)[0]),
+            noise=machine.noise_variance(lam) * unit * unit,
         )
 
 

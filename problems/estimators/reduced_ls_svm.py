@@ -412,7 +412,7 @@ class BasisModel:
         """Leave every row out, in one pass over the rows; one number per row and output is kept of rows in passes."""
         data = self.read_training_rows(X, y, sample_weight)
         rows, block = self.training_rows(data), data.source.block_in_memory
-        left_out = LeftOutRows.joined(left_out_rows(rows, *self.columns(), self.leverage_factor(rows.mass)))
+        left_out = left_out_rows(rows, *self.columns(), self.leverage_factor(rows.mass))
         checks = [self.trace(left_out)]
         Y, leverages, residuals, errors = map(
             to_numpy, (left_out.Y, left_out.leverages, left_out.residuals, left_out.Y - left_out.fitted)
@@ -461,7 +461,7 @@ class BasisModel:
         r = int(factor.offset.shape[0])
         advice = "keep some rows for calibrate(X, y), and use method='split'."
         room_on_device(bias, 16.0 * n * (r + 1), f"the {n} x {r} coordinates of the rows", advice)
-        left_out = LeftOutRows.joined(left_out_rows(training, beta, bias, factor, True))
+        left_out = left_out_rows(training, beta, bias, factor, True)
         self.trace(left_out)
         v = namespace_of(bias).ones_like(left_out.leverages) if left_out.weights is None else left_out.weights
         values, pulls, psi = training.values, root**2 * v, left_out.coordinates

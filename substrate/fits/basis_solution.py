@@ -108,9 +108,8 @@ def sum_residuals(
         parts = (weights @ errors, weights @ about, *squares)
         sums = [total + part for total, part in zip(sums, parts, strict=True)]
     total, shifts, errors, of_targets, spreads = (to_numpy(part) for part in sums)
-    diagonal, mass = float(v @ xp.clip(values.diagonal(block), min=0.0)), float(xp.sum(v))
-    rounding = values.rounding(block.X)
-    return Residuals(block.n_rows, mass, slope, total, errors, of_targets, shifts, spreads, diagonal, rounding)
+    sizes = values.sum_diagonal(block), values.rounding(block.X)
+    return Residuals(block.n_rows, float(xp.sum(v)), slope, total, errors, of_targets, shifts, spreads, *sizes)
 
 
 def _sum_products(tile: Array, errors: Array) -> Array:

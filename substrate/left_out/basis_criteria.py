@@ -22,48 +22,42 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from substrate.arrays import Array, blas_threads, namespace_of, on_device_of, paired_sums, to_numpy, zeros_beside
+from substrate.arrays import (
+    Array,
+    blas_threads,
+    move_to_host,
+    namespace_of,
+    on_device_of,
+    paired_sums,
+    to_numpy,
+    zeros_beside,
+)
 from substrate.fits.basis_solution import Penalty
 from substrate.left_out.criteria import Criterion, LeftOutCriterion, Samples, ceilings_of_remainder, following
 from substrate.numbers import at_most, relative_rounding, sum_rounding
 from substrate.operators.basis_spectrum import ReducedSpectrum, SpectrumRadius
-from substrate.operators.features import Moments
-from substrate.operators.kernel_rows import KernelRows, KernelValues, RowValues
+from substrate.operators.features import Moments, Statistic
+from substrate.operators.kernel_rows import KernelRows, RowValues
 from substrate.operators.passes import Tally, sum_blocks
 from substrate.operators.sources import ArraySource, Block, Source
 
-__all__ = ["ReducedFold", "ReducedLeaveOneOut", "RowSizes", "sizes_of_block", "with_radius"]
+__all__ = ["ReducedFold", "ReducedLeaveOneOut", "with_radius"]
 
 
-@dataclass(frozen=True, slots=True)
-class RowSizes(Tally):
-    """The sum of v k(x, x) over rows, and the largest relative error of a kernel value."""
-
-    combine: ClassVar[Mapping[str, Callable[[Any, Any], Any]]] = {"rounding": max}
-
-    diagonal: float
-    rounding: float
-
-
-def sizes_of_block(values: KernelValues, block: Block) -> RowSizes:
-    """Return the sizes of the rows of a block; no kernel value is computed."""
-    diagonal = values.diagonal(block)
-    xp = namespace_of(diagonal)
-    return RowSizes(float(block.row_weights() @ xp.clip(diagonal, min=0.0)), values.rounding(block.X))
-
-
-def with_radius(spectrum: ReducedSpectrum, rows: KernelRows, penalty: Penalty, sizes: RowSizes) -> ReducedSpectrum:
-    """Return a spectrum of all rows, or of some, on the host, with bounds on its rounding."""
+def with_radius(spectrum: ReducedSpectrum, statistic: Statistic, penalty: Penalty, terms: int) -> ReducedSpectrum:
+    """Return a spectrum of all rows, or of some, on the host, with bounds on its rounding; a sum over the rows has so
+    many terms.
+    """
     T, Q = spectrum.features.transform, spectrum.rotation
-    (n, r), spread = T.shape, math.sqrt(sizes.diagonal)
+    (n, r), spread = T.shape, math.sqrt(statistic.diagonal)
     strict = max(1.0 - penalty.deviation, np.finfo(np.float64).tiny)
     radius = SpectrumRadius(
-        features=at_most(1.0) * (sizes.rounding + sum_rounding(n + 4)) * spread,
+        features=at_most(1.0) * (statistic.rounding + sum_rounding(n + 4)) * spread,
         sizes=penalty.sizes @ np.abs(T @ Q),
         deviation=at_most(1.0) * penalty.deviation / strict,
         penalty=at_most(1.0) * penalty.share / strict,
         reach=penalty.sizes @ np.abs(T) @ np.abs(Q),
-        sums=at_most(1.0) * sum_rounding(3 * rows.terms + r + 8),
+        sums=at_most(1.0) * sum_rounding(3 * terms + r + 8),
         lengths=spectrum.lengths @ np.abs(Q),
         decomposed=relative_rounding(4.0 * r) * float(spectrum.values.max(initial=0.0)),
     )
@@ -189,7 +183,7 @@ class ReducedFold(Criterion):
         """Build the fold from the spectra of the other rows and of all rows, on the host, and its moments about the
         same origin.
         """
-        held_out = fold.on_host().shift_to(spectrum.mean, spectrum.target_mean).transform(spectrum.rotation)
+        held_out = move_to_host(fold).shift_to(spectrum.mean, spectrum.target_mean).transform(spectrum.rotation)
         return cls(
             spectrum=spectrum,
             targets=spectrum.targets(),

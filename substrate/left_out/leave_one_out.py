@@ -63,9 +63,7 @@ __all__ = [
     "block_residuals",
     "checked_splits",
     "generalized_cross_validation",
-    "hat_matrix",
     "leave_one_out_residuals",
-    "left_out_residuals",
     "projected_diagonal",
     "projected_inverse",
     "relative_error",
@@ -138,33 +136,6 @@ def leave_one_out_residuals(support_values: Array, diagonal: Array) -> Array:
     return np.asarray(support_values / by_row)
 
 
-def left_out_residuals(support_values: Array, B: Array, rows: Any) -> Array:
-    """Return (B_FF)^{-1} alpha_F: the residuals of the rows F when all of them are left out together.
-
-    :equation [Cawley2004]_ (A.1): the Schur complement of rows left out, which is the inverse of their block of B
-    """
-    from scipy.linalg import LinAlgError, cho_factor, cho_solve
-
-    F = np.asarray(rows, dtype=np.intp)
-    if F.size >= B.shape[0]:
-        raise DataError(f"a fold holds all {B.shape[0]} rows, so nothing is left to fit; use at least two folds")
-    block = B[np.ix_(F, F)]
-    root = np.sqrt(np.abs(block.diagonal()))
-    if not (root > 0.0).all():
-        raise SolverError("a left-out block of B has a zero on its diagonal: the other rows determine no machine")
-    scaled = block / root / root[:, None]  # makes the solve independent of the weights' scales
-    try:
-        factor = cho_factor(scaled, lower=True)
-    except LinAlgError as error:
-        raise SolverError(
-            f"a left-out block of {F.size} rows is not positive definite, so the other rows determine no machine; use "
-            "a positive semi-definite kernel or a smaller gamma"
-        ) from error
-    alpha = support_values[F]
-    scale = root[:, None] if alpha.ndim == 2 else root
-    return np.asarray(cho_solve(factor, alpha / scale) / scale)
-
-
 def relative_error(explicit: Array, fast: Array) -> float:
     """Return ||e - e^|| / ||e||: how far fast residuals are from explicit refits.
 
@@ -211,16 +182,6 @@ def projected_diagonal(gram: Gram, ridge: Array, border: Border = ONES) -> Array
     eliminated = border.eliminate(gram.solve(border.matrix(ridge[:, None])))
     diagonal: Array = gram.inverse_diagonal() - eliminated.diagonal
     return border.without_rows(diagonal, ridge)
-
-
-def hat_matrix(gram: Gram, ridge: Array, border: Border = ONES) -> Array:
-    """Return H with f = H y.
-
-    :place [Cawley2004]_ section 2.6: the hat matrix
-    """
-    H = -ridge[:, None] * projected_inverse(gram, ridge, border)
-    H[np.diag_indices(gram.n)] += 1.0
-    return H
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,11 +268,27 @@ class LeftOutBlocks:
 
 
 def block_residuals(support_values: Array, B: Array, blocks: LeftOutBlocks) -> Array:
-    """Return the residual of every row with its block left out, (B_SS)^{-1} alpha_S at the rows that count."""
+    """Return the residual of every row with its block left out, (B_SS)^{-1} alpha_S at the rows that count.
+
+    :equation [Cawley2004]_ (A.1): the Schur complement of rows left out, which is the inverse of their block of B
+    """
+    from scipy.linalg import LinAlgError, solve
+
     residuals = np.empty(support_values.shape)
-    for block, counted in zip(blocks.rows, blocks.counted, strict=True):
-        residuals[block[counted]] = left_out_residuals(support_values, B, block)[counted]
+    for rows, counted in zip(blocks.rows, blocks.counted, strict=True):
+        try:
+            of_block = solve(B[np.ix_(rows, rows)], support_values[rows], assume_a="pos")
+        except LinAlgError as error:
+            raise SolverError(_not_determined(rows.size)) from error
+        residuals[rows[counted]] = of_block[counted]
     return residuals
+
+
+def _not_determined(size: int) -> str:
+    return (
+        f"without a block of {size} rows the machine is not determined (B_SS is singular); use smaller blocks or "
+        "groups, more rows, or fewer columns of a linear part"
+    )
 
 
 def sum_single_rows(basis: Array, g: Array, z: Array) -> tuple[Array, Array]:
@@ -402,10 +379,7 @@ def _solve_blocks(
     try:
         solutions = np.linalg.solve(C, sides)
     except np.linalg.LinAlgError as error:
-        raise SolverError(
-            f"without a block of {b} rows the machine is not determined (B_SS is singular); use smaller blocks or "
-            "groups, more rows, or fewer columns of a linear part"
-        ) from error
+        raise SolverError(_not_determined(b)) from error
     sizes = np.abs(solutions).sum(axis=2)  # ||z_i||_1 and ||w||_1
     levels = sizes + np.concatenate([np.zeros((1, matrices.shape[1], c)), roots[None, :, :]], axis=2)
     defects = np.abs(sides - C @ solutions).max(axis=2) / np.where(levels > 0.0, levels, 1.0)

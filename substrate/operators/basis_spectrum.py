@@ -33,16 +33,16 @@ whatever its weight: with its weight goes its share of the hat matrix of the row
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from substrate.arrays import (
     Array,
     blas_threads,
-    is_device_array,
+    diagonal_of,
     namespace_of,
     own_copy,
     paired_sums,
@@ -51,9 +51,16 @@ from substrate.arrays import (
 )
 from substrate.errors import SolverError
 from substrate.numbers import at_most, relative_rounding
-from substrate.operators.features import Features, LinearFeatures, Moments, Origin, Statistic
+from substrate.operators.features import (
+    Features,
+    FoldMoments,
+    LinearFeatures,
+    Moments,
+    Origin,
+    Statistic,
+    sum_moments,
+)
 from substrate.operators.kernel_rows import KernelRows, KernelValues, RowValues
-from substrate.operators.passes import Tally
 from substrate.operators.sources import Block
 from substrate.operators.spectrum import LeastSquares, Targets
 
@@ -64,17 +71,8 @@ __all__ = [
     "errors_of_block",
     "left_out_rows",
     "leverage_factor",
-    "outputs_of_block",
     "reduced_spectrum",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class SquaredWeights(Tally):
-    r"""The sums of :math:`v_i^2` and, for every feature, of :math:`v_i^2 g_{ik}^2`."""
-
-    total: float
-    features: Array
 
 
 class SpectrumRadius(NamedTuple):
@@ -123,9 +121,12 @@ class ReducedSpectrum:
 
     ``squares`` are the squares of the centred targets, ``mass`` is the weight of all rows (n without weights),
     ``lengths`` bound the lengths of the columns of the statistic, by whose products its entries round, on the host.
-    ``heavy`` are the sums by squared weights in the coordinates of Q, and ``radius`` bounds the rounding, where they
-    were asked for.
+    ``heavy`` are the sums :math:`\\sum_i v_i^2 g_{ik}^2` by squared weights in the coordinates of Q, ``heavy_mass`` is
+    :math:`\\sum_i v_i^2`, and ``radius`` bounds the rounding, where they were asked for.
     """
+
+    #: Nothing has to be lifted: a sum of squares has no negative eigenvalue.
+    lift: ClassVar[float] = 0.0
 
     features: Features
     origin: Origin
@@ -138,7 +139,8 @@ class ReducedSpectrum:
     squares: Array
     mass: float
     lengths: Array
-    heavy: SquaredWeights | None = None
+    heavy: Array | None = None
+    heavy_mass: float = 0.0
     radius: SpectrumRadius | None = None
 
     def with_squared_weights(self, rows: KernelRows) -> "ReducedSpectrum":
@@ -147,29 +149,14 @@ class ReducedSpectrum:
         """
         if rows.weights is None:
             return self
-        return replace(self, heavy=rows.sums(sum_squared_weights, self))
+        sums: FoldMoments = rows.reweigh(rows.weights).sums(sum_moments, self.origin, self.features.transform, None)
+        squared, _ = sums.moments()
+        heavy = squared.shift_to(self.mean, self.target_mean).transform(self.rotation).second
+        return replace(self, heavy=diagonal_of(heavy), heavy_mass=squared.mass)
 
     def feature_values(self, values: RowValues) -> LinearFeatures:
         """Return the features of rows in eigen-coordinates, about their mean."""
         return LinearFeatures(values, self.origin.kernel_values, self.directions, self.mean @ self.rotation)
-
-    def on_host(self) -> "ReducedSpectrum":
-        """Return the same in numpy, for a search: everything in it is small relative to the rows."""
-        if not is_device_array(self.values):
-            return self
-        linear = None if self.features.linear is None else to_numpy(self.features.linear)
-        features = Features(to_numpy(self.features.transform), linear)
-        origin = Origin(to_numpy(self.origin.kernel_values), to_numpy(self.origin.targets), self.origin.unit)
-        names = ("values", "rotation", "mean", "cross", "target_mean", "squares")
-        arrays: dict[str, Any] = {name: to_numpy(getattr(self, name)) for name in names}
-        heavy = self.heavy
-        heavy = None if heavy is None else SquaredWeights(heavy.total, to_numpy(heavy.features))
-        return replace(self, features=features, origin=origin, heavy=heavy, **arrays)
-
-    @property
-    def lift(self) -> float:
-        """Nothing has to be lifted: a sum of squares has no negative eigenvalue."""
-        return 0.0
 
     @property
     def trace(self) -> float:
@@ -205,8 +192,8 @@ class ReducedSpectrum:
         heavy = mass = None
         if weighted and self.heavy is not None:
             unit = self.n / self.mass
-            heavy = unit * to_numpy(self.heavy.features)
-            mass = self.n - unit * self.heavy.total / self.mass
+            heavy = unit * to_numpy(self.heavy)
+            mass = self.n - unit * self.heavy_mass / self.mass
         free = self.features.free
         if free:  # what the free columns explain is not among the directions
             squares = np.maximum(squares - np.square(cross[-free:]).sum(axis=0), 0.0)
@@ -242,16 +229,6 @@ class ReducedSpectrum:
         change = self.rotation @ (inner / self.curvatures(lam)[:, None])
         return change, total / self.mass - mean @ change
 
-    def degrees_of_freedom(self, lam: float) -> float:
-        """Return the trace of the hat matrix."""
-        return float(self.machine().degrees_of_freedom(np.array([lam]))[0])
-
-    def noise_variance(self, lam: float) -> Array:
-        """Return the variance of the noise that the evidence prefers, one number per output, on the host."""
-        unit = self.origin.unit
-        with np.errstate(over="ignore"):
-            return np.asarray(self.machine().noise_variance(lam) * unit * unit)
-
     def decomposition_error(self, lam: Any) -> Any:
         """Return q, which bounds the relative error of the machines at these lambda; zero without a radius."""
         if self.radius is None:
@@ -276,14 +253,6 @@ class ReducedSpectrum:
         fitted = eta * np.sqrt(each)[:, None] * sizes + decomposed * y
         quadratic = at_most(1.0) * (eta * sizes**2 + decomposed * self.squares)
         return share, at_most(1.0) * fitted / np.maximum(1.0 - share, 0.5)[:, None], quadratic
-
-
-def sum_squared_weights(values: RowValues, spectrum: ReducedSpectrum, block: Block) -> SquaredWeights:
-    """Return the sums over the rows of a block, which have weights."""
-    squares = zeros_beside(spectrum.values, spectrum.values.shape[0])
-    for part, g in spectrum.feature_values(values).of_block(block):
-        squares += part.weights**2 @ (g * g)
-    return SquaredWeights(float(block.weights @ block.weights), squares)
 
 
 def reduced_spectrum(statistic: Statistic, moments: Moments | None = None) -> ReducedSpectrum:
@@ -341,8 +310,6 @@ class LeverageFactor:
 
     def in_unit(self, unit: float) -> "LeverageFactor":
         """Return the factor of the same leverages where weights are given as multiples of ``unit`` of those here."""
-        if unit == 1.0:
-            return self
         root = math.sqrt(unit)
         return LeverageFactor(self.matrix / root, self.offset / root, unit * self.mass)
 
@@ -371,29 +338,16 @@ def leverage_factor(spectrum: ReducedSpectrum, lam: float) -> LeverageFactor:
 
 @dataclass(frozen=True, slots=True)
 class LeftOutRows:
-    """Consecutive rows: the number of the first, targets, fitted values, leverages, and weights (None: all one).
+    """Rows in order: targets, fitted values, leverages, and weights (None: all one).
 
     ``coordinates`` are computed by :meth:`LeverageFactor.coordinates`, None if they are not kept.
     """
 
-    start: int
     Y: Array
     fitted: Array
     leverages: Array
     weights: Array | None = None
     coordinates: Array | None = None
-
-    @classmethod
-    def joined(cls, parts: Iterable["LeftOutRows"]) -> Self:
-        """Return all rows as one part."""
-        kept = list(parts)
-        xp = namespace_of(kept[0].Y)
-
-        def column(name: str) -> Any:
-            values = [getattr(part, name) for part in kept]
-            return None if values[0] is None else xp.concat(values, axis=0)
-
-        return cls(0, *(column(name) for name in ("Y", "fitted", "leverages", "weights", "coordinates")))
 
     @property
     def residuals(self) -> Array:
@@ -408,7 +362,7 @@ class LeftOutRows:
         if not bool(xp.all(self.leverages < 1.0)):
             worst = int(xp.argmax(self.leverages))
             raise SolverError(
-                f"without row {self.start + worst} the machine is not determined: its leverage is "
+                f"without row {worst} the machine is not determined: its leverage is "
                 f"{float(self.leverages[worst]):.6g} where it must be below 1; use more rows, fewer basis vectors or a "
                 "smaller gamma"
             )
@@ -416,9 +370,9 @@ class LeftOutRows:
 
 def leave_out_of_block(
     values: KernelValues, coefficients: Array, bias: Array, factor: LeverageFactor, is_kept: bool, block: Block
-) -> LeftOutRows:
-    """Return fitted values, leverages and targets of a block, one row per row of data, and their coordinates if they
-    are to be kept.
+) -> tuple[Any, ...]:
+    """Return targets, fitted values, leverages and weights of a block, one row per row of data, and their coordinates
+    if they are to be kept.
     """
     n = block.Y.shape[0]
     fitted, leverages = zeros_beside(bias, block.Y.shape), zeros_beside(bias, n)
@@ -429,24 +383,24 @@ def leave_out_of_block(
         leverages[rows] = factor.leverages(coordinates, None if block.weights is None else block.weights[rows])
         if kept is not None:
             kept[rows, :] = coordinates
-    return LeftOutRows(block.start, block.Y, fitted, leverages, block.weights, kept)
+    return block.Y, fitted, leverages, block.weights, kept
 
 
 def left_out_rows(
     rows: KernelRows, coefficients: Array, bias: Array, factor: LeverageFactor, is_kept: bool = False
-) -> Iterator[LeftOutRows]:
-    """Return fitted values, leverages and leave-one-out residuals of all rows in order, in one pass.
+) -> LeftOutRows:
+    """Return fitted values, leverages and leave-one-out residuals of all rows, in one pass.
 
     :place [Cawley2004]_ section 2.6: e/(1 - h) in one pass, for a reduced basis
     """
-    return rows.each(leave_out_of_block, coefficients, bias, factor, is_kept)
-
-
-def outputs_of_block(values: RowValues, coefficients: Array, bias: Array, block: Block) -> Array:
-    """Return the outputs of the rows of a block, one column per machine."""
-    return values.product(block.X, coefficients) + bias
+    xp = namespace_of(bias)
+    columns: Iterable[tuple[Any, ...]] = zip(
+        *rows.each(leave_out_of_block, coefficients, bias, factor, is_kept), strict=True
+    )
+    values: list[Any] = [None if parts[0] is None else xp.concat(parts, axis=0) for parts in columns]
+    return LeftOutRows(*values)
 
 
 def errors_of_block(values: RowValues, coefficients: Array, bias: Array, block: Block) -> Array:
-    """Return the targets of the rows of a block less the outputs."""
-    return block.Y - outputs_of_block(values, coefficients, bias, block)  # type: ignore[no-any-return]
+    """Return the targets of the rows of a block less the outputs, one column per machine."""
+    return block.Y - (values.product(block.X, coefficients) + bias)  # type: ignore[no-any-return]

@@ -41,7 +41,7 @@ from substrate.arrays import (
 )
 from substrate.errors import DeclarationError
 from substrate.numbers import random_rounding
-from substrate.operators.kernel_rows import PART, KernelRows, LinearColumns, RowValues
+from substrate.operators.kernel_rows import PART, KernelRows, KernelValues, LinearColumns, RowValues
 from substrate.operators.passes import Tally, TargetSummary
 from substrate.operators.sources import Block
 
@@ -260,12 +260,6 @@ class Moments(Tally):
         names = [field.name for field in fields(self)]
         return Moments(*(getattr(self, name) - getattr(other, name) for name in names))
 
-    def on_host(self) -> "Moments":
-        """Return the same in numpy."""
-        names = ("first", "second", "targets", "cross", "squares")
-        arrays: dict[str, Any] = {name: to_numpy(getattr(self, name)) for name in names}
-        return replace(self, **arrays)
-
     def transform(self, T: Array) -> "Moments":
         """Return the same for T'x instead of x."""
         return replace(self, first=T.T @ self.first, cross=T.T @ self.cross, second=T.T @ self.second @ T)
@@ -295,13 +289,19 @@ def _products(features: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class FoldMoments(Tally):
-    """Sums over the rows in no fold, then over the rows of each fold."""
+    """Sums over the rows in no fold, then over the rows of each fold.
+
+    ``diagonal`` is the sum of v k(x, x) over all rows, and ``rounding`` the largest relative error of a kernel value.
+    """
 
     combine: ClassVar[Mapping[str, Callable[[Any, Any], Any]]] = {
-        "parts": lambda first, second: tuple(map(add, first, second))
+        "parts": lambda first, second: tuple(map(add, first, second)),
+        "rounding": max,
     }
 
     parts: tuple[Moments, ...]
+    diagonal: float
+    rounding: float
 
     def moments(self) -> tuple[Moments, tuple[Moments, ...]]:
         """Return the moments of all rows, and of each fold."""
@@ -328,7 +328,7 @@ def fold_labels(splits: Any, n: int) -> Any:
     return labels if (labels >= 0).any() else None
 
 
-def sum_moments(values: RowValues, origin: Origin, transform: Array | None, folds: Any, block: Block) -> FoldMoments:
+def sum_moments(values: KernelValues, origin: Origin, transform: Array | None, folds: Any, block: Block) -> FoldMoments:
     """Return sums over a block of kernel values about an origin, or of features of them where a transform is given.
 
     ``folds`` are the labels of :func:`fold_labels`.
@@ -347,14 +347,16 @@ def sum_moments(values: RowValues, origin: Origin, transform: Array | None, fold
                 members = tuple(None if array is None else take_rows(array, of_fold) for array in members)
             parts[number] = parts.get(number, nothing) + Moments.of_rows(*members)
     count = 0 if folds is None else int(folds.max()) + 1
-    return FoldMoments(tuple(parts.get(number, nothing) for number in range(-1, count)))
+    in_order = tuple(parts.get(number, nothing) for number in range(-1, count))
+    return FoldMoments(in_order, values.sum_diagonal(block), values.rounding(block.X))
 
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
     """The moments of all rows and of every fold in feature coordinates.
 
-    Entries of the sums round by a share of the products of two ``lengths``, which are on the host.
+    Entries of the sums round by a share of the products of two ``lengths``, which are on the host. ``diagonal`` and
+    ``rounding`` are those of :class:`FoldMoments`.
     """
 
     features: Features
@@ -362,6 +364,8 @@ class Statistic:
     total: Moments
     folds: tuple[Moments, ...]
     lengths: Array
+    diagonal: float
+    rounding: float
 
 
 def accumulate(rows: KernelRows, features: Features, origin: Origin, lam: float, folds: Any = None) -> Statistic:
@@ -371,7 +375,8 @@ def accumulate(rows: KernelRows, features: Features, origin: Origin, lam: float,
     :equation [Cawley2004]_ (A.2): the sums over all rows that make up the system
     """
     if lam > 0.0:  # a range that ends nowhere needs the smallest rounding there is
-        total, of_folds = rows.sums(sum_moments, origin, None, folds).moments()
+        sums: FoldMoments = rows.sums(sum_moments, origin, None, folds)
+        total, of_folds = sums.moments()
         T = features.transform
         with blas_threads(features.n_basis):
             transformed = total.transform(T)
@@ -384,9 +389,11 @@ def accumulate(rows: KernelRows, features: Features, origin: Origin, lam: float,
             error = 0.25 * random_rounding(features.n_basis) * entry * float(magnified.max(initial=0.0))
             if error <= _LARGEST_ERROR:
                 parts = tuple(fold.transform(T) for fold in of_folds)
-                return Statistic(features, origin, transformed, parts, _lengths(total) @ np.abs(to_numpy(T)))
-    total, of_folds = rows.sums(sum_moments, origin, features.transform, folds).moments()
-    return Statistic(features, origin, total, of_folds, _lengths(total))
+                lengths = _lengths(total) @ np.abs(to_numpy(T))
+                return Statistic(features, origin, transformed, parts, lengths, sums.diagonal, sums.rounding)
+    sums = rows.sums(sum_moments, origin, features.transform, folds)
+    total, of_folds = sums.moments()
+    return Statistic(features, origin, total, of_folds, _lengths(total), sums.diagonal, sums.rounding)
 
 
 def _lengths(total: Moments) -> Array:

@@ -297,6 +297,11 @@ class KernelValues(RowValues):
             diagonal = diagonal + self.linear.floor
         return diagonal if is_device_array(diagonal) else np.asarray(diagonal, dtype=np.float64)
 
+    def sum_diagonal(self, block: Block) -> float:
+        """Return the sum of v k(x, x) over the rows of a block."""
+        diagonal = self.diagonal(block)
+        return float(block.row_weights() @ namespace_of(diagonal).clip(diagonal, min=0.0))
+
     def sizes(self, X: Any) -> Array:
         """Return the roots of k(x, x) of points in numpy; ones for the rows of a matrix, which do not tell them."""
         if self.kernel.pairwise:

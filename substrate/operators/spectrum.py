@@ -175,7 +175,7 @@ class LeastSquares:
         xp = namespace_of(stretched)
         return np.asarray(to_numpy(xp.sum(xp.log(stretched), axis=0)) / self.free)
 
-    def degrees_of_freedom(self, lambdas: Array) -> Array:
+    def degrees_of_freedom(self, lambdas: Any) -> Array:
         """Return the trace of the hat matrix."""
         shares = self.values[:, None] / (self.values[:, None] + on_device_of(self.values, np.atleast_1d(lambdas)))
         return np.asarray((self.rows - self.free) + to_numpy(namespace_of(shares).sum(shares, axis=0)))

@@ -23,11 +23,11 @@ from problems.estimators.chosen.judgement import EvaluatedKernel, Task
 from problems.estimators.chosen.rules import criterion_of, splits_of
 from problems.estimators.reduced_fit import FitData, PreparedRows, prepare
 from problems.estimators.shared.coded import numbers_of_codes
-from substrate.arrays import ascending_pair, take_rows, to_numpy
+from substrate.arrays import ascending_pair, move_to_host, take_rows, to_numpy
 from substrate.errors import DeclarationError
 from substrate.fits.basis_solution import Penalty
 from substrate.kernels import Kernel
-from substrate.left_out.basis_criteria import ReducedFold, ReducedLeaveOneOut, sizes_of_block, with_radius
+from substrate.left_out.basis_criteria import ReducedFold, ReducedLeaveOneOut, with_radius
 from substrate.left_out.criteria import OF_SPECTRUM, Criterion, CriterionSum
 from substrate.left_out.leave_one_out import Split
 from substrate.operators.basis_spectrum import ReducedSpectrum, reduced_spectrum
@@ -148,15 +148,16 @@ def criterion_on(
     rows = prepared.rows
     if which == "gcv":
         spectrum = spectrum.with_squared_weights(rows)
-    host, sizes = spectrum.on_host(), rows.sums(sizes_of_block)
+    host = move_to_host(spectrum)
     penalty = Penalty.of(rows.values, to_numpy(prepared.K), host.features)
-    host = with_radius(host, rows, penalty, sizes)
+    host = with_radius(host, statistic, penalty, rows.terms)
     if which == "loo":
         return ReducedLeaveOneOut.of_rows(host, spectrum, rows, pooled=pooled)
     if which in OF_SPECTRUM:
         return OF_SPECTRUM[which].of(host, pooled=pooled)
     criteria = []
     for fold in statistic.folds:
-        others = with_radius(reduced_spectrum(statistic, statistic.total - fold).on_host(), rows, penalty, sizes)
+        others = move_to_host(reduced_spectrum(statistic, statistic.total - fold))
+        others = with_radius(others, statistic, penalty, rows.terms)
         criteria.append(ReducedFold.of_fold(others, host, fold, pooled=pooled))
     return CriterionSum.of(criteria, [1.0 / len(criteria)] * len(criteria))

@@ -133,7 +133,7 @@ class JointCriterion:
             floor, ends = 0.0, (-float(np.log(high)), -float(np.log(low)))
         return cls(
             X=X,
-            criterion=FactoredCriterion.of(kind, task.unit_targets(), task.weights, blocks),
+            criterion=FactoredCriterion.of(kind, task.unit_targets(), task.row_weights, blocks),
             weights=task.row_weights,
             unit=task.unit,
             floor=floor,
