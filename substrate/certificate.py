@@ -143,7 +143,9 @@ class Accuracy(Row):
     @property
     def relative(self) -> float:
         """``value / scale``, the largest of all outputs."""
-        return max(ratio_of(output.value, output.scale) for output in self.each)
+        if not self.outputs:
+            return ratio_of(self.value, self.scale)
+        return max(output.relative for output in self.outputs)
 
     def plain(self, name: str) -> Row:
         """Return the row of the output that is nearest to failing, under another name."""
@@ -167,10 +169,10 @@ VALUES = "values of f"
 
 def accuracy_of_outputs(rows: Sequence[_Answer]) -> _Answer:
     """Return one row for several outputs: the largest bound, in its own units, and the row of every output."""
+    if len(rows) == 1:
+        return rows[0]
     each: tuple[Any, ...] = tuple(output for row in rows for output in row.each)
     largest: _Answer = max(each, key=lambda row: row.value)
-    if len(each) == 1:
-        return largest
     return replace(largest, formula=f"{largest.formula}, largest of {len(each)} outputs", outputs=each)
 
 

@@ -153,7 +153,7 @@ def bound_answer(
     problem
         What was fitted.
     alpha, bias, slopes
-        The coefficients, one column or number per output: of the kernel, the constant, and the other columns of the
+        The coefficients on the host, one column or number per output: of the kernel, the constant, and the other columns of the
         border.
     products, diagonal
         K alpha, one column per output, and the diagonal of K.
@@ -164,39 +164,38 @@ def bound_answer(
     """
     if not np.isfinite(problem.negative):
         return (), ((NO_BOUND, _INDEFINITE),)
-    rounding = problem.kernel.value_rounding(problem.X)
-    alpha, bias, products, diagonal = (to_numpy(array) for array in (alpha, bias, products, diagonal))
-    envelope, on_device = problem.kernel.envelope, is_device_array(problem.X)
+    rounding, on_device = problem.kernel.value_rounding(problem.X), is_device_array(problem.X)
+    envelope = problem.kernel.envelope
     if envelope is not problem.kernel:
         diagonal = to_numpy(envelope.diag(problem.X))
     # s_i, by which no kernel value exceeds s_i s_j
     roots = np.sqrt(np.maximum(diagonal, LEAST_DIAGONAL) + problem.negative)
     if fitted is None and not problem.kernel.trusted and not on_device:
         fitted = _predict(problem, alpha, bias, slopes)  # a function's rounding may depend on the block
-    rows, machines = [], []
+    is_far, rows = on_device or roots.size > _MOST_ROWS, []
     for column, gamma in enumerate(problem.gammas):
         machine = Expansion(
-            y=to_numpy(problem.Y)[:, column],
+            y=problem.Y[:, column],
             gamma=gamma,
-            weights=to_numpy(problem.weights),
+            weights=problem.weights,
             a=alpha[:, column],
             b=float(bias[column]),
             negative=problem.negative,
             border=problem.border,
             slopes=None if slopes is None or not problem.border.slopes else slopes[:, column],
         )
-        machines.append(machine)
-        measured = None if fitted is None else fitted[:, column]
-        bound = bound_products(machine, products[:, column], roots, rounding, measured)
-        rows.append(problem.tolerances[column].row(bound, FORMULA))
-    is_far = on_device or roots.size > _MOST_ROWS
-    failing = [] if is_far else [column for column, row in enumerate(rows) if not row.passes]
-    if failing and fitted is None:
-        fitted = _predict(problem, alpha, bias, slopes)
-    for column in failing:
-        bound = _bound_by_differences(problem, machines[column], gram, None if fitted is None else fitted[:, column])
-        rows[column] = min(rows[column], problem.tolerances[column].row(bound, _DIFFERENCES), key=lambda row: row.value)
-    return (accuracy_of_outputs(rows),), () if all(row.passes for row in rows) else (_UNKNOWN,)
+        bound = bound_products(
+            machine, products[:, column], roots, rounding, None if fitted is None else fitted[:, column]
+        )
+        row = problem.tolerances[column].row(bound, FORMULA)
+        if not (row.passes or is_far):
+            if fitted is None:
+                fitted = _predict(problem, alpha, bias, slopes)
+            bound = _bound_by_differences(problem, machine, gram, fitted[:, column])
+            row = min(row, problem.tolerances[column].row(bound, _DIFFERENCES), key=lambda row: row.value)
+        rows.append(row)
+    answer = accuracy_of_outputs(rows)
+    return (answer,), () if answer.passes else (_UNKNOWN,)
 
 
 def bound_products(
@@ -213,7 +212,7 @@ def bound_products(
         return float(bound_expansion(machine, Double, multiply, fitted).upper())
 
 
-def _bound_by_differences(problem: AnswerProblem, machine: Expansion, gram: Gram | None, fitted: Array | None) -> float:
+def _bound_by_differences(problem: AnswerProblem, machine: Expansion, gram: Gram | None, fitted: Array) -> float:
     """Return the bound by kernel values that are computed once more, each with a radius."""
     kernel, X = problem.kernel, problem.X
     matrix = None if kernel.trusted else (Gram.of(kernel, X) if gram is None else gram).matrix

@@ -54,7 +54,7 @@ from substrate.arrays import (
 from substrate.errors import SolverError
 from substrate.kernels.kernel import Kernel
 from substrate.operators.border import ONES, Border
-from substrate.operators.gram import KernelOperator
+from substrate.operators.kernel_tiles import KernelTiles
 from substrate.operators.saddle_system import SaddleSolution, target_unit
 from substrate.progress import LateProgress
 
@@ -153,30 +153,33 @@ Columns = NDArray[np.bool_]
 
 @np.errstate(all="ignore")  # what is not finite never counts as converged
 def solve_by_conjugate_gradients(
-    matrix: KernelOperator,
-    inverse: Callable[[Array], Array] | None,
+    matrix: KernelTiles,
+    inverse: Callable[[Array], Array],
     Y: Array,
     ridge: Array,
     radii: Array,
     most: int,
     *,
-    progress: LateProgress | None = None,
+    progress: LateProgress,
     border: Border = ONES,
 ) -> SaddleSolution:
     """Solve for all columns of Y together, each with its own step lengths, to an absolute error of ``radii``.
 
     Fitted values are to be within these of the exact ones, one number per column in its units, root mean square by the
-    weights 1/ridge. ``inverse`` is the preconditioner of K + D, the diagonal D if not given, and ``most`` the number of
-    iterations allowed. The ``border`` is orthonormal by the weights.
+    weights 1/ridge. ``inverse`` is the preconditioner of K + D, and ``most`` the number of iterations allowed. The
+    ``border`` is orthonormal by the weights.
 
     :place [Suykens2002]_ end of section 2: conjugate gradients on the positive definite systems
     """
     descent = _Descent(matrix, inverse, Y, ridge, radii, border)
-    iterations, restarts, before = 0, 0, descent.sizes(descent.target)
-    while True:
-        iterations, reason = descent.run(most, iterations, progress)
-        if reason in (_INDEFINITE, _NOT_FINITE) and matrix.use_accurate_products():
-            reason = ""
+    iterations, restarts, reason, before = 0, 0, "", descent.sizes(descent.target)
+    while not reason:
+        while (active := descent.active).any() and not reason:
+            progress.piece(f"conjugate gradients, iteration {iterations + 1} of at most {most}")
+            reason = descent.step(active) if iterations < most else "no more were allowed"
+            iterations += not reason
+        if reason in (_INDEFINITE, _NOT_FINITE) and matrix.is_single:
+            reason, matrix.is_single = "", False
         descent.restart()
         active, sizes = descent.active, descent.sizes(descent.residual)
         if not active.any():
@@ -185,12 +188,11 @@ def solve_by_conjugate_gradients(
         # products with fewer digits refine the solution while each run reduces its residual
         is_stalled = restarts > _MOST_RESTARTS or bool((sizes > _CONTRACTED * before)[active].any())
         before = sizes
-        if not reason and is_stalled and matrix.use_accurate_products():
-            restarts = 0
+        if not reason and is_stalled and matrix.is_single:
+            restarts, matrix.is_single = 0, False
         elif not reason and restarts > _MOST_RESTARTS:
             reason = "rounding keeps the residual above the tolerance"
-        if reason:
-            return descent.solution(iterations, reason)
+    return descent.solution(iterations, reason)
 
 
 class _Descent:
@@ -201,43 +203,41 @@ class _Descent:
 
     def __init__(
         self,
-        matrix: KernelOperator,
-        inverse: Callable[[Array], Array] | None,
+        matrix: KernelTiles,
+        inverse: Callable[[Array], Array],
         Y: Array,
         ridge: Array,
         radii: Array,
         border: Border,
     ) -> None:
-        self.matrix, self.ridge, self.border = matrix, ridge[:, None], border
-        self.inverse = inverse if inverse is not None else self._scale
+        self.matrix, self.ridge, self.border, self.inverse = matrix, ridge[:, None], border, inverse
         self.shares = ridge.min() / ridge
         self.shares /= self.shares.sum()
         self.unit = np.array([target_unit(column) for column in Y.T])
         self.goal: Array = _SHARE * (radii / self.unit)
         self.target, self.fit_by_border = border.take_up(Y / self.unit, self.shares)
         self.Z = border.matrix(self.target[:, :1])
-        self.means = (self.shares[:, None] * self.Z).T
         try:
-            self.eliminated = border.eliminate(self.inverse(self.Z))
+            self.share = border.eliminate(inverse(self.Z)).share
         except SolverError:  # rounding left nothing of M^-1 Z: the diagonal alone is worth more
-            self.inverse = self._scale
-            self.eliminated = border.eliminate(self.inverse(self.Z))
+            self.inverse = lambda R: R / self.ridge
+            self.share = border.eliminate(self.Z / self.ridge).share
         self.a, self.products = np.zeros_like(self.target), np.zeros_like(self.target)
         self.c = np.zeros_like(self.fit_by_border)
-        self._begin(np.array(self.target))
+        self._begin(self.target)
 
     def _begin(self, residual: Array) -> None:
-        """Begin with new directions from a residual."""
-        self.residual, self.direction = residual, self._precondition(residual)
-        self.energy = np.einsum("ij,ij->j", residual, self.direction)
+        """Begin with new directions from a residual, whose part along the border is taken off."""
+        self.c = (self.shares[:, None] * self.Z).T @ residual
+        self.residual = residual - self.Z @ self.c
+        self.direction = self._balance(self.inverse(self.residual))
+        self.energy = np.einsum("ij,ij->j", self.residual, self.direction)
 
     def restart(self) -> None:
         """Begin again from the residual by a product with K; Z'a is made zero again."""
-        self.a[:] = self._balance(self.a)
-        self.products = self.matrix.accurate_product(self.a)
-        residual = self.target - self.products - self.ridge * self.a
-        self.c = self.means @ residual
-        self._begin(np.asarray(residual - self.Z @ self.c))
+        self.a = self._balance(self.a)
+        self.products = self.matrix.product(self.a)
+        self._begin(self.target - self.products - self.ridge * self.a)
 
     def sizes(self, R: Array) -> Array:
         """Return the weighted norm of each residual about its mean."""
@@ -249,46 +249,27 @@ class _Descent:
         above: Columns = ~(self.sizes(self.residual) <= self.goal)  # so that NaN counts as not finished
         return above
 
-    def run(self, most: int, iterations: int, progress: LateProgress | None) -> tuple[int, str]:
-        """Step until no column is active; return the iterations, those done before included, and why they ended."""
-        while (active := self.active).any():
-            if iterations >= most:
-                return iterations, "no more were allowed"
-            if progress is not None:
-                progress.piece(f"conjugate gradients, iteration {iterations + 1} of at most {most}")
-            if reason := self._step(active):
-                return iterations, reason
-            iterations += 1
-        return iterations, ""
-
-    def _step(self, active: Columns) -> str:
+    def step(self, active: Columns) -> str:
         """Move the active columns; return why that is not possible, or nothing."""
         P = self.direction[:, active]
-        AP = self.matrix.product(P) + self.ridge * P
+        AP = self.matrix.step_product(P) + self.ridge * P
         curvature, energy = np.einsum("ij,ij->j", P, AP), self.energy[active]
         length = energy / curvature
         if not ((curvature > 0.0).all() and (energy > 0.0).all() and np.isfinite(length).all()):
             return _INDEFINITE if np.isfinite(curvature).all() and np.isfinite(energy).all() else _NOT_FINITE
         self.a[:, active] += length * P
         residual = self.residual[:, active] - length * AP
-        residual -= self.Z @ (self.means @ residual)
+        residual -= self.Z @ ((self.shares[:, None] * self.Z).T @ residual)
         self.residual[:, active] = residual
-        Z = self._precondition(residual)
-        renewed = np.einsum("ij,ij->j", residual, Z)
-        self.direction[:, active] = Z + (renewed / energy) * P
+        preconditioned = self._balance(self.inverse(residual))
+        renewed = np.einsum("ij,ij->j", residual, preconditioned)
+        self.direction[:, active] = preconditioned + (renewed / energy) * P
         self.energy[active] = renewed
         return ""
 
-    def _precondition(self, R: Array) -> Array:
-        """Return M^{-1} R, projected onto the vectors with Z'a = 0."""
-        return self._balance(self.inverse(R))
-
     def _balance(self, a: Array) -> Array:
         """Return a less H S^-1 Z'a, so that nothing is left of Z'a."""
-        return np.asarray(a - self.eliminated.share @ (self.Z.T @ a))
-
-    def _scale(self, R: Array) -> Array:
-        return R / self.ridge
+        return np.asarray(a - self.share @ (self.Z.T @ a))
 
     def solution(self, iterations: int, reason: str) -> SaddleSolution:
         """Return the present point, in the units of Y."""

@@ -96,10 +96,9 @@ def select_spread(matrix: KernelOperator, rows: Rows, count: int, generator: Any
     diagonal = matrix.diagonal[rows]
     chosen = [int(generator.choice(rows.size))]
     distances = np.full(rows.size, np.inf)
-    column_of = matrix.columns(rows)
     while len(chosen) < count:
         last = chosen[-1]
-        column = column_of(last)
+        column = matrix.block(rows, rows[[last]])[:, 0]
         np.minimum(distances, np.maximum(diagonal - 2.0 * column + diagonal[last], 0.0), out=distances)
         distances[last] = 0.0
         distances[distances <= relative_rounding(16.0) * diagonal[last]] = 0.0  # a chosen point, up to rounding
@@ -156,7 +155,7 @@ def select_feature_vectors(
 
     :equation [Cawley2004]_ (5): greedy selection by the mean reconstruction
     """
-    whole, diagonal, column_of = matrix.diagonal[scoring], matrix.diagonal[rows], matrix.columns(rows)
+    whole, diagonal = matrix.diagonal[scoring], matrix.diagonal[rows]
     K = _block(matrix, scoring, rows)  # over the root of k_ii; a zero feature vector gives zeros
     K = K / np.sqrt(np.where(whole > 0.0, whole, np.inf))[:, None]
     # R is the kernel less rank-one terms; a gain that has lost its digits to them is computed again
@@ -176,7 +175,7 @@ def select_feature_vectors(
         worth = np.where(outside, gains / np.where(outside, diagonal, 1.0), -1.0)
         best, root = int(np.argmax(worth >= worth.max() * (1.0 - _TIE))), 0.0
         root = float(np.sqrt(diagonal[best]))
-        columns[k] = (column_of(best) - columns[:k, best] @ columns[:k]) / root
+        columns[k] = (matrix.block(rows, rows[[best]])[:, 0] - columns[:k, best] @ columns[:k]) / root
         lines[k] = (K[:, best] - lines[:k].T @ columns[:k, best]) / root
         product = lines[k] @ K - (lines[:k] @ lines[k]) @ columns[:k]
         gains += columns[k] * (columns[k] * float(lines[k] @ lines[k]) - 2.0 * product)

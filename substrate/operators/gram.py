@@ -14,13 +14,12 @@ A matrix as a map of vectors is a :class:`KernelOperator`, however its entries a
 ==================  =====================================================================================
 
 It is in memory (:class:`Gram`, on the host or on a device), or none of it is stored
-(:mod:`substrate.operators.kernel_tiles`). An iteration asks for products, a preconditioner and a bound for the
-diagonal, the choice of a basis for blocks.
+(:mod:`substrate.operators.kernel_tiles`). An iteration asks for products, the choice of a
+basis for blocks.
 """
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -84,18 +83,6 @@ class KernelOperator(ABC):
     @abstractmethod
     def block(self, rows: Any, columns: Any) -> Array:
         """Return a new array of the entries of some rows and some columns, by their numbers."""
-
-    def accurate_product(self, V: Array) -> Array:
-        """Return K V for a residual that decides, where the products of an iteration are less accurate."""
-        return self.product(V)
-
-    def use_accurate_products(self) -> bool:
-        """Let all products be as accurate from now on; False where they are already."""
-        return False
-
-    def columns(self, rows: Any) -> Callable[[int], Array]:
-        """Return a function that gives the entries of some points with one of them, by its place among them."""
-        return lambda place: self.block(rows, rows[[place]])[:, 0]
 
 
 class Coordinates(NamedTuple):
@@ -309,8 +296,8 @@ class Gram(KernelOperator):
             diagonal_set(self._store, self.diagonal)
 
     def solve(self, B: Array) -> Array:
-        """Return (K + diag(ridge))^{-1} B with the present factor."""
-        factor = self._present_factor()
+        """Return (K + diag(ridge))^{-1} B with the factor of the last :meth:`factorize`."""
+        factor = self._factor
         with blas_threads(self.n):
             if self._pivots is None:
                 return solve_triangular(factor, solve_triangular(factor, B), transposed=True)  # type: ignore[no-any-return]
@@ -330,20 +317,14 @@ class Gram(KernelOperator):
 
     def inverse_factor(self) -> Any:
         """Return a lower triangle W with (K + diag(ridge))^{-1} = W'W; None if indefinite."""
-        factor = self._present_factor()
         with blas_threads(self.n):
-            return invert_triangle(factor) if self._pivots is None else None
+            return invert_triangle(self._factor) if self._pivots is None else None
 
     def inverse_diagonal(self) -> Array:
         """Return the diagonal of (K + diag(ridge))^{-1}: column sums of squares of the inverse factor."""
         factor = self.inverse_factor()
         diagonal: Array = np.array(self.inverse().diagonal()) if factor is None else paired_sums(factor, factor, 0)
         return diagonal
-
-    def _present_factor(self) -> Any:
-        if self._factor is None:
-            raise DeclarationError("factorize(ridge) must come before solve and inverse")
-        return self._factor
 
     def coordinates(self, cutoff: float | None = None) -> Coordinates:
         """Return well-conditioned coordinates of K, without directions below ``cutoff`` times the largest eigenvalue.
@@ -378,11 +359,14 @@ class Gram(KernelOperator):
 
     def record(self) -> tuple[tuple[str, str], ...]:
         """Return facts for a certificate: kernel, size, ranks kept, alterations."""
-        facts = [("kernel", "a given matrix" if self.kernel is None else repr(self.kernel))]
-        ranks = "".join(f", rank {c.rank} kept at cut-off {c.cutoff:.1e}" for c in self._coordinates.values())
-        facts.append(("Gram matrix", f"{self.n} x {self.n}{ranks}"))
-        facts += [("alteration", alteration) for alteration in self.alterations]
-        facts += [("computed by", where_it_lives(self._store))] if is_device_array(self._store) else []
+        size = f"{self.n} x {self.n}"
+        for kept in self._coordinates.values():
+            size += f", rank {kept.rank} kept at cut-off {kept.cutoff:.1e}"
+        facts = [("kernel", "a given matrix" if self.kernel is None else repr(self.kernel)), ("Gram matrix", size)]
+        for alteration in self.alterations:
+            facts.append(("alteration", alteration))
+        if is_device_array(self._store):
+            facts.append(("computed by", where_it_lives(self._store)))
         return tuple(facts)
 
     def _factorize_indefinite(self, ridge: Array) -> None:

@@ -9,7 +9,7 @@ What computed the support values does not matter for the bound of their answer
 
 after which it is computed anew and the next run begins: refinement, which contracts while
 :math:`\|E A^{-1}\| < 1`. A preconditioner changes the number of steps and not this. Where it does not contract, all
-products are computed in double precision from then on (:meth:`KernelTiles.use_accurate_products`).
+products are computed in double precision from then on.
 
 Every tile of the upper half is used twice, for its rows and, transposed, for its columns. On the host the strips of
 tiles are dealt out to a fixed number of sums, which as many threads as BLAS may use work on: the result does not depend
@@ -18,7 +18,6 @@ are large, and one follows the other.
 """
 
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
 from threading import Event
 from typing import Any
 
@@ -57,24 +56,8 @@ class KernelTiles(KernelOperator):
     def __init__(self, kernel: Kernel, points: Any) -> None:
         self.kernel, self.points = kernel, points
         self.n, self.diagonal = int(points.shape[0]), np.asarray(to_numpy(kernel.diag(points)))
-        self._is_accurate = False
-
-    @cached_property
-    def _has_single(self) -> bool:
-        """Return whether kernel values can be computed in single precision by a formula of this package."""
-        if is_sparse(self.points) or self.kernel.pairwise or not self.kernel.trusted:
-            return False
-        row = self.points[:1, :]
-        try:
-            self.kernel.evaluate(row, row, namespace_of(row).float32)
-        except (DataError, DeclarationError):  # values beyond it, or no formula
-            return False
-        return True
-
-    @property
-    def is_single(self) -> bool:
-        """Return whether the products of steps are computed in single precision."""
-        return not self._is_accurate and self._has_single
+        #: Whether the products of steps are computed in single precision, by a formula of this package.
+        self.is_single = kernel.trusted and not (kernel.pairwise or is_sparse(points))
 
     @property
     def precision(self) -> str:
@@ -82,22 +65,17 @@ class KernelTiles(KernelOperator):
         return "steps in single, residuals in double precision" if self.is_single else "double"
 
     def product(self, V: Array) -> Array:
+        """Return K V with the rounding of double precision, which the bounds of an answer count."""
+        return self._tiled(V, "float64")
+
+    def step_product(self, V: Array) -> Array:
         """Return K V for a step of an iteration."""
         if self.is_single:
             try:
                 return self._tiled(V, "float32")
-            except DataError:  # values beyond single precision
-                self._is_accurate = True
-        return self.accurate_product(V)
-
-    def accurate_product(self, V: Array) -> Array:
-        """Return K V with the rounding of double precision, which the bounds of an answer count."""
-        return self._tiled(V, "float64")
-
-    def use_accurate_products(self) -> bool:
-        """Compute all products in double precision from now on; False where they are already."""
-        changed, self._is_accurate = self.is_single, True
-        return changed
+            except (DataError, DeclarationError):  # values beyond single precision, or no formula
+                self.is_single = False
+        return self.product(V)
 
     def block(self, rows: Any, columns: Any) -> Array:
         """Return the kernel values between two sets of points."""
