@@ -153,8 +153,8 @@ def bound_answer(
     problem
         What was fitted.
     alpha, bias, slopes
-        The coefficients on the host, one column or number per output: of the kernel, the constant, and the other columns of the
-        border.
+        The coefficients on the host, one column or number per output: of the kernel, the constant, and the other
+        columns of the border.
     products, diagonal
         K alpha, one column per output, and the diagonal of K.
     gram

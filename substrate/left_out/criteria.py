@@ -71,7 +71,7 @@ since :math:`A = H^{1/2} V^T`, V with orthonormal columns, and :math:`I + i V^T 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -79,6 +79,7 @@ from substrate.arrays import Array, blas_threads, on_device_of
 from substrate.errors import DataError
 from substrate.left_out.leave_one_out import LeftOutBlocks, sum_blocks, sum_single_rows
 from substrate.numbers import at_most, relative_rounding
+from substrate.operators.basis_spectrum import ReducedSpectrum
 from substrate.operators.spectrum import LeastSquares, Spectrum, Targets
 
 __all__ = [
@@ -109,46 +110,8 @@ class Samples(NamedTuple):
     lost: Array
 
 
-class Spectral(Protocol):
-    """The interface of a spectrum, dense or on a reduced basis, for criteria and the range of a search."""
-
-    @property
-    def n(self) -> int:
-        """Number of points."""
-
-    @property
-    def values(self) -> Array:
-        """Eigenvalues, none negative."""
-
-    @property
-    def lift(self) -> float:
-        """The number that was added to make them non-negative."""
-
-    @property
-    def trace(self) -> float:
-        """Their sum, from the matrix."""
-
-    @property
-    def norm(self) -> float:
-        """The size of the matrix whose rounding they carry."""
-
-    @property
-    def mass(self) -> float:
-        """The weight of all rows."""
-
-    def decomposition_error(self, lam: Any) -> Any:
-        """Return q, the relative error of all that is computed at these lambda."""
-
-    def sums_error(self, lam: Any) -> Any:
-        """Return what the rounding of sums over rows changes: a share of 1 - H_ii times (1 - H_ii), and by output the
-        norm of the fitted values and lambda Q; None where there are none.
-        """
-
-    def targets(self, Y: Any) -> Targets:
-        """Return targets in the coordinates of the spectrum; if the spectrum has sums, the targets of the sums."""
-
-    def machine(self, targets: Targets, weighted: bool = False) -> LeastSquares:
-        """Return the machine on these targets in the coordinates of the spectrum, with traces by weight where asked."""
+#: A spectrum, dense or on a reduced basis, for criteria and the range of a search.
+Spectral = Spectrum | ReducedSpectrum
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,12 +384,11 @@ class ValidationCriterion(Criterion):
             raise DataError("the validation set is empty; give at least one validation row")
         targets = spectrum.targets(Y)
         with blas_threads(spectrum.n):
-            centred = spectrum.about_border(rows, linear)
+            Z = spectrum.border.matrix(rows) if linear is None else spectrum.border.line(linear)
+            centred = rows - Z @ spectrum.means
             directions = (centred if spectrum.root is None else centred * spectrum.root) @ spectrum.basis
         targets_val = Y_val[:, None] if Y_val.ndim == 1 else Y_val
-        offsets = (targets_val / targets.unit - targets.mean) - targets.mean_error
-        if spectrum.linear is not None and linear is not None and targets.slopes is not None:
-            offsets = offsets - spectrum.linear[0].line(linear)[:, 1:] @ targets.slopes
+        offsets = (targets_val / targets.unit - targets.mean) - Z @ targets.fit
         if weights is not None:  # a weighted mean of squares is a plain one of errors times the roots of the weights
             roots = np.sqrt(weights / weights.mean())
             directions, offsets = roots[:, None] * directions, roots[:, None] * offsets
@@ -460,57 +422,38 @@ class ValidationCriterion(Criterion):
 
 @dataclass(frozen=True, slots=True)
 class CriterionSum:
-    """A weighted sum of criteria with one common gamma per output: folds, or machines on different rows."""
+    """A weighted sum of criteria with one common gamma per output: folds, or machines on different rows.
+
+    Lambda is counted from the same point on in all parts, and values are in the square of the largest ``unit``.
+    """
 
     criteria: tuple[Criterion, ...]
     weights: tuple[float, ...]
+    spectra: tuple[Spectral, ...]
+    size: int
+    outputs: int
+    lift: float
+    cone: int
+    growth: float
+    unit: float
+    spread: Array
 
     @classmethod
     def of(cls, criteria: Sequence[Criterion], weights: Sequence[float]) -> Self:
-        """Count lambda from the same point on in all parts."""
-        lift = max(criterion.lift for criterion in criteria)
-        return cls(tuple(replace(criterion, lift=lift) for criterion in criteria), tuple(weights))
-
-    @property
-    def spectra(self) -> tuple[Spectral, ...]:
-        """The spectra of all parts."""
-        return tuple(criterion.spectrum for criterion in self.criteria)
-
-    @property
-    def size(self) -> int:
-        """The size of the largest part."""
-        return max(criterion.size for criterion in self.criteria)
-
-    @property
-    def outputs(self) -> int:
-        """The number of outputs, the same for all parts."""
-        return self.criteria[0].outputs
-
-    @property
-    def lift(self) -> float:
-        """The lift, the same for all parts."""
-        return self.criteria[0].lift
-
-    @property
-    def cone(self) -> int:
-        """The largest of the parts."""
-        return max(criterion.cone for criterion in self.criteria)
-
-    @property
-    def growth(self) -> float:
-        """The largest of the parts."""
-        return max(criterion.growth for criterion in self.criteria)
-
-    @property
-    def unit(self) -> float:
-        """The largest; parts in smaller units are converted."""
-        return max(criterion.unit for criterion in self.criteria)
-
-    @property
-    def spread(self) -> Array:
-        """That of the part where it is largest, in the common unit, one number per criterion."""
-        spreads = [criterion.spread * (criterion.unit / self.unit) ** 2 for criterion in self.criteria]
-        return np.asarray(np.max(spreads, axis=0))
+        """Add up criteria."""
+        lift, unit = max(part.lift for part in criteria), max(part.unit for part in criteria)
+        return cls(
+            criteria=tuple(replace(part, lift=lift) for part in criteria),
+            weights=tuple(weights),
+            spectra=tuple(part.spectrum for part in criteria),
+            size=max(part.size for part in criteria),
+            outputs=criteria[0].outputs,
+            lift=lift,
+            cone=max(part.cone for part in criteria),
+            growth=max(part.growth for part in criteria),
+            unit=unit,
+            spread=np.max([part.spread * (part.unit / unit) ** 2 for part in criteria], axis=0),
+        )
 
     def sample(self, t: Array) -> Samples:
         """Return the sums of values, of ceilings, and of squares of what is lost: all errors are one vector."""

@@ -194,16 +194,15 @@ _COLUMNS = 512
 class Targets:
     """Targets in the coordinates of a spectrum, one column per output: z, their means, and the unit all are divided by.
 
-    ``mean_error`` is what the means lack: y less both is exact to the last place of the difference, whatever the offset
-    of y. ``slopes`` are the coefficients W y of the columns of a border besides the constant. ``total`` are the squares
-    of the centred targets where the coordinates do not have them all.
+    ``fit`` are the coefficients W of the border of y less its mean, whose first row is what the means lack: y less both
+    is exact to the last place of the difference, whatever the offset of y. ``total`` are the squares of the centred
+    targets where the coordinates do not have them all.
     """
 
     coordinates: Array
     mean: Array
     unit: float
-    mean_error: Any = 0.0
-    slopes: Array | None = None
+    fit: Any = 0.0
     total: Array | None = None
 
     @property
@@ -221,23 +220,24 @@ class Targets:
 
 @dataclass(frozen=True, slots=True)
 class Spectrum:
-    """Orthonormal ``basis`` (N x N-1, off the direction 1), ``values`` in ascending order, and the mean row of K.
+    """Orthonormal ``basis`` (N x N-m, off the ``border``), and ``values`` in ascending order.
 
-    ``error`` and ``skew`` bound the distance of the decomposed matrix from K, and its part relative to lambda. ``root``
-    holds the roots of the weights of the rows, if any; ``linear`` the border and its rows W K, if it has columns
-    besides the constant.
+    ``projection`` is W, and ``means`` are W K: a row for every column of the border, the mean row of K first. ``error``
+    and ``skew`` bound the distance of the decomposed matrix from K, and its part relative to lambda. ``root`` holds the
+    roots of the weights of the rows, if any.
     """
 
     basis: Array
     values: Array
-    mean_row: Array
+    border: Border
+    projection: Array
+    means: Array
     lift: float
     trace: float
     norm: float
     error: float
     skew: float
     root: Array | None = None
-    linear: tuple[Border, Array] | None = None
 
     @property
     def n(self) -> int:
@@ -249,13 +249,13 @@ class Spectrum:
         """The weight of all rows."""
         return float(self.n) if self.root is None else float(np.square(to_numpy(self.root)).sum())
 
-    def machine(self, targets: Targets | None = None, weighted: bool = False) -> LeastSquares:
+    def machine(self, targets: Targets, weighted: bool = False) -> LeastSquares:
         """Return the machine on these targets in the coordinates of this spectrum; nothing is outside of them.
 
         ``weighted`` states that traces are by the weights of the rows.
         """
         free, masses = int(self.values.shape[0]), self.masses() if weighted else None
-        squares = zeros_beside(self.values, (free, 0)) if targets is None else targets.coordinates**2
+        squares = targets.coordinates**2
         return LeastSquares(values=self.values, squares=squares, remainder=None, rows=self.n, free=free, masses=masses)
 
     def targets(self, Y: Array) -> Targets:
@@ -266,44 +266,11 @@ class Spectrum:
         unit, xp = target_unit(Y), namespace_of(Y)
         scaled = Y / unit
         # exact where y is constant
-        mean = xp.clip(self._mean(scaled), xp.min(scaled, axis=0), xp.max(scaled, axis=0))
-        mean_error = self._mean(scaled - mean)
-        centred, slopes = (scaled - mean) - mean_error, None
-        if self.linear is not None:
-            slopes = self._slopes(centred)
-            centred = centred - on_device_of(centred, self.linear[0].linear_basis) @ slopes
-        return Targets(
-            coordinates=self.basis.T @ (centred if self.root is None else self.root[:, None] * centred),
-            mean=mean,
-            unit=unit,
-            mean_error=mean_error,
-            slopes=slopes,
-        )
-
-    def _slopes(self, values: Array) -> Array:
-        """Return W times the values, one column per output."""
-        if self.linear is None:
-            raise TypeError("there are no columns besides the constant")
-        return _border_means(self.linear[0], self.root, values)
-
-    def about_border(self, rows: Array, linear: Array | None = None) -> Array:
-        """Return rows of kernel values of points less what the border takes up of them.
-
-        ``linear`` are the columns of the linear part of these points, less their center.
-        """
-        centred: Array = rows - self.mean_row
-        if self.linear is None or linear is None:
-            return centred
-        border, means = self.linear
-        return centred - border.line(linear)[:, 1:] @ means
-
-    def _mean(self, values: Array) -> Array:
-        """Return the mean over the rows, by their weights."""
-        if self.root is None:
-            mean: Array = namespace_of(values).mean(values, axis=0)
-            return mean
-        shares: Array = self.root**2 / self.mass
-        return shares @ values
+        mean = xp.clip(self.projection[0, :] @ scaled, xp.min(scaled, axis=0), xp.max(scaled, axis=0))
+        fit = self.projection @ (scaled - mean)
+        centred = (scaled - mean) - self.border.matrix(Y) @ fit
+        coordinates = self.basis.T @ (centred if self.root is None else self.root[:, None] * centred)
+        return Targets(coordinates, mean, unit, fit)
 
     def support_values(self, targets: Targets, lambdas: Array) -> Array:
         """Return alpha, of shape (N, number of lambdas, outputs), in the units of y."""
@@ -317,8 +284,8 @@ class Spectrum:
 
     def bias(self, targets: Targets, support_values: Array) -> Array:
         """Return b, of shape (number of lambdas, outputs)."""
-        xp = namespace_of(self.mean_row)
-        bias: Array = targets.unit * targets.mean - xp.tensordot(self.mean_row, support_values, axes=1)
+        xp = namespace_of(self.means)
+        bias: Array = targets.unit * targets.mean - xp.tensordot(self.means[0, :], support_values, axes=1)
         return bias
 
     def masses(self) -> Array | None:
@@ -339,15 +306,6 @@ class Spectrum:
 
     def sums_error(self, lam: Any) -> None:
         """Return None: nothing here is a sum over rows, of which the criteria do not know the rounding."""
-
-
-def _border_means(border: Border, root: Array | None, values: Array) -> Array:
-    """Return Q'V values / sum v."""
-    Q = on_device_of(values, border.linear_basis)
-    weighted = values if root is None else root[:, None] ** 2 * values
-    mass = float(Q.shape[0]) if root is None else float(to_numpy(root**2).sum())
-    means: Array = Q.T @ weighted / mass
-    return means
 
 
 def centred_spectrum(
@@ -376,12 +334,14 @@ def centred_spectrum(
         root = on_device_of(K, np.sqrt(v))
         K = root[:, None] * K * root[None, :]
         rounding += relative_rounding(4.0)  # scaling rounds an entry twice, besides the error of the kernel value
-    mean_row: Array = on_device_of(K, v / v.sum()) @ gram.matrix
-    constant = abs(float(mean_row @ on_device_of(K, v)))  # v'K v over the sum of v, mostly the largest eigenvalue of K
+    projection = on_device_of(K, to_numpy(border.matrix(K)).T * (v / v.sum()))
+    means: Array = projection @ gram.matrix
+    constant = abs(
+        float(means[0, :] @ on_device_of(K, v))
+    )  # v'K v over the sum of v, mostly the largest eigenvalue of K
     # errors of p s_i s_j are a matrix of norm at most p sum s_i^2, and columns that are off by an angle remove
     # directions that are off by it
     kernel_rounding = (rounding + 4.0 * border.misfit(v)) * float(xp.abs(gram.diagonal) @ on_device_of(K, v))
-    linear = (border, _border_means(border, root, gram.matrix)) if border.slopes else None
     # of ones exactly parallel to them
     direction = on_device_of(K, Z / np.linalg.norm(Z) if border.plain else np.linalg.qr(Z)[0])
     with blas_threads(n):
@@ -396,14 +356,15 @@ def centred_spectrum(
     return Spectrum(
         basis=basis,
         values=values,
-        mean_row=mean_row,
+        border=border,
+        projection=projection,
+        means=means,
         lift=lift,
         trace=max(trace, 0.0),
         norm=norm,
         error=error + ROUNDED_ONCE * norm + kernel_rounding,
         skew=skew,
         root=root,
-        linear=linear,
     )
 
 

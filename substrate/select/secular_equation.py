@@ -79,7 +79,7 @@ class SecularEquation:
     def of(cls, spectrum: Spectrum, targets: Targets, output: int = 0) -> "SecularEquation":
         """Return the equation of one output."""
         squares = np.square(to_numpy(targets.coordinates)[:, output])
-        slopes = np.zeros(1) if targets.slopes is None else to_numpy(targets.slopes)[:, output]
+        slopes = to_numpy(targets.fit)[1:, output]
         length = float(np.sqrt(squares.sum() + spectrum.mass * np.square(slopes).sum()))
         return cls(spectrum, squares, length, targets.unit, lambda_range([spectrum]))
 
