@@ -34,10 +34,11 @@ def share(certificate):
 def exact_errors(model, wild):
     """The true distance of every output from the exact optimum, and what is allowed."""
     for one in model._recall_fit(wild.X, wild.y, wild.weights).machines:
-        problem, y = one.problem, one.problem.Y[:, 0]
-        error = exact_distance(model.kernel_, problem.X, y, model.gamma, problem.weights, one.fitted)
-        spread, rounding = spread_of(y, problem.weights)
-        yield error, spread, rounding
+        problem = one.problem
+        for y, fitted in zip(problem.Y.T, one.fitted.T, strict=True):
+            error = exact_distance(model.kernel_, problem.X, y, model.gamma, problem.weights, fitted)
+            spread, rounding = spread_of(y, problem.weights)
+            yield error, spread, rounding
 
 
 def check_promises(seeds):
