@@ -39,10 +39,12 @@ __all__ = [
 _SPACES, _APOSTROPHES = " \u00a0\u2007\u2009\u202f", "'\u2019"
 _GROUPS = {",": ",", ".": r"\.", " ": f"[{_SPACES}]", "'": f"[{_APOSTROPHES}]"}
 _CURRENCY = "$\u00a2-\u00a5\u058f\u060b\u0e3f\u17db\u20a0-\u20cf\ufdfc\ufe69\uff04\uffe0\uffe1\uffe5\uffe6"
+#: Codes of currencies that are written before a number; other letters there are part of a name or a code.
+_CURRENCY_CODES = "AUD|BRL|CAD|CHF|CNY|CZK|DKK|EUR|GBP|HKD|HUF|ILS|INR|JPY|KRW|MXN|NOK|NZD|PLN|SEK|SGD|TRY|USD|ZAR"
 _LETTERS = r"°?[^\W\d_][\w/²³]{0,9}"
 #: A number with a sign before or behind it; the digits and their marks are looked at afterwards.
 _CELL = re.compile(
-    rf"(?P<minus>[-+\u2212]?)\s*(?P<before>[A-Z]{{0,3}}[{_CURRENCY}])?\s*(?P<inner>[-+\u2212]?)"
+    rf"(?P<minus>[-+\u2212]?)\s*(?P<before>[A-Z]{{0,3}}[{_CURRENCY}]|{_CURRENCY_CODES})?\s*(?P<inner>[-+\u2212]?)"
     rf"(?P<digits>[\d.,{_SPACES}{_APOSTROPHES}]*(?:[eE][-+]?\d+)?)\s*(?P<after>%|[{_CURRENCY}]|{_LETTERS})?"
 )
 

@@ -40,6 +40,8 @@ WAYS = {
     "Brazilian real": (",", ".", "R$ "),
     "euros": (",", ".", "", " \u20ac"),
     "pounds": (".", ",", "\u00a3"),
+    "euros by their code": (",", ".", "EUR "),
+    "francs by their code": (".", "'", "CHF "),
 }
 #: Columns of numbers: how many decimals, and the numbers.
 KINDS = {
