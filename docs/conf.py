@@ -76,6 +76,7 @@ sphinx_gallery_conf = {
     "reset_modules": ("matplotlib", "gallery.restyle"),
     "reset_modules_order": "both",
     "image_scrapers": ("gallery.pictures",),
+    "minigallery_sort_order": "gallery.place_in_index",
     "thumbnail_size": (480, 330),
     "doc_module": ("problems", "substrate"),
     "backreferences_dir": "api/backreferences",

@@ -25,12 +25,12 @@ Methods, parameters and attributes have the same name in every estimator. Every 
 and `save`; `certify(X, y=None, sample_weight=None)` checks the present model against its training data, and `prove`
 does so in ball arithmetic. `leave_one_out(X=None, y=None)` and `left_out_importance`, which permutes one input after
 the other, need the rows where the model does not keep them, and then the `sample_weight` of the fit too. A machine
-that chooses a weight has `gamma_`, `zeta_` or
-`rho_`, `criterion_`, `criterion_lower_bound_` and `path_` after `fit`; `cv` states how candidates are evaluated:
-`"loo"`, `"gcv"`, `"evidence"`, `"training"` (pruning), a number of folds, a splitter or an iterable of splits, None for
-validation rows. `predict_interval(X, coverage)` of a regressor returns intervals, and `interval_guarantee` their
-conditions; `predict_proba` and `predict_set(X, coverage)` of a classifier return probabilities and sets of labels, and
-`set_guarantee` their conditions; `calibrate(X, y)` bases both on rows that were not used in the fit.
+that chooses a weight has `gamma_`, `zeta_` or `rho_`, `criterion_`, `criterion_lower_bound_` and `path_` after `fit`;
+`cv` states how candidates are evaluated: `"loo"`, `"gcv"`, `"evidence"`, `"training"` (pruning), a number of folds, a
+splitter or an iterable of splits, None for validation rows. `predict_interval(X, coverage)` of a regressor returns
+intervals, and `interval_guarantee` their conditions; `predict_proba` and `predict_set(X, coverage)` of a classifier
+return probabilities and sets of labels, and `set_guarantee` their conditions; `calibrate(X, y)` bases both on rows that
+were not used in the fit.
 
 Made by `python docs/vocabulary.py --write` from the classes; a test compares this page with the classes. A number
 refers to the reason below for a method that is missing.
@@ -79,64 +79,62 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (
         "leave_one_out",
         _L1,
-        "Which support values are zero changes when a row leaves. $e_i / (1 - h_{ii})$ with the support held is exact "
-        'only as long as it does not; folds and paths (`cv="loo"` of `FusedL1Substrate*`) are exact.',
+        "The support changes when a row is left out. $e_i / (1 - h_{ii})$ with a fixed support is exact only where it "
+        'does not; folds and paths (`cv="loo"` of `FusedL1Substrate*`) are exact.',
     ),
     (
         "leave_one_out",
         _VARIATION,
-        "The bound $t_l$ of a component is attained at a few rows. Without one of those it is another bound, and no "
+        "The bound $t_l$ of a component is attained at a few rows. Without one of them the bound changes, and no "
         'leverage of the remaining rows gives the machine; `cv="loo"` of `FusedMaximalVariation*` follows its path.',
     ),
     (
         "leave_one_out",
         ("StackedLSSVMClassifier", "StackedLSSVMRegressor"),
-        "The weights of its machines follow from all left-out errors, and are others without a row: one small problem "
-        "more for every row. `criterion_` is the mean square of the errors without the row, weights included.",
+        "The weights of its machines depend on all left-out errors, and change without a row. `criterion_` is the mean "
+        "square of the left-out errors of the stack.",
     ),
     (
         "leave_one_out",
         _PRUNED,
-        "Which rows are kept depends on every row. With the rows held it is the `leave_one_out()` of the machine on "
-        "them, `model.machine_`.",
+        "Which rows are kept depends on every row. With the kept rows fixed, use `model.machine_.leave_one_out()`.",
     ),
     (
         "left_out_importance",
         _PRUNED,
-        "It is the `left_out_importance()` of the machine on the rows that were kept, `model.machine_`.",
+        "Use `model.machine_.left_out_importance()`, on the rows that were kept.",
     ),
     (
         "left_out_importance",
         (*_COLUMNS, *_L1, *_VARIATION),
-        "It permutes inputs of rows left out, and there is no `leave_one_out`: scikit-learn's `permutation_importance` "
-        "does so with rows that were not fitted.",
+        "There is no `leave_one_out`; use scikit-learn's `permutation_importance` on rows that were not fitted.",
     ),
     (
         "left_out_importance",
         ("StackedLSSVMClassifier", "StackedLSSVMRegressor"),
-        "There is no `leave_one_out` either, since the weights would be others without a row; ask the machine of the "
-        "largest weight, `LSSVMRegressor(model.kernel_)`, or scikit-learn's `permutation_importance`.",
+        "There is no `leave_one_out`; use the machine of the largest weight, `LSSVMRegressor(model.kernel_)`, or "
+        "scikit-learn's `permutation_importance` on rows that were not fitted.",
     ),
     (
         "left_out_importance",
         ("KernelClassifier", "KernelRegressor"),
-        "It moves every row left out, and the pieces of the losses may change at each place that a row is moved to: a "
-        "fit for every row and permutation. scikit-learn's `permutation_importance` takes rows that were not fitted.",
+        "It would need a fit for every row and permutation, since the pieces of the loss may change; use "
+        "scikit-learn's `permutation_importance` on rows that were not fitted.",
     ),
     (
         "predict_interval",
         _CLASSIFIERS,
-        "A class is no number, so there is nothing between two ends.",
+        "A class is not a number; use `predict_set`.",
     ),
     (
         "predict_proba",
         _REGRESSORS,
-        "A number has no class, and a density would need a model of the noise; `predict_interval` needs none.",
+        "A number has no class; use `predict_interval`.",
     ),
     (
         "predict_set",
         _REGRESSORS,
-        "The set of numbers that belong to a level is an interval, `predict_interval`.",
+        "The set of numbers is an interval; use `predict_interval`.",
     ),
     (
         "sample_weight in fit",
@@ -178,7 +176,7 @@ class Vocabulary:
         for name, kind in self.estimators.items():
             self.faults += [f"{name} has no {method}" for method in _EVERYWHERE if not hasattr(kind, method)]
             self.cells[name] = {what: self._cell(name, what, numbers) for what in METHODS}
-        self.faults += [f"a reason for {what} of {name}, which there is not" for what, name in numbers]
+        self.faults += [f"a reason for {what} of {name}, which does not exist" for what, name in numbers]
 
     @classmethod
     def of_the_package(cls) -> "Vocabulary":
@@ -212,7 +210,7 @@ class Vocabulary:
                 "",
                 table("## Parameters", ("parameter", "estimators"), self._owners(parameters)),
                 table(
-                    "## What a fit leaves, as its docstring names it",
+                    "## Fitted attributes",
                     ("attribute", "estimators"),
                     self._owners(attributes),
                 ),

@@ -2,7 +2,7 @@ r"""How do I draw a map of my rows?
 ===============================
 
 Kernel PCA puts rows that are alike near each other, and a machine from scores back to rows takes the noise from them.
-The certificate says how near the components are to exact ones, and proves that they are the leading ones.
+The certificate bounds the distance of the components from the exact ones, and proves that they are the leading ones.
 ``substrate map table.csv`` draws such a map of any table.
 
 Each component is a direction w with scores :math:`e_i` of large variance ([Suykens2003]_ section III), and with the

@@ -2,8 +2,8 @@ r"""How do I fit a model, predict with it, and know that the fit is right?
 ======================================================================
 
 Five lines give a model and a certificate. The model is a least-squares support vector machine on the motorcycle data,
-with kernel and gamma given. The certificate lists each condition of optimality with its residual, its scale and a
-verdict, and bounds the distance of the fitted values from the exact optimum.
+with kernel and gamma given. The certificate bounds the distance of the fitted values from the exact optimum, and lists
+the conditions that they meet, each with its residual, scale and tolerance.
 
 The problem that is solved is [Suykens2002]_ eq. (1), with :math:`\gamma = 2` and the kernel
 :math:`k(x, z) = \exp(-\|x - z\|^2 / 6.6^2)`:

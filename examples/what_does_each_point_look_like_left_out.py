@@ -5,7 +5,8 @@ The prediction for each row by the machine fitted without it, from one factorisa
 agree up to rounding, and the first takes a small part of the time. Where a reading stands alone, the machine without it
 is elsewhere.
 
-No second fit is needed since a row's own support value says how far it pulls the machine ([Cawley2004]_ section 2.5):
+No second fit is needed, since the support value of a row says how much the machine changes without it
+([Cawley2004]_ section 2.5):
 with B the block of the inverse of the LS-SVM's system that maps y to :math:`\alpha`,
 
 .. math::

@@ -2,8 +2,8 @@ r"""What if the effect of some inputs is linear?
 ============================================
 
 A kernel fits what is smooth and unknown, coefficients that are not penalised fit the rest. They are numbers with
-standard errors, and they go on where the data end. Here the response rises with the dose at all hours alike, and the
-question is what it is at doses that no row has.
+standard errors, and they extrapolate. Here the response rises with the dose at all hours alike, and is predicted at
+doses that no row has.
 
 With z the dose and x the hour, the partially linear machine is ([Espinoza2005b]_)
 

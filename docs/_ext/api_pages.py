@@ -23,13 +23,23 @@ import substrate
 from problems.command_line.arguments import parser
 
 OURS = {"problems", "substrate"}
-#: The families listed first; the others follow.
-FIRST_FAMILIES = ("ls_svm", "selection", "robust", "reduced_basis", "reduced_selection", "pruned")
+#: The families listed first, in the order of the guide; the others follow.
+FIRST_FAMILIES = (
+    "full.ls_svm",
+    "chosen.selection",
+    "chosen.stacked",
+    "kernel_machine",
+    "penalised.l1",
+    "penalised.structure",
+    "chosen.fused_l1",
+    "chosen.fused_variation",
+    "pruned",
+)
 #: A field that names what implements an equation, of docs/docstring_fields.py.
 CLAIM = re.compile(r":(?:equation|place) (\[\w+\]_ [^:]+): ?(.*)")
 CORE = ("operators", "fits", "bounds", "left_out", "select")
 INSIDE = ("declare", "shapes", "fusion")
-ON_OTHER_PAGES = {"kernels", "datasets", *CORE, *INSIDE}
+ON_OTHER_PAGES = {"kernels", "datasets", "basis", *CORE, *INSIDE}
 
 
 def table(package: str, names: Iterable[str]) -> str:
@@ -39,7 +49,7 @@ def table(package: str, names: Iterable[str]) -> str:
 
 
 def put_under_heading(heading: str, text: str, rule: str = "=") -> str:
-    """Return a heading with what stands under it."""
+    """Return a heading and the text below it."""
     return f"{heading}\n{rule * len(heading)}\n\n{text}\n"
 
 
@@ -73,16 +83,16 @@ def by_family() -> str:
     tables = (f"{first_line(module)}\n\n{table('problems', names)}" for module, names in groups)
     values = table("substrate.basis", public("substrate.basis"))
     saved = put_under_heading("Saved models", table("problems", ["load"]), rule="-")
-    words = "Made of a function that builds a machine, of windows of a series, or of a table as it is.\n\n"
-    own = words + table("problems", sorted(problems.COMPOSED))
-    composed = put_under_heading("Estimators around others", own, rule="-")
+    words = "From a function that builds a machine, windows of a series, or a table as it is.\n\n"
+    around = words + table("problems", sorted(problems.COMPOSED))
+    composed = put_under_heading("Estimators around others", around, rule="-")
     words = "Components, clusters and two views, which have no targets; imported from ``problems`` like the others.\n\n"
     composed += put_under_heading("Eigenproblems", words + table("problems", sorted(problems.SPECTRAL)), rule="-")
     return "\n".join(tables) + composed + put_under_heading("Parameters that are values", values, rule="-") + saved
 
 
 def problem_pages() -> str:
-    """Return the problems, which are the public names of their package that are no estimators."""
+    """Return the problems, which are the public names of their package that are not estimators."""
     return table("problems", problems.PAGES)
 
 
@@ -107,12 +117,11 @@ def command_line() -> str:
 
 
 def ground() -> str:
-    """Return the files of substrate that are in no folder, and the folders without a page."""
+    """Return the files of substrate that are in no folder, and the folders, without those on another page."""
     modules_found = list(pkgutil.iter_modules(substrate.__path__))
-    files = table("substrate", (module.name for module in modules_found if not module.ispkg))
-    folders = (
-        f"substrate.{module.name}" for module in modules_found if module.ispkg and module.name not in ON_OTHER_PAGES
-    )
+    shown = [module for module in modules_found if module.name not in ON_OTHER_PAGES]
+    files = table("substrate", (module.name for module in shown if not module.ispkg))
+    folders = (f"substrate.{module.name}" for module in shown if module.ispkg)
     return files + "".join(whole(folder, modules(folder)) for folder in folders)
 
 
@@ -135,7 +144,7 @@ def pages() -> dict[str, str]:
             "".join(whole(f"substrate.{room}", modules(f"substrate.{room}")) for room in INSIDE),
         ),
         "command_line": put_under_heading("Command line", command_line()),
-        "ground": put_under_heading("The ground floor", ground()),
+        "ground": put_under_heading("Files that all rooms use", ground()),
     }
 
 

@@ -126,6 +126,12 @@ def check_page(app: Sphinx, page: str, source: list[str]) -> None:
 GROUP = re.compile(r"^(?P<title>.+)\n-+\n\n\.\. minigallery::\n\n(?P<files>(?: +\S+\.py\n)+)", flags=re.MULTILINE)
 
 
+def place_in_index(path: str) -> int:
+    """Return the place of an example in the index, which lists the examples in the order of learning."""
+    index = Path(path).with_name("index.rst").read_text(encoding="utf-8")
+    return index.find(Path(path).name)
+
+
 def group_sidebar(app: Sphinx, page: str, source: list[str]) -> None:
     """Give the sidebar the groups of the index, each with its heading, after the cards."""
     if page != "auto_examples/index":

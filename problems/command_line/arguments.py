@@ -21,15 +21,15 @@ _FIT = f"""examples:
   substrate fit visits.csv --target score --group patient
   substrate fit sales.csv --target sold --time day
 
-The command prints how the table was prepared, the error on rows that the model was
-not fitted to, next to the error of a prediction that ignores the inputs, which
-inputs matter, and what was chosen. --verbose and the report show the certificates.
+The command prints how the table was prepared, the error on held-out rows next to the
+error of a guess (the mean, or the most frequent class), which inputs matter, and
+which kernel and gamma were chosen. --verbose and the report show the certificates.
 
 A table needs no preparation: separators, encodings, decimal commas, thousands,
 percent and currency signs are recognised; an ambiguous table is refused with the
 option that decides. Text with few values is a category, text that differs in most
 rows is left out, --dates or --time name dates, and missing cells are refused until
---impute says what to do. A quarter of the rows is held out to judge the model; the
+--impute says what to do. A quarter of the rows is held out to test the model; the
 model that is saved is then fitted again to all rows.
 {_CODES}"""
 
@@ -66,7 +66,7 @@ _MAP = f"""examples:
 The picture shows every row in the plane of two kernel principal components: rows
 that are similar by the kernel are near each other. Columns are treated as by
 "substrate fit"; --color names a column that the colour shows and that is not an
-input. The certificate says how near the eigenvalues are to the exact ones.
+input. The certificate bounds the distance of the eigenvalues from the exact ones.
 {_CODES}"""
 
 _DATASETS = """examples:
@@ -95,7 +95,7 @@ def parser(full: bool = False) -> argparse.ArgumentParser:
     )
     whole_parser.add_argument("--version", action="version", version=f"%(prog)s {substrate.__version__}")
     commands = whole_parser.add_subparsers(dest="command", required=True)
-    about = "fit a model to a table, report how good it is, and prove what can be proved"
+    about = "fit a model to a table, and report how good it is"
     _fit(_command(commands, "fit", about, _FIT), full)
     _predict(_command(commands, "predict", "predict the rows of a table by a model file", _PREDICT))
     _export(_command(commands, "export", "write a model file as an ONNX graph", _EXPORT))
@@ -120,7 +120,12 @@ def _fit(fit: argparse.ArgumentParser, full: bool) -> None:
     fit.add_argument("--target", metavar="COLUMN", help="the column to predict (not needed for an embedded data set)")
     fit.add_argument("--out", metavar="MODEL.npz", help="file to write the model to")
     fit.add_argument("--report", metavar="REPORT.html", help="file to write a report to: one page, no network needed")
-    fit.add_argument("--task", choices=("auto", "regression", "classification"), default="auto", help="by the target")
+    fit.add_argument(
+        "--task",
+        choices=("auto", "regression", "classification"),
+        default="auto",
+        help="by default decided by the target",
+    )
     _columns(fit)
     fit.add_argument(
         "--group", metavar="COLUMN", help="rows with the same value in this column are held out and left out together"
@@ -133,7 +138,7 @@ def _fit(fit: argparse.ArgumentParser, full: bool) -> None:
         help="hold out the last rows, by a column of dates or numbers or, without one, by the order of the table",
     )
     models = ("auto", "stack", "lssvm", "sparse")
-    text = "one machine, on a reduced basis for many rows (auto); or the weighted mean of several (stack)"
+    text = "one machine (auto: lssvm, or sparse for more than 2000 rows), or the weighted mean of several (stack)"
     fit.add_argument("--model", choices=models, default="auto", help=text)
     fit.add_argument("--seconds", type=float, metavar="SECONDS", help="about how long the fit may take")
     fit.add_argument("--verbose", action="store_true", help="print all remarks, and the whole certificate")
@@ -145,10 +150,12 @@ def _fit(fit: argparse.ArgumentParser, full: bool) -> None:
 
     further("--kernel", "the best of all families, or one kernel", choices=("families", *_KERNELS), default="families")
     further("--sigma", "width of the kernel; by default from the data", type=float)
-    further("--gamma", "weight of the errors; otherwise chosen", type=float)
-    further("--validation", "rows held out to judge (0.25)", type=float, default=0.25, metavar="SHARE")
-    further("--max-evaluations", "most kernels that the gradient search tries; 0 for no search", type=int, metavar="N")
-    further("--n-basis", "basis vectors of a sparse model; otherwise chosen", type=int, metavar="N")
+    further("--gamma", "weight of the errors; by default chosen", type=float)
+    further("--validation", "share of the rows held out as a test (0.25)", type=float, default=0.25, metavar="SHARE")
+    further(
+        "--max-evaluations", "the most kernels that the gradient search tries; 0 for no search", type=int, metavar="N"
+    )
+    further("--n-basis", "basis vectors of a sparse model; by default chosen", type=int, metavar="N")
     further("--class-weight", "give classes of unequal size the same weight", choices=("balanced",))
     text = "categories as 0-1 inputs, or by a kernel with one width per column"
     further("--categorical", text, choices=("one-hot", "kernel"), default="one-hot")

@@ -32,7 +32,7 @@ __all__ = ["report"]
 
 #: The share of new targets that the intervals of the first screen hold.
 _COVERAGE = 0.9
-#: Fewest held-out rows of a third by which intervals are judged.
+#: Fewest held-out rows of a third by which intervals are checked.
 _FEWEST_IN_A_THIRD = 5
 #: Most classes with a curve, bars, inputs with a curve, points of a curve, and rows of a picture.
 _CURVES, _BARS, _EFFECTS, _GRID, _DRAWN = 6, 12, 4, 60, 1000

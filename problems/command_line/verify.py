@@ -74,7 +74,7 @@ class Line:
     distances: list[float] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
     seconds: float = 0.0
-    #: Whether some solver of this run is made for such a problem; otherwise none was asked.
+    #: Whether some solver of this run is made for such a problem; otherwise it is skipped.
     applies: bool = True
 
     @property
@@ -193,7 +193,7 @@ def _check_page(
             line.compare(f"{name} and the closed form", rows)
     else:
         line.compared_with = "each other"
-        points = line.points | _witness(line, declared, limit) if alone and line.points else line.points
+        points = line.points | _solve_by_another(line, declared, limit) if alone and line.points else line.points
         if alone and len(points) == 1:
             line.complaints.append("neither a closed form nor a second solver to compare with")
         for first, second in combinations(points, 2):
@@ -253,7 +253,7 @@ def _miss(declared: Declared, solver: str, limit: float | None) -> str:
     return f"{f'{late[-1]}, ' if late else ''}missed {worst.relative:.1e} in {worst.name}"
 
 
-def _witness(line: Line, declared: Declared, limit: float | None) -> dict[str, Mapping[str, Array]]:
+def _solve_by_another(line: Line, declared: Declared, limit: float | None) -> dict[str, Mapping[str, Array]]:
     """Return the point of the first other solver that holds."""
     for solver in installed_solvers():
         if solver not in line.points and not _miss(declared, solver, limit):
@@ -274,24 +274,24 @@ def table(lines: list[Line]) -> str:
     """Return one heading per problem with its equations, one line per case with its failures below, and the count."""
     solvers = {name for line in lines for name in (*line.points, *line.misses)}
     width = max(len(line.case) for line in lines) + 2
-    head = f"{'problem':<{width}}    N  hold  agreement  verdict    seconds" + ("  missed" if _missed(lines) else "")
+    head = f"{'problem':<{width}}    N  hold  agreement  result     seconds" + ("  missed" if _missed(lines) else "")
     text = [f"solvers: {' '.join(name for name in (*ORDER, *FURTHER) if name in solvers)}", head, "-" * len(head)]
     shown = ""
     for line in lines:
         if line.problem != shown:
             text.append(f"{line.problem}: {line.equations}")
             shown = line.problem
-        verdict = ("passes" if line.applies else "not asked") if line.passes else "FAILS"
+        result = ("passes" if line.applies else "skipped") if line.passes else "FAILS"
         holding = f"{len(line.points)}/{len(line.points) + len(line.misses)}"
         agreement = f"{line.agreement:.1e}" if math.isfinite(line.agreement) else "-"
         missed = "; ".join(f"{solver}: {what}" for solver, what in line.misses.items())
         case = f"  {line.case:<{width - 2}}  {line.size:>3}  {holding:>4}  {agreement:>9}"
-        text.append(f"{case}  {verdict:<9}  {line.seconds:>7.2f}  {missed}".rstrip())
+        text.append(f"{case}  {result:<9}  {line.seconds:>7.2f}  {missed}".rstrip())
     text += [f"{line.name}: {complaint}" for line in lines for complaint in line.complaints]
     failed, asked = sum(not line.passes for line in lines), sum(line.applies for line in lines)
     conclusion = f"{failed} of {asked} FAILED" if failed else "all agree"
     if asked < len(lines):
-        conclusion += f"; {len(lines) - asked} have other cones than the solver"
+        conclusion += f"; {len(lines) - asked} skipped, with cones that the solver does not support"
     if by := _missed(lines):
         conclusion += f"; missed by {', '.join(f'{solver}: {count}' for solver, count in by.items())}"
     counted = "1 declared problem" if len(lines) == 1 else f"{len(lines)} declared problems"

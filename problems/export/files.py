@@ -110,14 +110,14 @@ def to_onnx(
 def _promise(bound: RoundingBound) -> str:
     return (
         f"For all inputs of the box the outputs of the machine are within {bound.loss:.2e} of the exact formula, "
-        "all rounding counted, with exp and pow right to 4 units of the last place."
+        "all rounding counted, if exp and pow are accurate to 4 units of the last place."
     )
 
 
 def _refuse_unbounded(bound: RoundingBound) -> None:
     """Refuse a formula whose rounding is not bounded."""
     if math.isinf(bound.loss):
-        what = "float32 cannot hold or tell apart its numbers; take precision='float64'"
+        what = "float32 cannot represent its numbers, or confuses them; take precision='float64'"
         if bound.arithmetic == DOUBLE.name:
-            what = "some number of it may overflow; scale the columns"
-        raise DataError(f"nothing is known of the rounding of this formula in the box: {what}")
+            what = "a number may overflow; scale the columns"
+        raise DataError(f"the rounding of this formula in the box cannot be bounded: {what}")

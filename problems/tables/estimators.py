@@ -205,7 +205,7 @@ class _Tabular(BaseEstimator):
             machine, ended_by_time = search.fit(X[train], y[train])
             search = replace(search, ended_by_time=ended_by_time)
             if self._task == "classification":
-                make_intervals(machine, X[train])  # by its training rows, left out; the held-out rows judge it
+                make_intervals(machine, X[train])  # by its training rows, left out; the held-out rows test it
             elif held_out.size:
                 machine.calibrate(X[held_out], y[held_out])
             quality = search.judge(machine, X[train], y[train], X[held_out], y[held_out])
@@ -254,10 +254,12 @@ class _Tabular(BaseEstimator):
 
     @property
     def judged_(self) -> Judged:
-        """The machine of the rows that train, with its rows and the others, which no file holds."""
+        """The machine of the training rows, with these rows and the held-out ones; a loaded model has none."""
         check_is_fitted(self)
         if not hasattr(self, "_judged"):
-            raise AttributeError(f"this {type(self).__name__} was loaded from a file, which holds no rows to judge it")
+            raise AttributeError(
+                f"this {type(self).__name__} was loaded from a file, which does not hold the rows of the fit"
+            )
         return self._judged
 
     @property
@@ -347,7 +349,7 @@ class _Tabular(BaseEstimator):
         drawn = "drawn at random" if self.group is None else "whole groups, drawn at random"
         if self.is_in_time:
             drawn = f"the last in time, by {self.time}" if isinstance(self.time, str) else "the last of the table"
-        return f"rows: {n_train} train, {n_held} held out to judge the model ({drawn}){left_out}"
+        return f"rows: {n_train} train, {n_held} held out to test the model ({drawn}){left_out}"
 
     def matrix(self, X: Any) -> Array:
         """Return the inputs of the machine for the rows of a table."""
@@ -417,16 +419,16 @@ class TabularRegressor(RegressorMixin, _Tabular):
     categories : list of str, default=()
         Columns to code as categories, one 0-1 input each; text with few values and categorical columns of a frame are.
     dates : list of str, default=()
-        Columns of text that are dates, to use as days since the first one; columns of dates are.
+        Columns of text to read as dates, which become days since the first one, as columns of dates do.
     id : list of str, default=()
-        Columns that name the rows: no inputs, but written next to the predictions.
+        Columns that name the rows: not inputs, but written next to the predictions.
     drop : list of str, default=()
         Columns to leave out.
     group : str, default=None
-        The column whose rows of one value belong together: the search leaves whole groups out, and whole groups judge.
+        The column that names the groups: rows of one group are left out together, and held out together.
     time : str or bool, default=None
         The column of dates or numbers that orders the rows, or True where they are in the order of time: then the last
-        rows judge, and the search predicts later rows from earlier ones.
+        rows are held out, and the search predicts later rows from earlier ones.
     impute : {"refuse", "median", "drop"}, default="refuse"
         What is done about missing cells: refuse; fill in the median of the training rows, for categories a separate
         category; or leave their rows out of the fit.
@@ -438,22 +440,22 @@ class TabularRegressor(RegressorMixin, _Tabular):
     standardize : bool, default=True
         Whether numbers are brought to mean 0 and standard deviation 1 over the training rows.
     decimal, thousands, delimiter, encoding : str, default=None
-        How numbers and cells of a file are written, where they leave that open.
+        How numbers and cells of a file are written, where that cannot be recognised.
     seconds : float, default=None
-        Seconds that a fit may take, about: its search of kernels and of a basis ends early, and the result depends on
-        the machine. Without them it depends on the table only.
+        About how many seconds the fit may take. The search of kernels and of a basis ends early, and the result depends
+        on the speed of the processor.
     max_evaluations : int, default=None
-        Kernels that are tried along slopes; 40 for up to 1000 rows unless given.
+        The most kernels that the gradient search tries; 40 for up to 1000 rows, otherwise none.
     n_basis : int, default=None
         Vectors of a sparse model; by default 300, or up to 1200 as long as twice as many lower the left-out error.
     validation : float, default=0.0
-        Share of the rows that judges the model.
+        Share of the rows that are held out to test the model.
     refit : bool, default=True
-        Whether the model is fitted again to all rows after it was judged.
+        Whether the model is fitted again to all rows after the test on the held-out rows.
     random_state : int, default=0
         Seed of the rows held out and of a basis.
     verbose : int, default=0
-        Whether bars on the terminal show how far a fit is.
+        Whether a progress bar is shown on the terminal.
 
     Attributes
     ----------
@@ -466,7 +468,7 @@ class TabularRegressor(RegressorMixin, _Tabular):
     remarks_ : tuple of str
         One line for everything that was done to the table.
     judged_ : Judged
-        The machine of the rows that train, with its rows and the others.
+        The machine of the training rows, with these rows and the held-out ones.
     feature_names_in_, n_features_in_
         The columns of the table.
 

@@ -15,7 +15,7 @@ all rows are expected to end in time. With a given gamma the plain machine is fi
 The kernels are ``kernels="families"``; where the rows are few, the best of them is refined by gradients; a kernel that
 is named is tried at a few widths.
 
-Rows of one patient, batch or site are alike, and so are neighbours in time. If some of them train and others judge, a
+Rows of one patient, batch or site are alike, and so are neighbours in time. If some of them train and others test, a
 model that recognises the group looks better than it is on new groups. Groups are therefore held out whole, and in time
 the last rows are. The search leaves out whole groups; in time a regression predicts later rows from earlier ones, since
 a kernel that follows a trend between its rows may know nothing beyond the last one, and a classification leaves out
@@ -56,7 +56,7 @@ _FAMILIES: tuple[Kernel, ...] = (Linear(), RBF(), Laplacian(), Matern(nu=1.5), M
 _WIDTHS = (0.25, 0.5, 1.0, 2.0)
 #: Families that are added to a plane where rows are in the order of time.
 _WITH_A_PLANE: tuple[Kernel, ...] = (RBF(), Matern(nu=2.5))
-#: Folds of a model that is not judged by a closed form; rows from which earlier ones can predict later ones in two.
+#: Folds where left-out errors have no closed form; rows from which earlier ones can predict later ones in two.
 _FOLDS, _FEWEST_IN_TIME = 5, 4
 #: Machines of a stack that are named.
 _MOST_MACHINES = 3

@@ -1,7 +1,7 @@
 r"""The quality of predictions in the usual measures, compared with predictions that ignore the inputs, and which inputs
 matter to it.
 
-For numbers, with predictions :math:`f_i` and the mean :math:`\bar y` of the rows judged,
+For numbers, with predictions :math:`f_i` and the mean :math:`\bar y` of these rows,
 
 .. math::
 
@@ -46,7 +46,7 @@ _OF_ACCOUNT = 1e-3
 _WELL_KNOWN = 10.0
 #: Multiplications up to which importances are looked for, and for each second of a time that is given.
 _MOST_WORK, _IN_A_SECOND = 4e9, 1e8
-#: Permutations of each input, and rows beyond which one has to do: so many rows average over themselves.
+#: Permutations of each input, and rows beyond which a single permutation is enough.
 _REPEATS, _MANY_ROWS = 3, 5000
 #: The least that shuffling an input that matters adds, as a share of the error, or takes from the accuracy.
 _LEAST_SHARE = 0.01

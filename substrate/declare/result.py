@@ -137,8 +137,8 @@ class Result:
     def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "conformal") -> Array:
         """Return lower and upper ends for new values at the rows of X, of a machine of least squares, without a refit.
 
-        ``method`` is ``"conformal"`` or ``"jackknife+"``. The guarantees are stated in :mod:`substrate.uncertainty`,
-        for exchangeable values of equal weight; observations of another kind are taken as fixed.
+        ``method`` is ``"conformal"`` or ``"jackknife+"``. The guarantees (:mod:`substrate.intervals.conformal`) need
+        exchangeable values of equal weight; observations of another kind are taken as fixed.
         """
         return self._squared_rows("predict_interval").predict_interval(self.predict(X), X, coverage, method)
 

@@ -55,5 +55,5 @@ def test_a_method_without_a_reason_is_a_fault_and_a_reason_without_need_too():
     assert "Nothing has no leave_one_out, and no reason is given" in bare.faults
     idle = Vocabulary({"Nothing": Nothing}, (("certify", ("Nothing",), "why"), ("prove", ("Nobody",), "why")))
     assert "Nothing has certify and reason 1 says why not" in idle.faults
-    assert "a reason for prove of Nobody, which there is not" in idle.faults
+    assert "a reason for prove of Nobody, which does not exist" in idle.faults
     assert Vocabulary({"Bare": Bare}, ()).faults[0] == "Bare has no predict"

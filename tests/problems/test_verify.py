@@ -114,7 +114,7 @@ def test_the_table(capsys):
     assert [line.partition(":")[0] for line in printed.err.splitlines()] == ["1", "2"], "one line each, in a pipe"
     used, head, _, title, *body, verdict = printed.out.splitlines()
     assert used == "solvers: CLARABEL"
-    assert head.split() == ["problem", "N", "hold", "agreement", "verdict", "seconds"]
+    assert head.split() == ["problem", "N", "hold", "agreement", "result", "seconds"]
     assert title == f"ls_svm_regression: {ls_svm_regression.DEMONSTRATION.equations}"
     assert [line.split()[:3] for line in body] == [["primal", "67", "1/1"], ["dual", "67", "1/1"]]
     assert all(line.split()[4] == "passes" for line in body)

@@ -35,7 +35,7 @@ def test_onnx_of_a_table(fitted, tmp_path, capsys):
     assert main(["export", model, str(out)]) == 0
     said = capsys.readouterr().out
     assert "outputs prediction" in said
-    assert "all rounding counted, with exp and pow right to 4 units of the last place" in said
+    assert "all rounding counted, if exp and pow are accurate to 4 units of the last place" in said
     values = run_onnx(out.read_bytes(), X)["prediction"]
     np.testing.assert_allclose(values, predictions, rtol=1e-3)
 

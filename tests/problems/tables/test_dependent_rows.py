@@ -125,7 +125,7 @@ def test_the_command_line_keeps_how_rows_were_divided(tmp_path, capsys):
     given = ["--target", "y", "--kernel", "rbf", "--sigma", "1", "--out", str(model), "--time", "day"]
     assert main(["fit", str(path), *given, "--group", "site", "--no-refit"]) == 0
     printed = capsys.readouterr().out
-    assert "15 held out to judge the model (the last in time, by day); earlier rows predict later ones" in printed
+    assert "15 held out to test the model (the last in time, by day); earlier rows predict later ones" in printed
     assert "by cross-validation error" in printed
     loaded = load(model)
     assert (loaded.time, loaded.group) == ("day", "site")
