@@ -44,10 +44,10 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("problems.estimators.shared",),
     ("problems.estimators.full", "problems.estimators.reduced_fit", "problems.estimators.reduced_ls_svm"),
     ("problems.estimators.kernel_machine",),
-    ("problems.estimators.pruned", "problems.estimators.column_reduced", "problems.estimators.machine"),
+    ("problems.estimators.column_reduced", "problems.estimators.machine"),
     ("problems.estimators.penalised",),
     ("problems.estimators.chosen",),
-    ("problems.estimators.components", "problems.estimators.two_views"),
+    ("problems.estimators.components", "problems.estimators.two_views", "problems.estimators.pruned"),
     ("problems.estimators.narx",),
     ("problems.tables",),
     ("problems",),  # the root: all estimators and pages, looked up on demand
@@ -312,13 +312,9 @@ model.predict(X), str(model.certificate_), model.certify(X, X.ravel() ** 2)
 
 def test_an_estimator_is_imported_without_what_few_fits_need():
     iterations = ("substrate.fits.conjugate_gradient",)
-    asked = (
-        "substrate.bounds.proof",
-        "problems.estimators.shared.importance",
-        "problems.estimators.shared.partly_linear",
-    )
+    asked = ("substrate.bounds.proof", "problems.estimators.shared.linear_part")
     found = loaded_by("from problems import LSSVMClassifier, LSSVMRegressor", *iterations, *asked)
-    assert found == "problems.estimators.shared.partly_linear", "the check can fail"
+    assert found == "problems.estimators.shared.linear_part", "the check can fail"
 
 
 def test_neither_imports_nor_the_closed_form_pay_for_cvxpy_or_for_devices():

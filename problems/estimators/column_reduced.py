@@ -152,14 +152,12 @@ class ColumnReducedClassifier(Classifier):
             a[columns, k], bias[k] = self._solve(system, columns)
             facts |= dict.fromkeys(told)
             measured |= {name: max(value, measured.get(name, value)) for name, value in numbers.items()}
-        kept, single = np.flatnonzero(a.any(axis=1)), Y.shape[1] == 1
+        kept = np.flatnonzero(a.any(axis=1))
         self._keep_classes(classes, Y[kept])
         self.n_support_ = int(kept.size)
         for name, value in measured.items():
             setattr(self, name, value)
-        values = Y[kept] * a[kept]
-        values = np.ascontiguousarray(values[:, 0] if single else values)
-        self._keep_expansion(X, kept, kernel, values, float(bias[0]) if single else bias)
+        self._keep_outputs(None if kernel.pairwise else X[kept], kept, kernel, Y[kept] * a[kept], bias)
         with warnings.catch_warnings(action="ignore", category=IndefiniteKernelWarning):  # warned of above
             checked = certify_stored(self._title, self._recall_machines(X, Y))
         support = ("support vectors", f"{kept.size} of {Y.shape[0]} rows")

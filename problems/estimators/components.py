@@ -12,13 +12,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.reduced_fit import basis_choice
-from problems.estimators.shared.base import KernelEstimator, Uses, WeightedRows
+from problems.estimators.shared.base import KernelEstimator, Uses, WeightedRows, check_weights
 from substrate.arrays import (
     Array,
-    is_device_array,
     is_sparse,
     refuse_disguised,
     whole_number,
@@ -58,17 +57,11 @@ def check_points(estimator: Any, X: Any, sample_weight: Any = None, *, reset: bo
     """Return rows and weights (None: all one), with scikit-learn's checks and a few more; rows of weight zero are left
     out.
     """
-    if is_device_array(X):
-        estimator._refuse_device()
-    refuse_disguised(X, "X")
-    rules: dict[str, Any] = {"accept_sparse": "csr", "dtype": np.float64, "order": "C", "ensure_min_samples": 2}
-    X = validate_data(estimator, X, reset=reset, **rules)
+    X = estimator._check_points(X, reset=reset, ensure_min_samples=2)
     if sample_weight is None:
         return WeightedRows(X, None, None, np.arange(X.shape[0]), X.shape[0])
     refuse_disguised(sample_weight, "sample_weight")
-    weights = np.asarray(_check_sample_weight(sample_weight, np.empty((X.shape[0], 0)), dtype=np.float64))
-    if (weights < 0.0).any():
-        raise DataError(f"sample_weight must not be negative, received {weights.min()} at row {weights.argmin()}")
+    weights = check_weights(sample_weight, X)
     kept = estimator._weighted(X, weights, weights)
     if kept.weights.min() < _LEAST_WEIGHT or kept.weights.max() > 1.0 / _LEAST_WEIGHT:
         raise DataError(
@@ -270,9 +263,7 @@ class LSSVMKernelPCA(KernelComponents):
         self._keep_values(components, _basis_facts(kernel, moments, basis.description), _all_equal(X), scores)
         self.basis_rank_, self.n_rows_ = rank, moments.rows
         support = np.arange(points.shape[0]) if basis.rows is None else numbers[basis.rows]
-        every = np.arange(points.shape[0])
-        self._keep_expansion(points, every, kernel, beta, bias)
-        self.support_ = np.asarray(support)
+        self._keep_expansion(points, np.asarray(support), kernel, beta, bias)
         return self
 
     def _open(self, X: Any, sample_weight: Any, *, reset: bool = True) -> tuple[Source, Any, Any]:

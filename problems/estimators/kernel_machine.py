@@ -17,12 +17,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from problems.estimators.reduced_fit import CONDITIONAL, FitData, basis_choice, prepare
+from problems.estimators.reduced_fit import FitData, basis_choice, prepare
 from problems.estimators.shared.base import Added, Facts, StoredFit, WeightedRows, certify_stored
 from problems.estimators.shared.checks import definite_gram
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import Coding
-from problems.estimators.shared.partly_linear import LeftOutOutputs, PartlyLinear
+from problems.estimators.shared.left_out import LeftOutOutputs
+from problems.estimators.shared.linear_part import PartlyLinear
 from problems.estimators.shared.regressor import Regressor
 from substrate import losses as loss_values
 from substrate.arrays import Array, check_memory, positive
@@ -299,7 +300,7 @@ class KernelMachine(PartlyLinear):
         rows = self._read_rows(X, y, sample_weight)
         coded = self._encode(rows.y)
         Y = coded.codes(rows.y)
-        expansion, chosen = self._expand(self._resolved_kernel(rows.X), rows, coded)
+        expansion, chosen = self._expand(self._resolved_kernel(rows.X), rows, Y, coded)
 
         least_squares = partial(self._fit_machines, expansion, Y[:, :1], rows.weights, _SQUARED)
         self.loss_ = loss.resolve(lambda: np.asarray(Y[:, 0] - least_squares()[0].point.f), rows.weights)
@@ -318,15 +319,15 @@ class KernelMachine(PartlyLinear):
         warn_unless_holds(self.certificate_)
         return self
 
-    def _expand(self, kernel: Kernel, rows: WeightedRows, coded: Coding) -> tuple[Any, Facts]:
+    def _expand(self, kernel: Kernel, rows: WeightedRows, Y: Array, coded: Coding) -> tuple[Any, Facts]:
         """Return the functions of a fit to rows and targets, and facts about how they were chosen."""
         if self.basis is None:
             return RowExpansion(kernel, rows.X, definite_gram(kernel, rows.X)), ()
-        data = FitData.of_rows(rows, coded)
+        data = FitData.of_rows(rows, Y, coded)
         prepared = prepare(kernel, data, basis_choice(self.basis), 1.0 / positive(self.gamma, "gamma"))
         basis, transform = prepared.basis, np.asarray(prepared.features.transform)
         vectors = basis.rows if kernel.pairwise else basis.points
-        numbers = np.arange(basis.size) if basis.rows is None else data.weighed.given_numbers(basis.rows)
+        numbers = np.arange(basis.size) if basis.rows is None else data.given_numbers(basis.rows)
         return BasisExpansion(kernel, rows.X, vectors, transform, numbers), prepared.facts
 
     def _fit_machines(self, expansion: Expansion, Y: Array, weights: Array, loss: Loss) -> list[_Fit]:
@@ -345,7 +346,7 @@ class KernelMachine(PartlyLinear):
         self, rows: WeightedRows, expansion: Any, a: Array, fits: list[_Fit], coded: Any, Y: Array
     ) -> None:
         """Keep what predicts: the rows that have a coefficient, or the basis, the bias and the linear part."""
-        kernel, single, border = expansion.kernel, len(fits) == 1, fits[0].border
+        kernel, border = expansion.kernel, fits[0].border
         used: Any = slice(None)
         if self.basis is None:
             used = _used_rows(a)
@@ -353,13 +354,13 @@ class KernelMachine(PartlyLinear):
         else:
             points, numbers = expansion.vectors, expansion.numbers
         slopes = np.column_stack([fit.slopes for fit in fits]) if border.slopes else None
-        bias = self._keep_linear(slopes, border.center, np.array([fit.bias for fit in fits]), single, rows.X)
-        coefficients = np.ascontiguousarray(a[used, 0] if single else a[used])
+        bias = self._keep_linear(slopes, border.center, np.array([fit.bias for fit in fits]), len(fits) == 1, rows.X)
+        coefficients = a[used]
         self.n_support_ = int(a[used].shape[0])
         self._keep_classes(coded, Y[used] if self.basis is None else None)
         if self._labels and self.basis is None:
-            coefficients = self.support_codes_ * coefficients
-        self._keep_expansion(points, numbers, kernel, coefficients, float(bias[0]) if single else bias)
+            coefficients = Y[used] * coefficients
+        self._keep_outputs(points, numbers, kernel, coefficients, bias)
 
     def _recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
         """Return all machines on the data of the fit; on a basis they are solved again for the slopes of the losses."""
@@ -407,12 +408,6 @@ class KernelMachine(PartlyLinear):
         places = _used_rows(a) if self.basis is None else expansion.vectors
         return self.kernel_.expansion_values(None, self._coefficients(), self._unpenalised(X), X, places)
 
-    @property
-    def _conditional(self) -> str:
-        if self.basis is not None:
-            return f"{CONDITIONAL}, loss and weights"
-        return "kernel, gamma, loss, weights and preparation of the columns"
-
     def _leave_rows_out(self, X: Any, y: Any, sample_weight: Any) -> LeftOutOutputs:
         """Leave every row out of every machine, in closed form where no other row changes the piece of its loss."""
         if X is None or y is None:
@@ -442,7 +437,19 @@ class KernelMachine(PartlyLinear):
             ("fitted again", f"for {again} rows, without which the pieces of the others do not settle"),
         )
         unknown, worst = np.full(Y.shape[1], np.nan), max(checks, key=lambda row: row.relative)
-        return LeftOutOutputs(expansion.points, Y, Y - fitted, residuals, weights, unknown, unknown, (worst,), facts)
+        basis = "" if self.basis is None else "the basis, "
+        return LeftOutOutputs(
+            X=expansion.points,
+            targets=Y,
+            errors=Y - fitted,
+            residuals=residuals,
+            weights=weights,
+            degrees_of_freedom=unknown,
+            gcv=unknown,
+            conditional=f"{basis}kernel, gamma, loss, weights and preparation of the columns",
+            rows=(worst,),
+            facts=facts,
+        )
 
 
 @dataclass(eq=False, repr=False)

@@ -9,13 +9,13 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
 from sklearn.utils import Tags
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from problems.estimators.shared.coded import Coding, winners
 from substrate import Machine
 from substrate.arrays import Array
 from substrate.certificate import Certificate
-from substrate.errors import DataError, DeclarationError
+from substrate.errors import DeclarationError
 from substrate.files import save
 
 __all__ = ["MachineClassifier", "MachineRegressor"]
@@ -218,13 +218,10 @@ class MachineClassifier(ClassifierMixin, _MachineEstimator):
     def fit(self, X: Any, y: Any) -> Self:
         """Build the machine of these rows, one per class where there are more than two, and solve it."""
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, ensure_min_samples=2)
-        check_classification_targets(y)
-        classes, codes = np.unique(y, return_inverse=True)
-        if classes.size < 2:
-            raise DataError(f"a classifier needs at least two classes, received one class, {classes[0]!r}")
-        chosen = (1,) if classes.size == 2 else range(classes.size)
-        results = tuple(self._solve(X, np.where(codes == number, 1.0, -1.0)) for number in chosen)
-        self.classes_, self.results_ = classes, results
+        coded = Coding.of_labels(y, "one_vs_rest")
+        results = tuple(self._solve(X, codes) for codes in np.ascontiguousarray(coded.codes(y).T))
+        self.classes_ = coded.names
+        self.results_ = results
         return self
 
     def decision_function(self, X: Any) -> Array:
@@ -234,6 +231,4 @@ class MachineClassifier(ClassifierMixin, _MachineEstimator):
 
     def predict(self, X: Any) -> Any:
         """Return the class of each row of X."""
-        values = self.decision_function(X)
-        numbers = (values > 0.0).astype(int) if values.ndim == 1 else values.argmax(axis=1)
-        return self.classes_[numbers]
+        return self.classes_[winners(self.decision_function(X))]

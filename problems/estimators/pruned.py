@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from problems.estimators.chosen.rules import widen
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.robust import read_robust
 from problems.estimators.shared.base import Facts, WeightedRows, weight_facts
@@ -153,7 +154,7 @@ class _Pruning:
         best, kept = (step, machine), self.rows.places(step.rows)
         for _ in range(_MOVES):
             centre, _ = best
-            for kernel in filter(None, (_wider(centre.kernel, width) for width in _WIDTHS)):
+            for kernel in dict.fromkeys(widen(centre.kernel, width) for width in _WIDTHS):
                 for gamma in (factor * centre.gamma for factor in _GAMMAS):
                     tried = self.fit(kernel, gamma, kept, whole, True)
                     best = tried if tried[0].score < best[0].score else best
@@ -177,15 +178,6 @@ class _Pruning:
 def _robust_weights(machine: Any) -> Array:
     """Return the robust weights of the rows of a machine; ones without a weighting."""
     return np.asarray(getattr(machine, "weights_", np.ones(machine.support_.size)))
-
-
-def _wider(kernel: Kernel, factor: float) -> Kernel | None:
-    """Return the kernel with all its widths multiplied, or None where it has none."""
-    if factor == 1.0:
-        return kernel
-    scales = kernel.scales().items()
-    widths = {name: factor * value for name, value in scales if name.rpartition("__")[2].startswith("sigma")}
-    return kernel.with_scales(widths) if widths else None
 
 
 @dataclass(eq=False, repr=False)

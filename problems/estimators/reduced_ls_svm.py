@@ -17,36 +17,28 @@ the weights of the rows.
 Leave-one-out takes one more pass, and keeps one number per row and output.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import numpy as np
 
 from problems.estimators.full.robust import WeightedFit, read_robust, reweigh_rows
-from problems.estimators.reduced_fit import (
-    ALIKE,
-    CONDITIONAL,
-    FitData,
-    PreparedRows,
-    ReducedFit,
-    Weighed,
-    basis_choice,
-    fit_at,
-    prepare,
-)
+from problems.estimators.reduced_fit import CONDITIONAL, FitData, PreparedRows, basis_choice, prepare
 from problems.estimators.shared.base import Added, StoredFit, refuse_extreme, weight_facts
 from problems.estimators.shared.checks import check_home
-from problems.estimators.shared.partly_linear import LeftOutOutputs, gcv_of, has_shape
+from problems.estimators.shared.left_out import LeftOutOutputs, gcv_of, has_shape
 from substrate.arrays import (
     Array,
-    is_sparse,
+    blas_threads,
     namespace_of,
     on_device_of,
     own_copy,
     paired_sums,
     positive,
     room_on_device,
+    to_dense,
     to_numpy,
 )
 from substrate.balls import Balls
@@ -54,18 +46,20 @@ from substrate.basis import Basis
 from substrate.bounds.proof import Proof, ball_matrix, prove_reduced, tolerance_in_balls
 from substrate.certificate import Certificate, Row, accuracy_of_outputs, on_basis, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
-from substrate.fits.basis_solution import UNKNOWN, AnswerBound, Penalty
+from substrate.fits.basis_solution import UNKNOWN, AnswerBound, Penalty, solve_reduced
 from substrate.intervals.conformal import FeatureInfluence, LeftOutMachines
 from substrate.kernels import Kernel
 from substrate.numbers import relative_rounding
 from substrate.operators.basis_spectrum import (
     LeftOutRows,
     LeverageFactor,
+    ReducedSpectrum,
     errors_of_block,
     left_out_rows,
+    leverage_factor,
     reduced_spectrum,
 )
-from substrate.operators.features import accumulate, basis_features, independent_vectors, origin_of
+from substrate.operators.features import accumulate, basis_features, independent_vectors
 from substrate.operators.gram import Gram
 from substrate.operators.kernel_rows import KernelRows, KernelValues, LinearColumns, columns_of, survey_linear_columns
 from substrate.operators.passes import sum_blocks, survey_targets
@@ -82,12 +76,62 @@ from substrate.operators.sources import (
     weights_of_source,
 )
 
-__all__ = ["BasisModel"]
+__all__ = ["BasisModel", "fit_at"]
 
 #: Difference of the sum of leverages from the sum of the fit, as a share of it, that only other rows explain.
 _OTHER_ROWS = 1e-4
-#: Multiplications up to which leave-one-out refits the machine without one row as a check.
-_CHEAP_REFIT = 1e8
+
+
+@dataclass(frozen=True, slots=True)
+class ReducedFit:
+    """The solution of all outputs at one gamma, its leverages and its degrees of freedom."""
+
+    prepared: PreparedRows
+    coefficients: Array
+    bias: Array
+    rows: tuple[Row, ...]
+    facts: tuple[tuple[str, str], ...]
+    factor: LeverageFactor
+    freedom: float
+    noise: Array
+    #: Further fitted attributes, by name.
+    further: Mapping[str, Any] = field(default_factory=dict)
+
+
+@np.errstate(over="ignore", invalid="ignore")  # overflow is not finite, and its rows fail
+def fit_at(
+    prepared: PreparedRows, gamma: float, tolerance: float, spectrum: ReducedSpectrum | None = None
+) -> ReducedFit:
+    """Solve at one gamma, refine, certify, and keep the factor for leave-one-out.
+
+    ``tolerance`` is the accuracy required, as a share of the spread of y; ``spectrum`` is the spectrum of all rows, if
+    known.
+    """
+    lam, rows = 1.0 / gamma, prepared.rows
+    with blas_threads(rows.n_basis):  # once: to set the number and restore it takes as long as a small product
+        if spectrum is None:
+            statistic = accumulate(rows, prepared.features, prepared.origin, lam)
+            spectrum = reduced_spectrum(statistic)
+        solved = solve_reduced(rows, spectrum, lam, prepared.K, prepared.targets, tolerance)
+        facts = (
+            *prepared.facts,
+            ("gamma", f"{gamma / prepared.data.unit:g}"),
+            *weight_facts(rows.weights),
+            ("solver", f"sums over the rows, refined {solved.refinements} times"),
+            *(() if prepared.origin.unit == 1.0 else (("units", "residuals in units of max|y|"),)),
+            *solved.facts,
+        )
+        machine, unit = spectrum.machine(), spectrum.origin.unit
+        return ReducedFit(
+            prepared=prepared,
+            coefficients=solved.coefficients,
+            bias=solved.bias,
+            rows=(solved.row,),
+            facts=facts,
+            factor=leverage_factor(spectrum, lam),
+            freedom=float(machine.degrees_of_freedom(lam)[0]),
+            noise=machine.noise_variance(lam) * unit * unit,
+        )
 
 
 def kept_vectors(K: Array, coefficients: Array) -> Any:
@@ -100,44 +144,50 @@ def kept_vectors(K: Array, coefficients: Array) -> Any:
 class StoredReduced:
     """The outputs of a model on the directions of its basis, as the rows are read."""
 
-    model: "BasisModel"
+    machine: "BasisModel"
     data: FitData
 
     @np.errstate(over="ignore", invalid="ignore")  # what overflows is not finite, and its rows fail
     def certify(self) -> Added:
         """Bound the answer of the stored coefficients, one column per output, in passes over the rows."""
-        model, estimator = self.model, self.model.estimator
-        rows = model.training_rows(self.data)
-        K, rows, summary = model.basis_matrix(rows), model.survey(rows), rows.target_summary()
-        unit, lam = target_unit(summary.extremes), 1.0 / model.fitted_gamma()
-        beta, shift = (column / unit for column in model.columns())
+        machine, model = self.machine, self.machine.model
+        rows = machine.training_rows(self.data)
+        K = machine.basis_matrix(rows)
+        rows = machine.survey(rows)
+        summary = rows.target_summary()
+        unit = target_unit(summary.extremes)
+        beta, shift = (column / unit for column in machine.columns())
         features = basis_features(K, kept_vectors(to_numpy(K), beta))
         beta, features = rows.values.scale(beta), features.beside(rows.values.linear)
         penalty = Penalty.of(rows.values, K, features)
-        judge = AnswerBound(rows, features, penalty, lam, unit, summary, estimator._tolerance())
-        row = judge.best(beta, shift).row
+        bound = AnswerBound(rows, features, penalty, 1.0 / machine.fitted_gamma(), unit, summary, model._tolerance())
+        row = bound.best(beta, shift).row
         unknown = () if row.passes else (UNKNOWN,)
-        return (row,), (("kernel", repr(estimator.kernel_)), *weight_facts(rows.weights), *unknown)
+        return (row,), (("kernel", repr(model.kernel_)), *weight_facts(rows.weights), *unknown)
 
     def prove(self) -> Proof:
         """Bound the answer in ball arithmetic, of rows in memory; return the worst proof of all outputs."""
-        machine, data, model, kernel = self.model, self.data, self.model.estimator, self.model.estimator.kernel_
+        machine, data, model, kernel = self.machine, self.data, self.machine.model, self.machine.model.kernel_
         machine.training_rows(data)  # refuses others
         block = data.source.whole("a proof goes through all rows in memory")
         X, Y = to_numpy(block.X), to_numpy(block.Y)
         v = np.ones(block.n_rows) if block.weights is None else to_numpy(block.weights)
         v = v * getattr(model, "weights_", 1.0)
+        beta, _ = machine.columns()
+        linear = None
         if kernel.pairwise:
-            points, X = data.weighed.own_numbers(model.support_), X.toarray() if is_sparse(X) else X
+            X, points = to_dense(X), data.own_numbers(model.support_)
             basis = X[points]
             fitted = kernel.expansion_values(None, model._coefficients(), model.bias_, X, points)
-            kept = kept_vectors(basis[:, points], machine.columns()[0])
+            K = basis[:, points]
         else:
             points = basis = to_numpy(model.support_vectors_)
             fitted = model._evaluate(block.X)
-            kept = kept_vectors(np.asarray(kernel(points)), machine.columns()[0])
+            K = np.asarray(kernel(points))
+            linear = machine.values().linear
+        kept = kept_vectors(K, beta)
         about = on_basis(kept.size, len(points))
-        points, basis, linear = points[kept], basis[kept], machine.values().linear if not kernel.pairwise else None
+        points, basis = points[kept], basis[kept]
 
         def matrices() -> tuple[Balls, Balls]:
             values = ball_matrix(kernel, X, points)
@@ -156,16 +206,14 @@ class StoredReduced:
 class BasisModel:
     """The LS-SVM on a reduced basis: few vectors in the expansion, all rows in the objective.
 
-    Targets are columns of numbers. Rows need not be in memory. All that is fitted belongs to the ``estimator``.
+    Targets are columns of numbers. Rows need not be in memory. All that is fitted belongs to the estimator, ``model``.
     """
 
-    estimator: Any
-
-    conditional: ClassVar[str] = CONDITIONAL
+    model: Any
 
     def refuse_combinations(self) -> None:
         """Refuse parameters that a machine on a basis does not support, before any work."""
-        model = self.estimator
+        model = self.model
         if model.solver not in ("auto", "cholesky"):
             raise DeclarationError(f"with a basis sums are solved, received solver={model.solver!r}; use 'auto'")
         if getattr(model, "c", None) is not None or (not model._labels and has_shape(model)):
@@ -176,25 +224,25 @@ class BasisModel:
 
     def choice(self) -> Basis:
         """Return how the basis is chosen, every default filled in."""
-        return basis_choice(self.estimator.basis)
+        return basis_choice(self.model.basis)
 
     def fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Choose the basis, then fit to all rows, wherever they are; targets are numbers, or labels of any kind.
 
         :place [Cawley2004]_ section 3.1: fifteen vectors are the full model on motorcycle
         """
-        model = self.estimator
+        model = self.model
         gamma = positive(model.gamma, "gamma")
         data = self.read(X, y, sample_weight)
         kernel, numbers, linear = self.data_kernel(data), tuple(model._linear_numbers()), None
         if numbers:
             linear = survey_linear_columns(data.source, kernel, numbers, model._linear_names())
         prepared = prepare(kernel, data, self.choice(), 1.0 / gamma, linear=linear)
-        self.keep(self.fit_prepared(prepared, gamma), data)
+        self.keep(self.fit_prepared(prepared, gamma))
 
     def fit_prepared(self, prepared: PreparedRows, gamma: float) -> ReducedFit:
         """Fit at one gamma, and again with robust weights if requested."""
-        model, tolerance = self.estimator, self.estimator._tolerance()
+        model, tolerance = self.model, self.model._tolerance()
         if getattr(model, "robust", None) is None:
             return fit_at(prepared, gamma, tolerance)
         rows = prepared.rows
@@ -214,41 +262,42 @@ class BasisModel:
 
         A classifier refers to rows that are read in passes until it is calibrated.
         """
-        model = self.estimator
-        coding, rows = getattr(model, "coding", None), self.open_source(X, y)
+        model, rows = self.model, self.open_source(X, y)
         is_searched = model._chooses is not None  # a search has weights of mean one, and gamma times that mean
         if rows is None:
             given = model._weighted(*model._check_data(X, y, sample_weight))
-            return FitData.of_rows(given, model._encode(given.y), is_searched)
+            coded = model._encode(given.y)
+            return FitData.of_rows(given, coded.codes(given.y), coded, mean_one=is_searched)
         model.n_features_in_ = rows.n_features
         if rows.feature_names is not None:
             model.feature_names_in_ = np.array(rows.feature_names, dtype=object)
-        weighed = self.weigh(rows, sample_weight, is_searched)
-        targets = sum_blocks(weighed.source(rows, None), partial(survey_targets, coding is not None, rows.name))
+        data = self.weigh(rows, sample_weight, is_searched)
+        targets = sum_blocks(data.source, partial(survey_targets, model._labels, rows.name))
         if model._labels and model._keeps_rows():
             model._kept.rows = (X, y, sample_weight)
-        return FitData.of_stream(rows, targets, coding, weighed)
+        return data.code(targets, getattr(model, "coding", "one_vs_rest"))
 
-    def weigh(self, rows: Source, sample_weight: Any, mean_one: bool = False) -> Weighed:
-        """Return the weights of rows that are read in passes; weights of classes need labels in memory."""
-        class_weight = getattr(self.estimator, "class_weight", None)
+    def weigh(self, rows: Any, sample_weight: Any, mean_one: bool = False) -> FitData:
+        """Return rows that are read in passes with their weights; weights of classes need labels in memory."""
+        class_weight = getattr(self.model, "class_weight", None)
         if class_weight is not None:
             raise DeclarationError(
                 f"class_weight={class_weight!r} needs labels in memory, and {rows.name} is read in passes; give "
                 "sample_weight, one weight per row"
             )
         if sample_weight is None:
-            return ALIKE
+            return FitData(rows)
         weights = weights_of_source(sample_weight, rows)
         (kept,) = np.nonzero(weights)
         refuse_extreme(weights[kept])
-        return Weighed.of(weights[kept], kept, rows.n_rows, mean_one=mean_one)
+        data = FitData(replace(rows, kept=None if kept.size == weights.size else kept))
+        return data.weigh(weights[kept], kept, weights.size, mean_one)
 
     def open_source(self, X: Any, y: Any) -> Source | None:
         """Return a source where X denotes one, and for mapped files, which are read slice by slice."""
         if streams(X, y):
             return source_of(X, y)
-        if self.estimator.__sklearn_tags__().input_tags.pairwise or not is_mapped(X, 2):
+        if self.model.__sklearn_tags__().input_tags.pairwise or not is_mapped(X, 2):
             return None
         if y is not None and not is_mapped(y, 1):
             return None
@@ -256,35 +305,34 @@ class BasisModel:
 
     def data_kernel(self, data: FitData, kernel: Kernel | None = None) -> Kernel:
         """Return the kernel, by default the machine's, with its width; warn where columns have different scales."""
-        kernel = kernel or self.estimator._own_kernel()
+        kernel = kernel or self.model._own_kernel()
         is_matrix, why = kernel.pairwise, "a precomputed kernel matrix must be in memory"
-        return self.estimator._resolved_kernel(data.source.whole(why).X if is_matrix else data.width_rows(), kernel)
+        return self.model._resolved_kernel(data.source.whole(why).X if is_matrix else data.width_rows(), kernel)
 
     def data_kernels(self, kernels: Any, data: FitData) -> list[Kernel]:
         """Return a list of candidates with their widths, each once."""
         rows = data.width_rows()
-        return list(dict.fromkeys(self.estimator._own_kernel(kernel).resolved(rows) for kernel in kernels))
+        return list(dict.fromkeys(self.model._own_kernel(kernel).resolved(rows) for kernel in kernels))
 
-    def keep(self, fit: ReducedFit, data: FitData, rows: tuple[Row, ...] = ()) -> None:
+    def keep(self, fit: ReducedFit) -> None:
         """Set the fitted attributes, the one that marks the model as fitted last."""
-        model, is_single = self.estimator, data.outputs == 1
-        linear, m = fit.prepared.rows.values.linear, fit.prepared.basis.size
+        model, prepared, data, basis = self.model, fit.prepared, fit.prepared.data, fit.prepared.basis
+        is_single, linear, m = data.outputs == 1, prepared.rows.values.linear, basis.size
         if linear is not None or np.size(model.linear_columns):
             fit = self.keep_linear_part(fit, linear, m, is_single)
         # of a row of weight one, not of the mean weight
-        noise = None if model._labels else fit.noise * fit.prepared.weighed.unit
+        noise = None if model._labels else fit.noise * data.unit
         model._keep_units([self.fitted_gamma()] * data.outputs, noise, is_single)
-        model.mass_, model.weighted_ = float(fit.factor.mass), fit.prepared.rows.weights is not None
+        model.mass_, model.weighted_ = float(fit.factor.mass), prepared.rows.weights is not None
         for name, value in fit.further.items():
             setattr(model, name, value)
         model.degrees_of_freedom_ = float(fit.freedom)
         model.solver_, model.n_iter_ = "cholesky", 1
         model.leverage_factor_, model.leverage_offset_ = fit.factor.matrix, fit.factor.offset
-        model.certificate_ = Certificate(model._title, (*fit.rows, *rows), fit.facts)
+        model.certificate_ = Certificate(model._title, fit.rows, fit.facts)
         warn_unless_holds(model.certificate_)
         model._keep_classes(data.coded)
-        prepared, basis = fit.prepared, fit.prepared.basis
-        model.basis_indices_ = prepared.weighed.given_numbers(basis.rows)
+        model.basis_indices_ = data.given_numbers(basis.rows)
         model.n_rows_, model.kernel_ = prepared.rows.n_rows, prepared.kernel
         model.rank_, model.reconstruction_error_ = prepared.features.of_kernel.rank, float(prepared.reconstruction)
         model.support_ = np.arange(basis.size) if basis.rows is None else model.basis_indices_
@@ -297,7 +345,7 @@ class BasisModel:
         """Keep the coefficients of the linear part; return the fit without them, its leverages by the columns in their
         own units.
         """
-        model = self.estimator
+        model = self.model
         slopes = None if linear is None else to_numpy(linear.unscale(fit.coefficients[m:, :]))
         center = np.zeros(0) if linear is None else linear.center
         bias = model._keep_linear(slopes, center, fit.bias, is_single, fit.coefficients)
@@ -310,14 +358,14 @@ class BasisModel:
 
     def values(self) -> KernelValues:
         """Return what the machine is linear in: kernel values with the basis, and the columns of a linear part."""
-        model, linear = self.estimator, None
+        model, linear = self.model, None
         if hasattr(model, "linear_center_"):
             linear = LinearColumns.plain(model._linear_numbers(), model.linear_center_)
         return KernelValues(model.kernel_, model.support_vectors_, linear)
 
     def columns(self) -> tuple[Array, Array]:
         """Return coefficients, with the linear part last, and biases at its center, one column per output."""
-        model, alpha = self.estimator, self.estimator.support_values_
+        model, alpha = self.model, self.model.support_values_
         alpha = alpha[:, None] if alpha.ndim == 1 else alpha
         slopes, bias = model._linear_slopes(), on_device_of(alpha, np.atleast_1d(to_numpy(model._central_bias())))
         if slopes is None:
@@ -330,25 +378,23 @@ class BasisModel:
 
     def read_again(self, X: Any, y: Any, sample_weight: Any = None) -> FitData:
         """Return training rows, targets and weights once more, for a check of what is held now."""
-        model = self.estimator
-        book = (model.classes_, model.code_book_) if model._labels else None
-        rows = self.open_source(X, y)
+        model, rows = self.model, self.open_source(X, y)
         if rows is not None:
-            weighed = self.weigh(rows, sample_weight)
-            return FitData(weighed.source(rows, numbers if book is None else LabelCodes(*book)), weighed=weighed)
+            data = self.weigh(rows, sample_weight)
+            code = LabelCodes(model.classes_, model.code_book_) if model._labels else numbers
+            source: Any = data.source
+            return replace(data, source=replace(source, code=code))
         if y is None:
             raise DataError(
                 "y is missing: rows in an array come with their targets, certify(X, y); only blocks of rows and Dask "
                 "data frames bring their own"
             )
-        X, y, *weights = model._weighted(*model._check_again(X, y, sample_weight))
-        weighed = Weighed.of(*weights, mean_one=False)
-        source = ArraySource(X, own_copy(model._codes_again(y)), weights=weighed.weights)
-        return FitData(source, weighed=weighed)
+        given = model._weighted(*model._check_again(X, y, sample_weight))
+        return FitData.of_rows(given, model._codes_again(given.y))
 
     def training_rows(self, data: FitData) -> KernelRows:
         """Return the rows of the fit on the basis, with the robust weights; refuse others."""
-        model, source = self.estimator, data.source
+        model, source = self.model, data.source
         if source.block_in_memory is None:
             model._refuse_passes()
         else:
@@ -356,12 +402,12 @@ class BasisModel:
         if source.n_rows != model.n_rows_:
             raise DataError(
                 f"the model was fitted to {model.n_rows_} rows, these are {source.n_rows}"
-                + (" of positive weight" if data.weighed.kept is not None else "")
+                + (" of positive weight" if data.kept is not None else "")
             )
         if model.kernel_.pairwise:
             block = source.whole("a precomputed kernel matrix must be in memory")
             source = ArraySource(Gram.of(model.kernel_, block.X).matrix, block.Y, weights=block.weights)
-            rows = KernelRows(KernelValues(model.kernel_, data.weighed.own_numbers(model.support_)), source)
+            rows = KernelRows(KernelValues(model.kernel_, data.own_numbers(model.support_)), source)
         elif source.n_features != model.n_features_in_:
             raise DataError(f"{source.name} has {source.n_features} columns, the model has {model.n_features_in_}")
         else:
@@ -370,38 +416,38 @@ class BasisModel:
 
     def survey(self, rows: KernelRows) -> KernelRows:
         """Return the rows with what a pass finds of the linear columns."""
-        linear, kernel = rows.values.linear, self.estimator.kernel_
+        linear, kernel = rows.values.linear, self.model.kernel_
         if linear is None:
             return rows
-        names = self.estimator._linear_names()
+        names = self.model._linear_names()
         surveyed = survey_linear_columns(rows.source, kernel, linear.numbers, names, linear.center)
         return replace(rows, values=replace(rows.values, linear=surveyed))
 
     def basis_matrix(self, rows: KernelRows) -> Array:
         """Return the kernel matrix of the basis."""
-        model = self.estimator
+        model = self.model
         if model.kernel_.pairwise:
             return rows.take_rows(rows.values.points)
         return model.kernel_(model.support_vectors_)
 
     def leverage_factor(self, mass: float) -> LeverageFactor:
         """Return the factor of the leverages of rows with this total weight."""
-        return LeverageFactor(self.estimator.leverage_factor_, self.estimator.leverage_offset_, mass)
+        return LeverageFactor(self.model.leverage_factor_, self.model.leverage_offset_, mass)
 
     def fitted_gamma(self) -> float:
         """Return the gamma of the fit: chosen, or given."""
-        model = self.estimator
+        model = self.model
         return float(model.gamma_) if model._chooses == "gamma" else positive(model.gamma, "gamma")
 
     def effective_parameters(self) -> float:
         """Return the trace of the hat matrix."""
-        return self.estimator.degrees_of_freedom_
+        return self.model.degrees_of_freedom_
 
     def read_training_rows(self, X: Any, y: Any = None, sample_weight: Any = None) -> FitData:
         """Return the training rows, which have to be given again."""
         if X is None:
             raise DataError(
-                f"{type(self.estimator).__name__} with a basis keeps its basis and not its rows; give the training "
+                f"{type(self.model).__name__} with a basis keeps its basis and not its rows; give the training "
                 "rows again, as X and y or rows=(X, y), and their sample_weight if there was one"
             )
         return self.read_again(X, y, sample_weight)
@@ -413,22 +459,20 @@ class BasisModel:
         data = self.read_training_rows(X, y, sample_weight)
         rows, block = self.training_rows(data), data.source.block_in_memory
         left_out = left_out_rows(rows, *self.columns(), self.leverage_factor(rows.mass))
-        checks = [self.trace(left_out)]
-        Y, leverages, residuals, errors = map(
-            to_numpy, (left_out.Y, left_out.leverages, left_out.residuals, left_out.Y - left_out.fitted)
-        )
-        if is_checked and block is not None and float(rows.n_rows) * rows.n_basis**2 <= _CHEAP_REFIT:
-            checks.append(self.refit(rows, Y, residuals, int(np.argmax(leverages))))
+        check = self.trace(left_out)
+        Y, leverages = to_numpy(left_out.Y), to_numpy(left_out.leverages)
+        errors = to_numpy(left_out.Y - left_out.fitted)
         v = None if rows.weights is None else to_numpy(rows.weights)
         return LeftOutOutputs(
-            X=None if block is None or self.estimator.kernel_.pairwise else block.X,
+            X=None if block is None or self.model.kernel_.pairwise else block.X,
             targets=Y,
             errors=errors,
-            residuals=residuals,
+            residuals=to_numpy(left_out.residuals),
             weights=v,
             degrees_of_freedom=np.full(Y.shape[1], leverages.sum()),
             gcv=gcv_of(errors, leverages, v),
-            rows=tuple(checks),
+            conditional=CONDITIONAL,
+            rows=(check,),
         )
 
     def leave_groups_out(self, left_out: LeftOutOutputs, groups: Any) -> Array:
@@ -479,7 +523,7 @@ class BasisModel:
         The spread of the features z(x) is increased by k(x, x) - ||z(x)||^2, the part that the basis does not span:
         without it the error bars would vanish far from the basis ([Rasmussen2006]_ section 8.3.3).
         """
-        model = self.estimator
+        model = self.model
         values, xp, gamma = self.values().matrix(points), namespace_of(diagonal), self.unit_gamma()
         z = values[:, : model.support_.size] @ basis_features(model.kernel_(model.support_vectors_)).transform
         missing = xp.clip(diagonal - paired_sums(z, z, 1), min=0.0)
@@ -489,17 +533,17 @@ class BasisModel:
 
     def unit_gamma(self) -> float:
         """Return the gamma of a row of weight one, whatever the parameter is set to later."""
-        return float(1.0 / np.atleast_1d(self.estimator.unit_ridge_)[0])
+        return float(1.0 / np.atleast_1d(self.model.unit_ridge_)[0])
 
     def has_unequal_weights(self) -> bool:
         """Return whether the rows of the fit had weights."""
-        return bool(self.estimator.weighted_)
+        return bool(self.model.weighted_)
 
     def trace(self, left_out: LeftOutRows) -> Row:
         """Return the sum of the leverages of all rows, checked against the degrees of freedom of the fit; refuse rows
         of another fit, and single rows that determine a machine.
         """
-        expected, tolerance = self.estimator.degrees_of_freedom_, 1e-9 + relative_rounding(1e3) * self.estimator.n_rows_
+        expected, tolerance = self.model.degrees_of_freedom_, 1e-9 + relative_rounding(1e3) * self.model.n_rows_
         freedom = float(namespace_of(left_out.leverages).sum(left_out.leverages))
         if not abs(freedom - expected) <= _OTHER_ROWS * expected:
             raise DataError(
@@ -513,25 +557,4 @@ class BasisModel:
             scale=expected,
             tolerance=tolerance,
             formula="sum of h_ii - (1 + sum a/(a + 1/gamma))",
-        )
-
-    def refit(self, rows: KernelRows, Y: Array, residuals: Array, row: int) -> Row:
-        """Return the row of largest leverage by an actual fit to the others on the same basis; targets are on the
-        host.
-        """
-        K, rows, lam = self.basis_matrix(rows), self.survey(rows), 1.0 / self.fitted_gamma()
-        other_rows = rows.drop_row(row)
-        features = basis_features(K).beside(rows.values.linear)
-        origin = origin_of(K, other_rows.target_summary(), target_unit(Y), features.free)
-        statistic = accumulate(other_rows, features, origin, lam)
-        spectrum = reduced_spectrum(statistic)
-        weights = spectrum.weights(lam)
-        predicted = rows.take_rows([row]) @ features.coefficients(weights) + spectrum.bias(weights)
-        explicit = Y[row] - statistic.origin.unit * to_numpy(predicted)[0]
-        return Row(
-            name=f"refit without row {row}",
-            value=float(np.abs(explicit - residuals[row]).max()),
-            scale=float(np.abs(residuals).max()) + float(np.abs(Y - Y.mean(axis=0)).max()),
-            tolerance=1e-9 + 10.0 * spectrum.decomposition_error(lam),
-            formula="e_i/(1 - h_ii) - (t_i - f^(-i)(x_i))",
         )

@@ -16,11 +16,11 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.model_selection import KFold
 from sklearn.utils import Tags
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, column_or_1d
 
 from problems.estimators.components import KernelComponents, check_points
 from problems.estimators.shared.base import Uses
+from problems.estimators.shared.coded import Coding, winners
 from substrate.arrays import Array, is_sparse, non_negative, refuse_disguised, whole_number
 from substrate.certificate import Certificate, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
@@ -309,6 +309,7 @@ class KernelFisherDiscriminant(ClassifierMixin, KernelCCA):
     n_components: Any = None
     kernel_y: Any = field(default="linear", init=False)
     method: Any = field(default="cca", init=False)
+    _labels = True
     _page: ClassVar[str] = "kernel_fisher_discriminant"
     _title: ClassVar[str] = "Kernel Fisher discriminant"
     _typical: ClassVar[Uses] = ({"nu": 1.0},)
@@ -320,15 +321,9 @@ class KernelFisherDiscriminant(ClassifierMixin, KernelCCA):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Find the directions that separate the classes y of the rows of X."""
-        if y is None:
-            raise DataError(f"{type(self).__name__} requires y to be passed, but the target y is None: the classes")
-        labels = column_or_1d(y, warn=True)
-        if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-            raise DataError("y contains NaN or infinity; drop those rows")
-        check_classification_targets(labels)
-        classes, numbers = np.unique(labels, return_inverse=True)
-        if classes.size == 1:  # without any, the rows are none
-            raise DataError(f"y has {classes.size} class, {classes.tolist()}; a discriminant needs two or more")
+        _, labels, _ = self._check_data(X, y, None)
+        classes = Coding.of_labels(labels, "one_vs_rest").names
+        numbers = np.searchsorted(classes, labels)
         super().fit(X, class_codes(numbers))
         self.classes_ = classes
         scores = self._expansion(X)
@@ -350,9 +345,7 @@ class KernelFisherDiscriminant(ClassifierMixin, KernelCCA):
 
     def predict(self, X: Any) -> Array:
         """Return the class with the nearest mean."""
-        values = self.decision_function(X)
-        numbers = (values > 0.0).astype(int) if values.ndim == 1 else values.argmax(axis=1)
-        return np.asarray(self.classes_[numbers])
+        return np.asarray(self.classes_[winners(self.decision_function(X))])
 
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
         """Check the present coefficients on the rows and classes of the fit, given again."""

@@ -8,8 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.base import KernelEstimator
-from problems.estimators.shared.calibration_scores import probability_maps
-from problems.estimators.shared.classifier import Classifier
+from problems.estimators.shared.classifier import Classifier, probability_maps
 from problems.estimators.shared.regressor import Regressor
 from problems.export.decisions import decide, express_probabilities, score_classes
 from substrate.arrays import Array, is_device_array, is_sparse, real_array

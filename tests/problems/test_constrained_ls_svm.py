@@ -129,7 +129,7 @@ def test_a_search_by_noise_is_the_gamma_of_that_noise(offset, unit, tmp_path):
     ("choice", "error", "match"),
     [
         ({"cv": "noise"}, DeclarationError, "needs noise"),
-        ({"noise": 0.3}, DeclarationError, "noise is for cv='noise'"),
+        ({"noise": 0.3}, DeclarationError, "noise is for cv='noise' alone"),
         ({"cv": "noise", "noise": -1.0}, DeclarationError, "noise"),
         ({"cv": "noise", "noise": 1e3}, DataError, "lies between"),
         ({"cv": "noise", "noise": 0.3, "kernels": [RBF(1.0)]}, DeclarationError, "set kernels=None"),

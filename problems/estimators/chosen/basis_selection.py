@@ -99,7 +99,7 @@ def folds_of_rows(model: Any, data: FitData, X: Any, y: Any) -> Any:
 
     A splitter or a list of splits names rows of X and y as they were given, including rows of weight zero.
     """
-    source, coded, kept = data.source, data.coded, data.weighed.kept
+    source, coded, kept = data.source, data.coded, data.kept
     if kept is not None and (isinstance(model.cv, bool) or not isinstance(model.cv, Integral)):
         return fold_labels(splits_of(model, *_given_rows(model, data, X, y), kept), source.n_rows)
     block = source.block_in_memory
@@ -123,7 +123,7 @@ def judge_on_basis(model: Any, kernel: Kernel, data: FitData, folds: Any) -> _Ju
     """Judge one kernel: its basis, one statistic of all rows, and its best gamma."""
     start = time.perf_counter()
     prepared = prepare(kernel, data, model._model.choice(), 1.0)
-    unit, gammas = prepared.weighed.unit, None
+    unit, gammas = prepared.data.unit, None
     if model.gamma_range is not None:
         gammas = tuple(unit * end for end in ascending_pair(model.gamma_range, "the range of gamma"))
     lowest = 0.0 if gammas is None else 1.0 / gammas[1]

@@ -31,6 +31,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from functools import cache, lru_cache
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -38,10 +39,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
 from problems.estimators.chosen.judgement import validation_criterion
-from problems.estimators.chosen.rules import judged_by, refuse_device, splits_of, take_points, trainable_splits
+from problems.estimators.chosen.rules import judged_by, refuse_device, splits_of, trainable_splits
 from problems.estimators.full.ls_svm import LSSVMRegressor
 from problems.estimators.shared.base import Facts
-from problems.estimators.shared.calibration_scores import CalibrationScores
+from problems.estimators.shared.checks import definite_gram
+from problems.estimators.shared.classifier import CalibrationScores, take_block
 from problems.estimators.shared.held_machine import HoldsMachine
 from substrate.arrays import Array, non_negative, positive, whole_number
 from substrate.certificate import WIDER, Certificate, Row, warn_unless_holds
@@ -121,14 +123,6 @@ class Structure:
     members: Members | None
     search: GammaSearch
 
-    def selection(self, components: Any) -> tuple[Row, ...]:
-        """Check that a machine at the weight selects the components that were judged."""
-        if self.members is None:
-            return ()
-        differ = np.setxor1d(np.flatnonzero(components), self.members).size
-        formula = "components that only the machine at rho, or only its path, selects"
-        return (Row(name="selected components", value=float(differ), scale=1.0, tolerance=0.0, formula=formula),)
-
 
 class RefittedRows(NamedTuple):
     """A refitted machine: the kernel on its points, their targets, and the rows that judge it with theirs."""
@@ -197,7 +191,9 @@ def divide_rows(
         return (FusionRound(X, Y, X[:0], Y[:0]),), every, "every row left out in turn"
     if X_val is not None:
         X_val, y_val = model._validation(X_val, y_val)
-        return (FusionRound(X, Y, X_val, coded.known_codes(y_val)),), every, f"{y_val.shape[0]} rows given"
+        if model._labels and (strange := np.setdiff1d(y_val, coded.names)).size:
+            raise DataError(f"y_val has classes {strange[:5]} that y lacks")
+        return (FusionRound(X, Y, X_val, coded.codes(y_val)),), every, f"{y_val.shape[0]} rows given"
     rows = every
     if model.cv is None:
         labels = y if model._labels else None
@@ -206,8 +202,9 @@ def divide_rows(
     else:
         splits = splits_of(model, X, y)
         how = "every row left out in turn" if isinstance(model.cv, str) else f"{len(splits)} folds"
+    pairwise = model.__sklearn_tags__().input_tags.pairwise
     rounds = tuple(
-        FusionRound(take_points(model, X, train, train), Y[train], take_points(model, X, test, train), Y[test])
+        FusionRound(take_block(X, train, train, pairwise), Y[train], take_block(X, test, train, pairwise), Y[test])
         for train, test in splits
     )
     return rounds, rows, how
@@ -240,15 +237,15 @@ class FusedChoice(HoldsMachine):
             held_out_rows(self, 4)  # refuses the share
         X, y, _ = self._check_data(X, y, None)
         coded = self._encode(y)
-        rounds, rows, how = divide_rows(self, X, y, X_val, y_val, coded)
         alterations: Facts = ()
         with warnings.catch_warnings():
-            if self.__sklearn_tags__().input_tags.pairwise:  # a whole matrix is checked, before it is split
-                gram = Gram.of(self._resolved_kernel(X), X)
-                gram.check_definite()
-                alterations = tuple(fact for fact in gram.record() if fact[0] == "alteration")
+            pairwise = self.__sklearn_tags__().input_tags.pairwise
+            if pairwise:  # a whole matrix is checked, before it is split
+                record = definite_gram(self._resolved_kernel(X), X).record()
+                alterations = tuple(fact for fact in record if fact[0] == "alteration")
                 warnings.simplefilter("ignore", IndefiniteKernelWarning)  # once is enough
-            X_final = take_points(self, X, rows, rows)
+            rounds, rows, how = divide_rows(self, X, y, X_val, y_val, coded)
+            X_final = take_block(X, rows, rows, pairwise)
             kernel = self._resolved_kernel(X_final)
             choice = choose_structure(self, kernel, rounds) if self.refit else self._choose(kernel, rounds)
             warnings.simplefilter("ignore", ConvergenceWarning)  # the certificate of this fit says the same, and more
@@ -392,78 +389,59 @@ def choose_structure(model: Any, kernel: Any, rounds: Sequence[FusionRound]) -> 
     """
     selected, paths = zip(*(model._select(kernel, division) for division in rounds), strict=True)
     sets, stop = merge_sets(list(selected)), "; ".join(dict.fromkeys(path.stop for each in paths for path in each))
+    by_loo, name, one_round = model.refit == "loo", str(model._chooses), sets.masks.shape[1] == 1
 
     def machines(number: int, members: Members) -> list[RefittedRows]:
         division = rounds[number]
-        return list(model._refit(kernel, division, members)) if len(division.Y_check) or model.refit == "loo" else []
+        return list(model._refit(kernel, division, members)) if len(division.Y_check) or by_loo else []
 
-    by_loo, name, one_round = model.refit == "loo", str(model._chooses), sets.masks.shape[1] == 1
+    @lru_cache(maxsize=2 * len(rounds))  # of neighbouring cells most rounds have the same
+    def criteria_of(number: int, members: Members) -> list[Any]:
+        return [machine.criterion(by_loo) for machine in machines(number, members)]
+
+    @cache
+    def search(each: tuple[Members, ...]) -> GammaSearch:
+        parts, counts = zip(*(part for place in enumerate(each) for part in criteria_of(*place)), strict=True)
+        return search_gamma(CriterionSum.of(parts, [n / sum(counts) for n in counts]), None, float(model.gap))
+
     of_cell = [sets.sets_of(cell) for cell in range(len(sets))]
-    searched = _search_each(of_cell, machines, by_loo, float(model.gap))
+    searches = [search(each) for each in of_cell]
     criteria, bounds, gammas = (
-        np.array([float(getattr(searched[each], what)[0]) for each in of_cell])
-        for what in ("criterion", "lower_bound", "gamma")
+        np.array([float(getattr(each, what)[0]) for each in searches]) for what in ("criterion", "lower_bound", "gamma")
     )
     sizes, narrow = np.array([sum(map(len, each)) for each in of_cell]), -np.diff(sets.edges)
     best = least = int(np.lexsort((narrow, sizes, criteria))[0])
     low, high = coverage = float(sets.edges[0]), float(sets.edges[-1])
+    count = len(set(of_cell))
     facts = [
         ("fused over", f"{name} from {low:g} " + ("on" if np.isinf(high) else f"to {high:g}")),
-        (
-            "selected sets",
-            f"{len(searched)} refitted, each with its own gamma and bound, in {len(sets)} cells of {name}",
-        ),
+        ("selected sets", f"{count} refitted, each with its own gamma and bound, in {len(sets)} cells of {name}"),
         ("paths", "the sets of the paths, as double precision follows them"),
     ]
     if by_loo:
         selected_on = "what was selected: each row took part in the selection before it was left out"
         facts.append(("conditional on", selected_on))
     if model.standard_errors > 0.0:
-        judges = [machine for number, members in enumerate(of_cell[least]) for machine in machines(number, members)]
+        judges = [machine for place in enumerate(of_cell[least]) for machine in machines(*place)]
         deviation = _standard_error(np.concatenate([judge.errors(gammas[least], by_loo) for judge in judges]))
         limit = criteria[least] + float(model.standard_errors) * deviation
-        beyond = criteria > limit
-        best = int(np.lexsort((narrow, criteria, sizes, beyond))[0])
+        best = int(np.lexsort((narrow, criteria, sizes, criteria > limit))[0])
         said = f"within {model.standard_errors:g} standard errors, {deviation:.3g} each, of the least criterion, "
         facts.append(("smallest set", f"{said}{criteria[least]:.6g}"))
-    cells = {"criterion": criteria, "lower_bound": bounds, "gamma": gammas}
     support = sets.masks[:, 0] if one_round else sets.masks
-    selection = {"start": sets.edges[:-1], "stop": sets.edges[1:], "support": support} | cells
-    gamma = float(gammas[best])
+    selection = {"start": sets.edges[:-1], "stop": sets.edges[1:], "support": support}
+    selection |= {"criterion": criteria, "lower_bound": bounds, "gamma": gammas}
+    gamma, members = float(gammas[best]), of_cell[best][0] if one_round else None
+    path = {"parameter": name, "values": sets.edges[:-1], "criterion": criteria, "coverage": coverage, "stop": stop}
     return Choice(
-        value=Structure(
-            sets.value_inside(best), gamma, of_cell[best][0] if one_round else None, searched[of_cell[best]]
-        ),
+        value=Structure(sets.value_inside(best), gamma, members, searches[best]),
         error=float(criteria[best]),
         lower_bound=float(min(criteria[best], bounds.min())),
-        path={
-            "parameter": name,
-            "values": sets.edges[:-1],
-            "criterion": criteria,
-            "coverage": coverage,
-            "stop": stop,
-        },
+        path=path,
         facts=tuple(facts),
         kept={"selection_path_": selection, "gamma_": gamma},
         least=None if of_cell[best] == of_cell[least] else float(criteria[least]),
     )
-
-
-def _search_each(
-    of_cell: Sequence[tuple[Members, ...]], machines: Any, by_loo: bool, gap: float
-) -> dict[tuple[Members, ...], GammaSearch]:
-    """Return the best gamma of every combination of sets, one for each round, with a lower bound."""
-    searched: dict[tuple[Members, ...], GammaSearch] = {}
-    criteria: dict[int, tuple[Members, list[Any]]] = {}  # of neighbouring cells most rounds have the same
-    for sets in of_cell:
-        for number, members in enumerate(sets):
-            if number not in criteria or criteria[number][0] != members:
-                criteria[number] = members, [machine.criterion(by_loo) for machine in machines(number, members)]
-        if sets not in searched:
-            parts, counts = zip(*(part for _, judged in criteria.values() for part in judged), strict=True)
-            criterion = CriterionSum.of(parts, [count / sum(counts) for count in counts])
-            searched[sets] = search_gamma(criterion, None, gap)
-    return searched
 
 
 def _standard_error(errors: Array) -> float:

@@ -39,6 +39,7 @@ from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.held_machine import OfMachine
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, non_negative
+from substrate.certificate import Row
 from substrate.errors import DeclarationError
 from substrate.fits.coordinates import CUTOFF, ComponentCoordinates
 from substrate.fits.paths import Path
@@ -169,7 +170,11 @@ class RhoChoice(AdditiveEstimator, FusedChoice):
         if structure is None:
             return self._machine_with(self._plain_type, **how).fit(X, y), {"rho_": rho}, (), ()
         machine = self._machine_with(self._plain_type, **how, gamma=structure.gamma).fit(X, y)
-        rows = structure.selection(machine.component_support_)
+        rows: tuple[Row, ...] = ()
+        if structure.members is not None:
+            differ = np.setxor1d(np.flatnonzero(machine.component_support_), structure.members).size
+            formula = "components that only the machine at rho, or only its path, selects"
+            rows = (Row("selected components", float(differ), 1.0, 0.0, formula),)
         return machine, {"rho_": rho, "selection_kernel_": kernel}, rows, structure.search.facts()
 
 

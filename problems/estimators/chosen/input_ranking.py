@@ -12,7 +12,7 @@ best of its range with a lower bound, so that a removal is proved where it is be
 """
 
 import warnings
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from problems.estimators.chosen.rules import is_families
+from problems.estimators.shared.checks import names_columns
 from substrate.arrays import Array
 from substrate.certificate import Certificate, Row, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels import Kernel
+from substrate.kernels import as_kernel
 from substrate.left_out.criteria import OF_SPECTRUM
 from substrate.robust_weights import check_choice
 from substrate.values import Record
@@ -90,7 +92,12 @@ def rank_inputs(self: Any, X: Any, y: Any, sample_weight: Any = None, *, criteri
     (np.int64(1), array([1]))
     """
     check_choice(criterion, tuple(OF_SPECTRUM), "criterion")
-    _refuse_columns(self)
+    for kernel in (self.kernel,) if self.kernels is None else () if is_families(self.kernels) else self.kernels:
+        if kernel == "precomputed" or names_columns(as_kernel(kernel)):
+            raise DeclarationError(
+                f"rank_inputs removes inputs one by one, and {kernel!r} is bound to some of them, or to rows; use a "
+                "kernel of all inputs, for instance RBF() or RBF(sigma='each')"
+            )
     machine = clone(self).set_params(cv=criterion)
     checked, targets, _ = machine._check_data(X, y, sample_weight)
     if np.ndim(targets) != 1:
@@ -107,7 +114,8 @@ def rank_inputs(self: Any, X: Any, y: Any, sample_weight: Any = None, *, criteri
         return np.array([fitted.criterion_, fitted.criterion_lower_bound_, fitted.gamma_], dtype=np.float64)
 
     inputs, removed = list(range(count)), list[int]()
-    steps, proved = [fit(inputs)], [True]
+    steps = [fit(inputs)]
+    proved = [True]
     while len(inputs) > 1:
         tried = np.array([fit([k for k in inputs if k != number]) for number in inputs])
         least = _last_smallest(tried[:, 0])
@@ -120,14 +128,8 @@ def rank_inputs(self: Any, X: Any, y: Any, sample_weight: Any = None, *, criteri
     positive = values > 0.0
     gap = float(np.max(np.where(positive, (values - bounds) / np.where(positive, values, 1.0), 0.0)))
     rows = (
-        Row(name="gap", value=gap, scale=1.0, tolerance=float(self.gap), formula="(F - bound) / F, the largest"),
-        Row(
-            name="machines whose certificate fails",
-            value=float(inexact),
-            scale=1.0,
-            tolerance=0.5,
-            formula="number of sets of inputs",
-        ),
+        Row("gap", gap, 1.0, float(self.gap), "(F - bound) / F, the largest"),
+        Row("machines whose certificate fails", float(inexact), 1.0, 0.5, "number of sets of inputs"),
     )
     facts = (
         ("criterion", f"{criterion}, each set of inputs at its own gamma"),
@@ -151,27 +153,3 @@ def _last_smallest(values: Array) -> int:
     """Return the last place of the smallest value, up to rounding."""
     least = float(values.min())
     return int(np.flatnonzero(values <= least + _EQUAL * abs(least))[-1])
-
-
-def _refuse_columns(model: Any) -> None:
-    """Raise for kernels that name columns, which have other numbers once one is removed."""
-    kernels = model.kernels if model.kernels is not None else (model.kernel,)
-    if isinstance(kernels, str):
-        return
-    for kernel in kernels:
-        if isinstance(kernel, str) and kernel != "precomputed":
-            continue
-        if not isinstance(kernel, Kernel) or kernel.pairwise or _names_columns(kernel):
-            raise DeclarationError(
-                f"rank_inputs removes inputs one by one, and {kernel!r} is bound to some of them, or to rows; use a "
-                "kernel of all inputs, for instance RBF() or RBF(sigma='each')"
-            )
-
-
-def _names_columns(value: Any) -> bool:
-    """Return whether a kernel, or one inside of it, has columns or a width for each of them."""
-    if isinstance(value, (tuple, list)):
-        return any(_names_columns(part) for part in value) or (bool(value) and not isinstance(value[0], Kernel))
-    if not isinstance(value, Kernel) or not is_dataclass(value):
-        return False
-    return any(_names_columns(getattr(value, part.name)) for part in fields(value))

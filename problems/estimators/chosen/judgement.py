@@ -25,7 +25,7 @@ tables with hardly a wrong row by many standard errors.
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
@@ -34,8 +34,8 @@ from joblib import Parallel, delayed
 
 from problems.estimators.chosen.rules import family_name
 from problems.estimators.shared.base import Facts
+from problems.estimators.shared.checks import definite_gram
 from substrate.arrays import Array, blas_threads, is_device_array, is_sparse, to_numpy
-from substrate.certificate import Row
 from substrate.errors import DegenerateKernelWarning
 from substrate.kernels import Kernel, Linear, Scaled
 from substrate.left_out.criteria import OF_SPECTRUM, Criterion, CriterionSum, LeaveOneOut, ValidationCriterion
@@ -48,9 +48,7 @@ from substrate.progress import Progress
 from substrate.select.gamma_search import GammaSearch, search_gamma
 
 __all__ = [
-    "End",
     "EvaluatedKernel",
-    "Judge",
     "JudgedKernels",
     "LeftOutLosses",
     "Task",
@@ -142,11 +140,6 @@ class EvaluatedKernel(NamedTuple):
     error: float = 0.0
     seconds: float = 0.0
 
-    @property
-    def end(self) -> "End":
-        """Return the kernel with its gamma, of one output."""
-        return End(self.kernel, float(self.search.gamma[0]))
-
 
 def evaluate(kernel: Kernel, task: Task) -> EvaluatedKernel:
     """Find the best gamma of one kernel."""
@@ -154,9 +147,7 @@ def evaluate(kernel: Kernel, task: Task) -> EvaluatedKernel:
     with warnings.catch_warnings():
         # a candidate that does not distinguish points loses; a warning for the chosen one follows at its fit
         warnings.simplefilter("ignore", DegenerateKernelWarning)
-        gram = Gram.of(kernel, X)
-    if not kernel.trusted:
-        gram.check_definite()
+        gram = definite_gram(kernel, X)
     with blas_threads(gram.n):  # once for all that follows: a limit takes as long as a product with a small matrix
         criterion = criterion_of_task(gram, X, task)
         search = search_gamma(criterion, task.gammas, task.gap)
@@ -166,16 +157,12 @@ def evaluate(kernel: Kernel, task: Task) -> EvaluatedKernel:
     return EvaluatedKernel(kernel, search.per_weight(task.unit), score, error, time.perf_counter() - start)
 
 
-#: A function that finds the best gamma of a kernel, with its bound.
-Judge = Callable[[Kernel], EvaluatedKernel]
-
-
 def judge_each(
-    kernels: Sequence[Kernel], judge: Judge, deadline: float, n_jobs: Any, progress: Progress
+    kernels: Sequence[Kernel], task: Task, deadline: float, n_jobs: Any, progress: Progress
 ) -> list[EvaluatedKernel]:
     """Judge every kernel until the deadline, at least one, several at a time if requested."""
     results = []
-    for result in Parallel(n_jobs=n_jobs, return_as="generator")(delayed(judge)(kernel) for kernel in kernels):
+    for result in Parallel(n_jobs=n_jobs, return_as="generator")(delayed(evaluate)(kernel, task) for kernel in kernels):
         progress.step(result.kernel)
         results.append(result)
         if time.monotonic() > deadline:
@@ -262,25 +249,15 @@ class JudgedKernels(NamedTuple):
         return self.best.search.gamma.size == 1
 
     @property
-    def lower_bound(self) -> Array:
-        """Return the lower bounds of the criterion over the ranges; of the best kernel, if there are several gammas."""
-        bounds = [kernel.search.lower_bound for kernel in (self.judged if self.is_single else (self.best,))]
-        return np.asarray(np.min(bounds, axis=0))
-
-    def _overall(self) -> GammaSearch:
-        """Return the search of the least criterion, with a bound over all candidates."""
+    def overall(self) -> GammaSearch:
+        """Return the search of the least criterion, with a bound over all candidates; of the best kernel, if there are
+        several gammas.
+        """
         if not self.is_single:
-            return self.best.search
+            search: GammaSearch = self.best.search
+            return search
         least = min((kernel.search for kernel in self.judged), key=lambda search: float(search.values[0]))
         return replace(least, bounds=np.min([kernel.search.bounds for kernel in self.judged], axis=0))
-
-    def rows(self) -> tuple[Row, ...]:
-        """Return the gap of the least criterion; none without a lower bound."""
-        return self._overall().rows()
-
-    def search_facts(self) -> Facts:
-        """Return the range and the effort of the search of the best kernel, with advice where a gap is not met."""
-        return (*self.best.search.facts(), *self._overall().advice())
 
     def table(self, is_single: bool) -> dict[str, Any]:
         """Return the candidates as scikit-learn tabulates them: scores are negative criteria, larger is better."""
@@ -303,14 +280,6 @@ class JudgedKernels(NamedTuple):
         }
 
 
-class End(NamedTuple):
-    """A kernel with its gamma, and the logarithm of the criterion there."""
-
-    kernel: Kernel
-    gamma: float
-    value: float = np.inf
-
-
 @dataclass(frozen=True, slots=True)
 class LeftOutLosses:
     """The losses of a machine at rows left out, the shares of these rows, and its effective number of parameters."""
@@ -320,15 +289,15 @@ class LeftOutLosses:
     freedom: float
 
     @classmethod
-    def of(cls, end: End, task: Task) -> Self:
+    def of(cls, kernel: Kernel, gamma: float, task: Task) -> Self:
         """Leave every row out of the machine: squared errors, of several outputs the mean in units of their variances,
         and of classes, which share a gamma, whether the row is decoded to a wrong one.
         """
         weights = task.row_weights
-        ridge = ridge_of(end.gamma, task.unit * weights)
+        ridge = ridge_of(gamma, task.unit * weights)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DegenerateKernelWarning)  # of the chosen machine alone
-            gram = Gram.of(end.kernel, centred_points(end.kernel, task.X))
+            gram = Gram.of(kernel, centred_points(kernel, task.X))
         Y, diagonal = task.unit_targets(), projected_diagonal(gram, ridge)
         residuals = leave_one_out_residuals(solve_saddle_system(gram, Y, ridge).support_values, diagonal)
         losses = np.square(residuals).mean(axis=1)
@@ -359,10 +328,10 @@ def prefer_simplest(judged: Sequence[EvaluatedKernel], task: Task) -> tuple[Eval
     near = [candidate for candidate in near if candidate is not best]
     if not near:
         return best, None
-    first, simplest = LeftOutLosses.of(best.end, task), best
+    first, simplest = LeftOutLosses.of(best.kernel, float(best.search.gamma[0]), task), best
     fewest = _FEWER * first.freedom
     for candidate in near:
-        machine = LeftOutLosses.of(candidate.end, task)
+        machine = LeftOutLosses.of(candidate.kernel, float(candidate.search.gamma[0]), task)
         loss, error = first.gain_over(machine)
         if machine.freedom < fewest and loss <= error:
             simplest, fewest = candidate, machine.freedom

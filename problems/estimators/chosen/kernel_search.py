@@ -40,21 +40,19 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from problems.estimators.chosen.judgement import (
-    End,
     EvaluatedKernel,
-    Judge,
     LeftOutLosses,
     Task,
     centred_points,
+    evaluate,
     judge_each,
 )
-from problems.estimators.chosen.rules import Widths, at_median_widths
+from problems.estimators.chosen.rules import Widths, at_median_widths, is_width
 from substrate.arrays import Array, blas_threads, is_device_array, is_sparse
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Kernel, Laplacian, Matern, PowerExponential
@@ -173,6 +171,14 @@ class JointCriterion:
             return K, max(total - float(v @ (K @ v)) / float(v.sum()), 0.0), total
 
 
+class End(NamedTuple):
+    """A kernel with its gamma, and the logarithm of the criterion there."""
+
+    kernel: Kernel
+    gamma: float
+    value: float = np.inf
+
+
 class _SpentError(Exception):
     """An exception: the search has tried its last kernel, or its time is over."""
 
@@ -186,6 +192,7 @@ class Descent:
     def __init__(self, kernel: Kernel, task: Task, penalty: float, deadline: float, progress: Progress) -> None:
         self.kernel, self.penalty, self.deadline, self.progress = kernel, penalty, deadline, progress
         self.names, self.joint, self.tried = tuple(kernel.scales()), JointCriterion.of(kernel, task), 0
+        self.widths = np.array([is_width(name) for name in self.names])
         self.origin = np.log(np.array(list(kernel.scales().values())))
         self.end, self._z, self._at_end = End(kernel, 1.0), np.append(self.origin, 0.0), (0.0, np.zeros(0))
         # where a machine interpolates its slope in gamma vanishes, and no descent leaves
@@ -195,11 +202,6 @@ class Descent:
         best = self._z
         for factor in _MULTIPLES if self.widths.any() else ():
             self._value(best + np.append(np.log(factor) * self.widths, 0.0))
-
-    @property
-    def widths(self) -> NDArray[np.bool_]:
-        """Return which scales are widths."""
-        return np.array([name.rpartition("__")[2].partition("[")[0] == "sigma" for name in self.names])
 
     def settle(self, most: int, small: float = _SETTLED) -> Self:
         """Try at most ``most`` more kernels, until two steps in a row gain less than ``small``."""
@@ -260,7 +262,6 @@ class Descent:
 def search_by_slopes(
     kernels: list[Kernel],
     task: Task,
-    judge: Judge,
     widths: Widths | None,
     by_family: bool,
     most: int,
@@ -276,7 +277,7 @@ def search_by_slopes(
     """
     starts = [kernel for kernel in at_median_widths(kernels) if kernel.scales()] if by_family else []
     fixed = [kernel for kernel in at_median_widths(kernels) if not kernel.scales()] if by_family else kernels
-    judged = judge_each(fixed, judge, deadline, n_jobs, progress)
+    judged = judge_each(fixed, task, deadline, n_jobs, progress)
     if not by_family:
         best = min(
             (candidate for candidate in judged if candidate.kernel.scales()), key=lambda candidate: candidate.score
@@ -291,7 +292,7 @@ def search_by_slopes(
         if descent.end.value <= least + _REACH:
             descent.settle(most - descent.tried)
     ended = [descent for descent in descents if by_family or descent.end.kernel != descent.kernel]
-    judged += [judge(descent.end.kernel) for descent in ended]
+    judged += [evaluate(descent.end.kernel, task) for descent in ended]
     tried = sum(descent.tried - 1 for descent in ended)
     ends = sorted((descent.end for descent in descents), key=lambda end: end.value)
     is_late = time.monotonic() > deadline
@@ -307,13 +308,14 @@ def search_by_slopes(
     if widths == "auto":
         is_better, said = predicts_better(each, ends[0], task)
     if is_better:
-        judged, tried = [*judged, judge(each.kernel)], tried + sum(descent.tried for descent in further) - 1
+        judged.append(evaluate(each.kernel, task))
+        tried += sum(descent.tried for descent in further) - 1
     return judged, tried, (("widths", said),)
 
 
 def predicts_better(each: End, shared: End, task: Task) -> tuple[bool, str]:
     """Return whether one width per input predicts rows left out better than a shared one, and by how much, in words."""
-    first, second = LeftOutLosses.of(each, task), LeftOutLosses.of(shared, task)
+    first, second = (LeftOutLosses.of(end.kernel, end.gamma, task) for end in (each, shared))
     gain, error = first.gain_over(second)
     loses = "squares of rows left out"
     if task.pooled:

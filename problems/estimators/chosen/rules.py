@@ -16,7 +16,6 @@ median distance, so a common unit of the columns, and an offset, change nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from numbers import Integral
 from typing import Any, Literal, get_args
 
@@ -25,7 +24,7 @@ from sklearn.model_selection import GroupKFold, LeaveOneOut, check_cv
 
 from substrate.arrays import ascending_pair, is_device_array, positive, to_numpy, whole_number
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels import RBF, Kernel, Laplacian, Linear, Matern, PowerExponential, Restricted, as_kernel
+from substrate.kernels import RBF, Kernel, Laplacian, Linear, Matern, Restricted, as_kernel
 from substrate.left_out.criteria import OF_SPECTRUM
 from substrate.left_out.leave_one_out import LeftOutBlocks, Split, checked_splits
 
@@ -42,12 +41,13 @@ __all__ = [
     "criterion_of",
     "family_name",
     "is_families",
+    "is_width",
     "judged_by",
     "list_unresolved",
     "refuse_device",
     "splits_of",
-    "take_points",
     "trainable_splits",
+    "widen",
     "widths_of",
 ]
 
@@ -106,42 +106,28 @@ def check_rules(model: Any) -> None:
             f"widths='auto' compares machines by single rows left out, and cv={model.cv!r} leaves rows out together; "
             "use widths='shared' or widths='each'"
         )
-    _check_reach(model)
-    _check_noise(model, criterion)
-
-
-def _check_reach(model: Any) -> None:
-    """Refuse a reach that is invalid, unused or missing."""
-    by_blocks = isinstance(model.cv, str) and model.cv == "blocks"
+    noise, by_blocks = getattr(model, "noise", None), isinstance(model.cv, str) and model.cv == "blocks"
     if model.reach is not None:
         whole_number(model.reach, "reach", 0)
-        if not by_blocks:
-            raise DeclarationError(
-                f"reach is the number of neighbours that cv='blocks' leaves out, received cv={model.cv!r}"
-            )
-    elif by_blocks:
+    if (model.reach is not None) != by_blocks:
         raise DeclarationError(
             "cv='blocks' needs reach, the number of neighbours on each side that share their errors with a row, as "
-            "reach=20 for errors that are correlated over 20 rows; the rows alone do not tell these from the function"
+            "reach=20 for errors that are correlated over 20 rows, since the rows alone do not tell these from the "
+            f"function; no other cv has a reach; received cv={model.cv!r} and reach={model.reach!r}"
         )
-
-
-def _check_noise(model: Any, criterion: str) -> None:
-    """Refuse a noise without ``cv="noise"``, and parameters that this rule does not choose."""
-    noise = getattr(model, "noise", None)
-    if criterion != "noise":
-        if noise is not None:
-            raise DeclarationError(f"noise is for cv='noise', received noise={noise!r} and cv={model.cv!r}")
-        return
-    if noise is None:
-        raise DeclarationError("cv='noise' needs noise, the standard deviation of the noise in the units of y")
-    positive(noise, "noise")
-    for name in ("kernels", "search", "gamma_range"):
-        if getattr(model, name) is not None:
-            raise DeclarationError(
-                f"cv='noise' determines gamma of one kernel and compares nothing, received {name}="
-                f"{getattr(model, name)!r}; set {name}=None, or judge by cv='loo'"
-            )
+    if (noise is not None) != (criterion == "noise"):
+        raise DeclarationError(
+            "cv='noise' needs noise, the standard deviation of the noise in the units of y, and noise is for "
+            f"cv='noise' alone; received cv={model.cv!r} and noise={noise!r}"
+        )
+    if criterion == "noise":
+        positive(noise, "noise")
+        for name in ("kernels", "search", "gamma_range"):
+            if getattr(model, name) is not None:
+                raise DeclarationError(
+                    f"cv='noise' determines gamma of one kernel and compares nothing, received {name}="
+                    f"{getattr(model, name)!r}; set {name}=None, or judge by cv='loo'"
+                )
 
 
 def check_folds(model: Any, groups: Any) -> None:
@@ -224,13 +210,13 @@ def splits_of(model: Any, X: Any, y: Any, kept: Any = None, groups: Any = None) 
     """
     refuse_device(X)
     cv, labels = model.cv, bool(model._labels)
-    if kept is not None and isinstance(cv, Integral):
-        X, y, groups, kept = X[kept], y[kept], None if groups is None else groups[kept], None
-    if groups is not None and isinstance(cv, Integral):
-        cv = GroupKFold(int(cv))
-    splitter = LeaveOneOut() if isinstance(cv, str) else check_cv(cv, y, classifier=labels)
-    if isinstance(cv, Integral) and model.random_state is not None:
-        splitter.shuffle, splitter.random_state = True, model.random_state
+    if isinstance(cv, Integral):
+        if kept is not None:
+            X, y, groups, kept = X[kept], y[kept], None if groups is None else groups[kept], None
+        cv = check_cv(cv, y, classifier=labels) if groups is None else GroupKFold(int(cv))
+        if model.random_state is not None:
+            cv.shuffle, cv.random_state = True, model.random_state
+    splitter = LeaveOneOut() if isinstance(cv, str) else check_cv(cv)
     return trainable_splits(splitter.split(X, y, groups), X.shape[0], y if labels else None, kept)
 
 
@@ -252,14 +238,6 @@ def trainable_splits(splits: Any, n: int, labels: Any = None, kept: Any = None) 
         if labels is not None and np.unique(labels[train]).size < np.unique(labels).size:
             raise DataError(f"split {number} has a class that is absent from its training rows; use stratified folds")
     return pairs
-
-
-def take_points(model: Any, X: Any, rows: Any, columns: Any) -> Any:
-    """Return some of the points; of a precomputed matrix, which has to be square, also some of the columns."""
-    if not model.__sklearn_tags__().input_tags.pairwise:
-        return X[rows]
-    model._resolved_kernel(X)  # refuses a matrix that is not square
-    return X[rows][:, columns]
 
 
 def is_families(kernels: Any) -> bool:
@@ -293,20 +271,18 @@ def at_all_widths(kernels: Any, resolved: Iterable[Kernel]) -> list[Kernel]:
     """Return the candidates, each once: families at all their widths, a list at its own widths."""
     if not is_families(kernels):
         return list(dict.fromkeys(resolved))
-    kernels_found: list[Kernel] = []
-    for kernel in resolved:
-        kernels_found += [_widen(kernel, factor) for factor in MULTIPLES]
-    return list(dict.fromkeys(kernels_found))
+    return list(dict.fromkeys(widen(kernel, factor) for kernel in resolved for factor in MULTIPLES))
 
 
-def _widen(kernel: Kernel, factor: float) -> Kernel:
-    """Return a kernel with its width, or the width of the kernel on its columns, times a factor; others unchanged."""
-    if isinstance(kernel, Restricted):
-        return replace(kernel, kernel=_widen(kernel.kernel, factor))
-    if isinstance(kernel, (RBF, Laplacian, Matern, PowerExponential)):
-        width: Any = kernel.sigma
-        return replace(kernel, sigma=min(max(factor * width, _LEAST), _MOST))
-    return kernel
+def widen(kernel: Kernel, factor: float) -> Kernel:
+    """Return a kernel with all its widths times a factor; unchanged where it has none."""
+    widths = {name: scale for name, scale in kernel.scales().items() if is_width(name)}
+    return kernel.with_scales({name: min(max(factor * width, _LEAST), _MOST) for name, width in widths.items()})
+
+
+def is_width(name: str) -> bool:
+    """Return whether the scale of a kernel that has this name is a width."""
+    return name.rpartition("__")[2].partition("[")[0] == "sigma"
 
 
 def at_median_widths(kernels: Iterable[Kernel]) -> list[Kernel]:
@@ -318,9 +294,6 @@ def at_median_widths(kernels: Iterable[Kernel]) -> list[Kernel]:
 
 
 def family_name(kernel: Kernel) -> str:
-    """Return the family of a kernel, for a certificate: its class, and its smoothness or powers."""
+    """Return the family of a kernel, for a certificate: its class, and its smoothness."""
     kernel = kernel.kernel if isinstance(kernel, Restricted) else kernel
-    name = type(kernel).__name__
-    if isinstance(kernel, PowerExponential):
-        return f"{name} {kernel.p:g} {kernel.q:g}"
-    return f"{name} {kernel.nu:g}" if isinstance(kernel, Matern) else name
+    return f"{type(kernel).__name__} {kernel.nu:g}" if isinstance(kernel, Matern) else type(kernel).__name__

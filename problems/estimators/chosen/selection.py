@@ -28,8 +28,8 @@ gamma ([DeBrabanter2009]_). Nothing is proved of other values of gamma.
 
 import time
 import warnings
+from contextlib import closing
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -39,10 +39,8 @@ from problems.estimators.chosen.basis_selection import check_basis, folds_of_row
 from problems.estimators.chosen.input_ranking import rank_inputs
 from problems.estimators.chosen.judgement import (
     EvaluatedKernel,
-    Judge,
     JudgedKernels,
     Task,
-    evaluate,
     judge_each,
     prefer_simplest,
 )
@@ -60,16 +58,17 @@ from problems.estimators.chosen.rules import (
     is_families,
     list_unresolved,
     splits_of,
-    take_points,
     widths_of,
 )
 from problems.estimators.full.ls_svm import LSSVM, LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.required_gamma import find_gammas
 from problems.estimators.full.saddle_machine import ChosenKernel
-from problems.estimators.reduced_fit import CONDITIONAL, fit_at
+from problems.estimators.reduced_fit import CONDITIONAL
+from problems.estimators.reduced_ls_svm import fit_at
 from problems.estimators.shared.base import Facts, Uses, WeightedRows
 from problems.estimators.shared.checks import warn_if_unscaled
-from problems.estimators.shared.partly_linear import has_closed_forms, has_shape
+from problems.estimators.shared.classifier import take_block
+from problems.estimators.shared.left_out import has_closed_forms, has_shape
 from substrate.arrays import Array, ascending_pair, blas_threads, is_sparse, on_device_of, positive, to_numpy
 from substrate.certificate import Accuracy, Row
 from substrate.errors import DataError, DeclarationError
@@ -151,7 +150,7 @@ class GammaChoice(LSSVM):
         else:
             judged, facts = judge_by_folds(self, LSSVMRegressor, given, rows, Y)
         gammas = tuple(float(gamma) for gamma in np.broadcast_to(judged.best.search.gamma, Y.shape[1]))
-        machine.fit_rows(rows, coded, Y, ChosenKernel(judged.best.kernel, gammas, (judged.rows(), facts)))
+        machine.fit_rows(rows, coded, Y, ChosenKernel(judged.best.kernel, gammas, (judged.overall.rows(), facts)))
         self._keep_search(judged, bool(self._labels) or Y.shape[1] == 1)
         return self
 
@@ -205,7 +204,7 @@ class GammaChoice(LSSVM):
         few, searched = JudgedKernels((), None), ""
         if self.search == "gradient":
             sample = sample_rows(self, data, folds)
-            few = search_kernels(self, kernels, partial(evaluate, task=sample), sample)
+            few = search_kernels(self, kernels, sample)
             kernels = [
                 candidate.kernel for candidate in sorted(few.judged, key=lambda candidate: candidate.score)[:_BEST]
             ]
@@ -219,12 +218,12 @@ class GammaChoice(LSSVM):
             judged.append(other.judged)
             best = other if other.judged.score < best.judged.score else best  # nothing is kept of the others
         chosen = few._replace(judged=judged, best=best.judged, tried=few.tried + len(few.judged))
-        unit = best.prepared.weighed.unit
+        unit = best.prepared.data.unit
         fit = fit_at(best.prepared, unit * float(best.judged.search.gamma[0]), self._tolerance(), best.spectrum)
         more = self._search_facts(chosen, f"{CONDITIONAL}, chosen with the left-out row included", searched)
         self._keep_search(chosen, True)
-        rows = (*fit.rows, *chosen.rows())
-        machine.keep(replace(fit, factor=fit.factor.in_unit(unit), rows=rows, facts=(*fit.facts, *more)), data)
+        rows = (*fit.rows, *chosen.overall.rows())
+        machine.keep(replace(fit, factor=fit.factor.in_unit(unit), rows=rows, facts=(*fit.facts, *more)))
 
     def _candidates(self, X: Any) -> list[Kernel]:
         """Return the kernels to judge, built from the given ones as the model builds its own, with widths as
@@ -245,7 +244,7 @@ class GammaChoice(LSSVM):
         if task.criterion == "noise":
             judged = judge_by_noise(self, kernels[0], task)
             return JudgedKernels([judged], judged)
-        searched = search_kernels(self, kernels, partial(evaluate, task=task), task)
+        searched = search_kernels(self, kernels, task)
         if not is_families(self.kernels):
             return searched
         best, fact = prefer_simplest(searched.judged, task)
@@ -253,7 +252,7 @@ class GammaChoice(LSSVM):
 
     def _keep_search(self, judged: JudgedKernels, is_single: bool) -> None:
         """Set the attributes of a search: what was chosen, its criterion and bound, and the table of all candidates."""
-        search, bounds = judged.best.search, judged.lower_bound
+        search, bounds = judged.best.search, judged.overall.lower_bound
         self.gamma_ = float(search.gamma[0]) if is_single else search.gamma
         self.criterion_ = float(search.criterion[0]) if is_single else search.criterion
         self.criterion_lower_bound_ = float(bounds[0]) if is_single else bounds
@@ -271,7 +270,7 @@ class GammaChoice(LSSVM):
         if is_families(self.kernels):
             kernels += f"; families {', '.join(dict.fromkeys(family_name(one.kernel) for one in judged))}"
         facts = [("criterion", f"{criterion}, " + ", ".join(f"{value:.6g}" for value in best.search.criterion))]
-        facts += candidates.search_facts()
+        facts += (*best.search.facts(), *candidates.overall.advice())
         if criterion != "noise":  # the root is enclosed by machines, not by a spectrum
             facts.append(("decomposition", f"known to {best.error:.1e} at the chosen gamma"))
         facts.append(("kernels", kernels))
@@ -444,24 +443,21 @@ class LSSVMClassifierCV(GammaChoice, LSSVMClassifier):
     rank_inputs = rank_inputs
 
 
-def search_kernels(model: Any, kernels: list[Kernel], judge: Judge, task: Task) -> JudgedKernels:
+def search_kernels(model: Any, kernels: list[Kernel], task: Task) -> JudgedKernels:
     """Return the judged candidates and, with ``search``, the ends of gradient searches, as far as the time allows."""
     by_slopes = model.search == "gradient"
     deadline = np.inf if model.time_limit is None else time.monotonic() + model.time_limit
     most = MOST_KERNELS if model.max_evaluations is None else int(model.max_evaluations)
     if by_slopes:
         check_slopes(kernels, task.X)
-    n_jobs = model.n_jobs
-    progress = Progress(len(kernels) + (most if by_slopes else 0), shown=bool(model.verbose))
-    try:
+    judged, tried, facts = list[EvaluatedKernel](), 0, Facts()
+    with closing(Progress(len(kernels) + (most if by_slopes else 0), shown=bool(model.verbose))) as progress:
+        how = deadline, model.n_jobs, progress
         if by_slopes:
             by_family = is_families(model.kernels)
-            how = widths_of(model), by_family, most, deadline, n_jobs, progress
-            judged, tried, facts = search_by_slopes(kernels, task, judge, *how)
+            judged, tried, facts = search_by_slopes(kernels, task, widths_of(model), by_family, most, *how)
         else:
-            judged, tried, facts = judge_each(kernels, judge, deadline, n_jobs, progress), 0, ()
-    finally:
-        progress.close()
+            judged = judge_each(kernels, task, *how)
     return JudgedKernels(judged, min(judged, key=lambda candidate: candidate.score), tried, facts)
 
 
@@ -554,6 +550,7 @@ def _fold_errors(model: Any, machine: Any, X: Any, y: Array, v: Array, train: An
     of_fold = clone(machine)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit to all rows gives them
-        of_fold.fit(take_points(model, X, train, train), y[train], sample_weight=v[train])
-        predicted = of_fold.predict(take_points(model, X, test, train))
+        pairwise = model.__sklearn_tags__().input_tags.pairwise
+        of_fold.fit(take_block(X, train, train, pairwise), y[train], sample_weight=v[train])
+        predicted = of_fold.predict(take_block(X, test, train, pairwise))
     return np.asarray(np.abs(np.ravel(y[test]) - np.ravel(predicted)))

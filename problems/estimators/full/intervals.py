@@ -36,13 +36,12 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.guarantees import UNEQUAL, Guarantee
-from problems.estimators.shared.partly_linear import has_closed_forms, refuse_closed_form
+from problems.estimators.shared.left_out import has_closed_forms, refuse_closed_form
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import (
     Array,
     is_device_array,
     is_sparse,
-    namespace_of,
     on_device_of,
     take_rows,
     to_numpy,
@@ -183,10 +182,6 @@ class IntervalRegressor(Regressor):
         refuse_closed_form(self, "an interval by leaving rows out")
         return self._model.left_out_machines(rows)
 
-    def _joined(self, columns: list[Array]) -> Array:
-        """Return the results of all outputs in the shape of predictions."""
-        return columns[0] if self._outputs() == () else namespace_of(columns[0]).stack(columns, axis=1)
-
     def _points_and_diagonal(self, X: Any, method: str) -> tuple[Any, Array]:
         """Return the new points, checked, and k(x, x), which jackknife+ does not need."""
         points, kernel = self._new_points(X), self.kernel_
@@ -259,12 +254,10 @@ class IntervalRegressor(Regressor):
         self._make_nested()
         points = self._new_points(X)
         (scored,) = np.nonzero(self.nested_folds_ >= 0)
-        folds, scores = self.nested_folds_[scored], self.nested_scores_[scored]
+        folds, scores = self.nested_folds_[scored], np.reshape(self.nested_scores_[scored], (scored.size, -1))
         centers = np.stack([machine._evaluate(points) for machine in self.nested_machines_], axis=-1)
-        if centers.ndim == 2:
-            return cv_plus(centers, folds, scores, coverage)
-        outputs = [cv_plus(centers[:, k], folds, scores[:, k], coverage) for k in range(centers.shape[1])]
-        return np.stack(outputs, axis=1)
+        columns = np.reshape(centers, (points.shape[0], scores.shape[1], -1))
+        return self._joined([cv_plus(columns[:, k], folds, scores[:, k], coverage) for k in range(scores.shape[1])])
 
     def _adaptive_ends(self, X: Any, coverage: Any) -> Array:
         """Return the ends of intervals that are wide where left-out errors are."""
@@ -284,7 +277,7 @@ class IntervalRegressor(Regressor):
         for k, spread in enumerate(self.spreads_):
             reach = kth_smallest(spread.scores, rank(coverage, spread.scores.size)) * spread.at(values, columns[:, k])
             ends.append(np.stack([columns[:, k] - reach, columns[:, k] + reach], axis=-1))
-        return ends[0] if fitted.ndim == 1 else np.stack(ends, axis=1)
+        return self._joined(ends)
 
     def _chosen_on_rows(self) -> tuple[str, ...]:
         """Return what was chosen or computed from the training rows; a new row has the weight of the others."""

@@ -28,11 +28,11 @@ from problems.estimators.full.intervals import IntervalRegressor, confidence_ban
 from problems.estimators.full.required_gamma import gamma_for
 from problems.estimators.full.saddle_machine import ChosenKernel, LSSVMModel, Way, gammas_of
 from problems.estimators.shared.base import StoredFit, Uses, WeightedRows, certify_stored
-from problems.estimators.shared.calibration_scores import CalibrationScores, equal_rows
 from problems.estimators.shared.checks import column_number
-from problems.estimators.shared.classifier import Classifier
+from problems.estimators.shared.classifier import CalibrationScores, Classifier, equal_rows
 from problems.estimators.shared.coded import Coding, numbers_of_codes, scores_of
-from problems.estimators.shared.partly_linear import LeftOutOutputs, PartlyLinear, refuse_closed_form, refuse_shape
+from problems.estimators.shared.left_out import LeftOutOutputs, left_out_importance, refuse_closed_form, refuse_shape
+from problems.estimators.shared.linear_part import PartlyLinear
 from substrate.arrays import Array, is_device_array, namespace_of, positive, to_dense, to_numpy, whole_number
 from substrate.certificate import Certificate, spread_of, warn_unless_holds
 from substrate.errors import DataError, DeclarationError, SolverError
@@ -40,7 +40,6 @@ from substrate.kernels import RBF, Componentwise, Restricted, as_kernel
 from substrate.operators.saddle_system import ridge_of, target_unit
 
 if TYPE_CHECKING:
-    from problems.estimators.shared.importance import LeftOutImportance
     from substrate.kernels.nodes import Node
 
 __all__ = ["LSSVM", "LSSVMClassifier", "LSSVMRegressor"]
@@ -314,60 +313,7 @@ class LSSVM(PartlyLinear):
         model = self.to_numpy()
         return np.ascontiguousarray(np.abs(model._component_values(model.support_vectors_)).max(axis=0).T)
 
-    def left_out_importance(
-        self,
-        X: Any = None,
-        y: Any = None,
-        n_repeats: int = 5,
-        random_state: Any = 0,
-        *,
-        groups: Any = None,
-        sample_weight: Any = None,
-    ) -> "LeftOutImportance":
-        """Return the importance of every input: the loss of left-out predictions when its values are permuted, without
-        a refit.
-
-        Each row is predicted by the machine fitted without it, once unchanged and once with the input of another row.
-        Of N rows every input and repetition costs two kernel matrices, after one inverse for all of them.
-
-        Parameters
-        ----------
-        X, y : array, default=None
-            As for ``leave_one_out``: the training rows, where the model has a basis; not needed otherwise.
-        n_repeats : int, default=5
-            Permutations of each input.
-        random_state : int, Generator, RandomState or None, default=0
-            Where permutations come from.
-        groups : list of lists of int, default=None
-            The columns of every input, such as the 0-1 columns of one category, which are permuted together; None takes
-            every column for an input.
-        sample_weight : array of shape (n_samples,), default=None
-            As for ``leave_one_out``; the mean over the rows is by the weights of the fit.
-
-        Returns
-        -------
-        LeftOutImportance
-            ``importances_mean``, ``importances_std`` and ``importances``, in the units of the mean square error or of
-            the accuracy. Kernel, gamma and scaling are not chosen again without a row or an input.
-        """
-        from problems.estimators.shared.importance import Losses, importance_of  # for few
-
-        check_is_fitted(self)
-        refuse_shape(self, "left_out_importance")
-        if self.kernel_.pairwise:
-            raise DeclarationError(
-                "left_out_importance permutes the values of an input, and a precomputed kernel matrix has no inputs; "
-                "fit with a kernel of substrate.kernels on X itself"
-            )
-        left_out = self._model.leave_rows_out(X, y, sample_weight, is_checked=False)
-        machines = self._model.left_out_machines((X, y, sample_weight))
-        losses = Losses(self, left_out.targets, left_out.weights)
-        how = n_repeats, random_state, groups, self._rests_on()
-        return importance_of(machines, self._evaluate, left_out.X, left_out.outputs, losses, *how)
-
-    @property
-    def _conditional(self) -> str:
-        return str(self._model.conditional)
+    left_out_importance = left_out_importance
 
     def _leave_rows_out(self, X: Any, y: Any, sample_weight: Any) -> LeftOutOutputs:
         refuse_shape(self, "leave_one_out")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from problems.estimators.shared.partly_linear import has_closed_forms
+from problems.estimators.shared.left_out import has_closed_forms
 from substrate.arrays import Array, to_numpy
 from substrate.certificate import Certificate, Tolerance, accuracy_of_outputs, warn_unless_holds
 from substrate.errors import DeclarationError

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from numbers import Real
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -20,14 +20,13 @@ from problems.estimators.full.robust import WeightedFit, read_robust, reweigh_ro
 from problems.estimators.shared.base import Added, Facts, StoredFit, WeightedRows
 from problems.estimators.shared.checks import check_home, definite_gram
 from problems.estimators.shared.coded import Coding
-from problems.estimators.shared.partly_linear import LeftOutOutputs, gcv_of
+from problems.estimators.shared.left_out import LeftOutOutputs, gcv_of
 from substrate.arrays import (
     Array,
     is_device_array,
     is_sparse,
     namespace_of,
     on_device_of,
-    own_copy,
     positive,
     real_array,
     real_points,
@@ -144,7 +143,8 @@ def fit_saddle(
             return fit
         facts = (("choice", f"a factorisation, after {why.partition(';')[0]}"),)
     if gram is None:
-        _warn_of_long_fit(n, _FACTORED * float(n) ** 3, 16.0 * n * n, "a factorisation")
+        if n > FACTORED_ROWS:
+            _warn_of_long_fit(n, _FACTORED * float(n) ** 3, 16.0 * n * n, "a factorisation")
         gram = definite_gram(kernel, X)
     matrix = gram
 
@@ -229,12 +229,10 @@ def _certify(
 ) -> SaddleFit:
     """Return the fit with its certificate; iterations solve the equations to the tolerance."""
     is_factored = isinstance(matrix, Gram)
-    share = min(tolerance.share for tolerance in problem.tolerances)
-    tolerance = None if is_factored else max(share, roundoff(problem.Y.shape[0]))
+    tolerance = None if is_factored else max(problem.tolerances[0].share, roundoff(problem.Y.shape[0]))
     rows, doubts = _check(problem, matrix, solution, equations=tolerance)
-    gammas = ", ".join(f"{gamma:g}" for gamma in dict.fromkeys(problem.gammas))
-    is_scaled = any(target_unit(y) != 1.0 for y in problem.Y.T)
-    units = (("units", "residuals in units of max|y|"),) if is_scaled else ()
+    gammas = ", ".join(map("{:g}".format, dict.fromkeys(problem.gammas)))
+    units = () if target_unit(problem.Y) == 1.0 else (("units", "residuals in units of max|y|"),)
     facts = (*record, ("gamma", gammas), *facts, *units, *doubts)
     return SaddleFit(solution, rows, facts, problem.border, "cholesky" if is_factored else "cg")
 
@@ -347,11 +345,11 @@ def recall_saddle(
     if tuple(alpha.shape) != tuple(Y.shape):
         raise DataError(f"the model has support values of shape {tuple(alpha.shape)}, these rows need {tuple(Y.shape)}")
     check_home(model, model.support_values_, X)
-    targets, v = to_numpy(Y), to_numpy(weights)
+    targets = to_numpy(Y)
     given = targets if observed is None else to_numpy(observed)
-    tolerances = tuple(Tolerance.of(y, v, model._tolerance()) for y in np.ascontiguousarray(given.T))
+    data = to_numpy(X), targets, given, gammas, to_numpy(weights)
     stored = StoredSaddle(
-        problem=AnswerProblem(model.kernel_, to_numpy(X), targets, gammas, v, tolerances, border=border),
+        problem=answer_problem(model.kernel_, *data, model._tolerance(), border),
         gram=cache(lambda: definite_gram(model.kernel_, X)),
         a=alpha,
         b=np.atleast_1d(to_numpy(model.bias_ if bias is None else bias)),
@@ -361,6 +359,21 @@ def recall_saddle(
         equations=equations,
     )
     return StoredFit([stored])
+
+
+def answer_problem(
+    kernel: Kernel,
+    X: Any,
+    Y: Array,
+    observed: Array,
+    gammas: tuple[float, ...],
+    weights: Array,
+    tol: float,
+    border: Border,
+) -> AnswerProblem:
+    """Return the problem of some targets, which is solved to a share ``tol`` of the spread of the observed ones."""
+    tolerances = tuple(Tolerance.of(y, weights, tol) for y in np.ascontiguousarray(observed.T))
+    return AnswerProblem(kernel, X, Y, gammas, weights, tolerances, border=border)
 
 
 def _warn_of_long_fit(n: int, seconds: float, n_bytes: float, how: str) -> None:
@@ -386,9 +399,6 @@ class LSSVMModel:
     """
 
     model: Any
-
-    #: The choices that are not repeated without a row.
-    conditional: ClassVar[str] = "kernel, gamma, weights and preparation of the columns"
 
     def refuse_combinations(self) -> None:
         """Refuse parameters that exclude each other, before any work."""
@@ -442,17 +452,16 @@ class LSSVMModel:
         for name, value in fit.further.items():
             setattr(model, name, value)
         weights = rows.weights * fit.further.get("weights_", 1.0)
-        ridges = [ridge_of(gamma, weights) for gamma in gammas]
-        model.ridge_ = on_device_of(X, ridges[0] if len(set(gammas)) == 1 else np.stack(ridges, axis=1))
+        ridge = ridge_of(gammas[0], weights)
+        if len(set(gammas)) > 1:
+            ridge = np.stack([ridge_of(gamma, weights) for gamma in gammas], axis=1)
+        model.ridge_ = on_device_of(X, ridge)
         model.solver_, model.n_iter_ = fit.way, fit.solution.steps
         added_rows, added_facts = chosen.added
         model.certificate_ = Certificate(model._title, (*fit.rows, *added_rows), (*fit.facts, *added_facts))
         warn_unless_holds(model.certificate_, fit.reason)
-        values = coded.sign(Y, alpha)
-        kept = on_device_of(X, own_copy(values[:, 0] if is_single else values))
-        model._keep_expansion(
-            X, rows.numbers, chosen.kernel, kept, float(bias[0]) if is_single else on_device_of(X, bias)
-        )
+        values = on_device_of(X, coded.sign(Y, alpha))
+        model._keep_outputs(X, rows.numbers, chosen.kernel, values, on_device_of(X, bias))
 
     def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
         """Return the machines on the data of the fit, checked as the fit checks them, with its robust weights and its
@@ -485,11 +494,9 @@ class LSSVMModel:
             equations=None if model.solver_ == "cholesky" else max(model._tolerance(), roundoff(model.support_.size)),
         )
 
-    def read_constants(self, rows: WeightedRows) -> Array | None:
-        """Return the constant c of every row, or None."""
-        given, n = getattr(self.model, "c", None), rows.n_given
-        if given is None:
-            return None
+    def read_constants(self, rows: WeightedRows) -> Array:
+        """Return the constant c of every row."""
+        given, n = self.model.c, rows.n_given
         if isinstance(given, (bool, np.bool_)):
             raise DataError(f"c must be one number or one for each row, received {given!r}")
         constants = real_array(given, "c", ndim=(0, 1))
@@ -498,37 +505,37 @@ class LSSVMModel:
         return np.array(np.broadcast_to(constants, n))[rows.numbers]
 
     def solve(self, chosen: ChosenKernel, rows: WeightedRows, Y: Array) -> SaddleFit:
-        """Fit every column of targets less constants, or of codes, with one factorisation; again with robust weights,
-        which multiply the weights of the rows.
-        """
-        model, kernel, X, v = self.model, chosen.kernel, rows.X, rows.weights
+        """Fit every column of targets less constants, or of codes, with one factorisation."""
+        model, kernel, X, v, gammas = self.model, chosen.kernel, rows.X, rows.weights, chosen.gammas
         tol = model._tolerance()
+        if getattr(model, "robust", None) is not None:
+            return self.solve_reweighted(chosen, rows, Y)
+        how: dict[str, Any] = {"solver": model.solver, "max_iter": model.max_iter}
+        border = model._border(X, v)
+        if getattr(model, "c", None) is None:
+            return fit_saddle(answer_problem(kernel, X, Y, Y, gammas, v, tol, border), **how)
+        constants = self.read_constants(rows)
+        fit = fit_saddle(answer_problem(kernel, X, Y - constants[:, None], Y, gammas, v, tol, border), **how)
+        facts = (*fit.facts, ("constants", "closed form on y - c, in double precision"))
+        return fit._replace(facts=facts, further={"constants_": constants})
 
-        def state(targets: Array, weights: Array) -> AnswerProblem:
-            tolerances = tuple(Tolerance.of(y, weights, tol) for y in np.ascontiguousarray(Y.T))
-            border = model._border(X, weights)
-            return AnswerProblem(kernel, X, targets, chosen.gammas, weights, tolerances, border=border)
-
-        if getattr(model, "robust", None) is None:
-            constants = self.read_constants(rows)
-            how: dict[str, Any] = {"solver": model.solver, "max_iter": model.max_iter}
-            if constants is None:
-                return fit_saddle(state(Y, v), **how)
-            fit = fit_saddle(state(Y - constants[:, None], v), **how)
-            facts = (*fit.facts, ("constants", "closed form on y - c, in double precision"))
-            return fit._replace(facts=facts, further={"constants_": constants})
+    def solve_reweighted(self, chosen: ChosenKernel, rows: WeightedRows, Y: Array) -> SaddleFit:
+        """Fit again and again with robust weights, which multiply the weights of the rows."""
+        model, kernel, X, gammas = self.model, chosen.kernel, rows.X, chosen.gammas
         if Y.shape[1] > 1:
             raise DataError(f"robust weights are of one output, received {Y.shape[1]}; fit one estimator for each")
         gram = definite_gram(kernel, X)
 
         def refit(robust_weights: Array) -> WeightedFit:
-            weights = v * robust_weights
-            fit = fit_saddle(state(Y, weights), gram=gram)
+            v = rows.weights * robust_weights
+            problem = answer_problem(kernel, X, Y, Y, gammas, v, model._tolerance(), model._border(X, v))
+            fit = fit_saddle(problem, gram=gram)
             alpha = np.array(fit.solution.support_values[:, 0])
-            return fit, alpha, float(fit.solution.bias[0]), ridge_of(chosen.gammas[0], weights) * alpha
+            return fit, alpha, float(fit.solution.bias[0]), ridge_of(gammas[0], v) * alpha
 
-        fit, added = reweigh_rows(read_robust(model.robust), refit, v)
-        return fit._replace(**added)
+        fit, added = reweigh_rows(read_robust(model.robust), refit, rows.weights)
+        refitted: SaddleFit = fit._replace(**added)
+        return refitted
 
     def leave_rows_out(
         self, X: Any, y: Any = None, sample_weight: Any = None, is_checked: bool = True
@@ -560,6 +567,7 @@ class LSSVMModel:
             weights=self.row_weights(),
             degrees_of_freedom=freedom,
             gcv=gcv,
+            conditional="kernel, gamma, weights and preparation of the columns",
             rows=tuple(sorted(checks, key=lambda row: row.relative / row.tolerance)[-1:]),
             facts=gram.record(),
         )

@@ -209,10 +209,7 @@ class L1Substrate(KernelEstimator):
         )
         self.certificate_ = Certificate(self._title, checked.rows, facts)
         warn_unless_holds(self.certificate_)
-        is_single = Y.shape[1] == 1
-        values = np.ascontiguousarray(kept[:, 0] if is_single else kept)
-        self._keep_expansion(points, used, kernel, values, float(bias[0]) if is_single else bias)
-        self.support_ = names
+        self._keep_outputs(None if kernel.pairwise else points[used], names, kernel, kept, bias)
         return self
 
     def _weights(self) -> tuple[float, float]:

@@ -27,6 +27,7 @@ from problems.estimators.shared.base import (
     components_of,
     weight_facts,
 )
+from problems.estimators.shared.checks import names_columns
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, non_negative, positive
@@ -34,18 +35,13 @@ from substrate.certificate import NO_BOUND, Accuracy, Certificate, warn_unless_h
 from substrate.errors import DataError, DeclarationError
 from substrate.fits.coordinates import CUTOFF
 from substrate.ingredients import Weights
-from substrate.kernels import Componentwise, Kernel, Restricted
+from substrate.kernels import Componentwise, Restricted
 from substrate.operators.gram import Gram
 
 if TYPE_CHECKING:
     from substrate.kernels.nodes import Node
 
 __all__ = ["AdditiveEstimator", "MaximalVariationClassifier", "MaximalVariationRegressor"]
-
-
-def _names_columns(kernel: Kernel) -> bool:
-    """Return whether some part of a kernel uses chosen columns."""
-    return isinstance(kernel, (Restricted, Componentwise)) or any(map(_names_columns, kernel.inside))
 
 
 class AdditiveEstimator(SelectorMixin, KernelEstimator):
@@ -93,7 +89,7 @@ class AdditiveEstimator(SelectorMixin, KernelEstimator):
             return kernel
         if isinstance(kernel, Restricted):
             return Componentwise([kernel])
-        if _names_columns(kernel):
+        if names_columns(kernel):
             raise DeclarationError(
                 f"{kernel!r} names columns and cannot be the kernel of every input; name the components instead, for "
                 "instance Componentwise({0: RBF(1.0), (1, 2): RBF(2.0)})"
@@ -168,9 +164,7 @@ class MaximalVariationEstimator(AdditiveEstimator):
         if basis is not None:
             numbers = np.arange(basis.size) if basis.rows is None else given.numbers[basis.rows]
             self.basis_indices_ = None if basis.rows is None else numbers
-        kept = np.ascontiguousarray(a[:, 0] if is_single else a)
-        self._keep_expansion(vectors, np.arange(a.shape[0]), kernel, kept, float(bias[0]) if is_single else bias)
-        self.support_ = numbers
+        self._keep_outputs(vectors, numbers, kernel, a, bias)
         return self
 
     @property
@@ -197,7 +191,10 @@ class MaximalVariationEstimator(AdditiveEstimator):
         return values
 
     def _evaluate(self, X: Any) -> Array:
-        """Return the predictions of rows that were checked."""
+        """Return the predictions of rows that were checked, f(x) = sum_l f^l(x^l) + b.
+
+        :equation [Pelckmans2005]_ (30): the predictor
+        """
         if not self._decoupled:
             return super()._evaluate(X)
         return np.asarray(self._component_values(X).sum(axis=1) + self.bias_)
@@ -330,13 +327,6 @@ class MaximalVariationRegressor(MaximalVariationEstimator, Regressor):
     """
 
     _title = "Maximal variation, regression"
-
-    def predict(self, X: Any) -> Array:
-        """Predict f(x) = sum_l f^l(x^l) + b.
-
-        :equation [Pelckmans2005]_ (30): the predictor
-        """
-        return self._expansion(X)
 
 
 @dataclass(eq=False, repr=False)

@@ -35,6 +35,7 @@ from substrate.arrays import (
     is_sparse,
     namespace_of,
     on_device_of,
+    own_copy,
     positive,
     real_array,
     refuse_disguised,
@@ -65,6 +66,7 @@ __all__ = [
     "Uses",
     "WeightedRows",
     "certify_stored",
+    "check_weights",
     "components_of",
     "refuse_extreme",
     "weight_facts",
@@ -283,17 +285,24 @@ class KernelEstimator(BaseEstimator):
         if self.__sklearn_is_fitted__():
             check_state(self)
 
-    def _keep_expansion(self, X: Any, rows: Any, kernel: Kernel, support_values: Array, bias: Any) -> None:
+    def _keep_expansion(self, vectors: Any, support: Any, kernel: Kernel, support_values: Array, bias: Any) -> None:
         """Set the attributes of every expansion; the model is fitted from then on, so nothing may fail afterwards."""
         self.kernel_ = kernel
-        self.support_ = rows
+        self.support_ = support
         if not kernel.pairwise:
-            if is_device_array(X):
-                self.support_vectors_ = namespace_of(X).asarray(X, copy=True)
-            else:
-                self.support_vectors_ = X.copy() if X.shape[0] == rows.size else X[rows]
+            is_on_device = is_device_array(vectors)
+            self.support_vectors_ = (
+                namespace_of(vectors).asarray(vectors, copy=True) if is_on_device else vectors.copy()
+            )
         self.bias_ = bias
         self.support_values_ = support_values
+
+    def _keep_outputs(self, vectors: Any, support: Any, kernel: Kernel, columns: Array, bias: Array) -> None:
+        """Keep an expansion with one column and one bias for each output, of a single output a vector and a number."""
+        if bias.shape[0] == 1:
+            self._keep_expansion(vectors, support, kernel, own_copy(columns[:, 0, ...]), float(bias[0]))
+        else:
+            self._keep_expansion(vectors, support, kernel, own_copy(columns), bias)
 
     def _begin_fit(self) -> None:
         """Drop attributes of an earlier fit, so that a failed one leaves none, and check ``tol``, before any work."""
@@ -341,9 +350,8 @@ class KernelEstimator(BaseEstimator):
         if is_sparse(y):
             raise DataError("y is sparse; pass a dense array, y.toarray()")
         if is_device_array(X):
-            self._refuse_device()
-            same_home(X=X, y=y, sample_weight=sample_weight)
             X = self._check_points(X, y)
+            same_home(X=X, y=y, sample_weight=sample_weight)
             _, targets = check_X_y(np.zeros((X.shape[0], 1)), to_numpy(y), estimator=self, **rules)
         else:
             X, targets = self._check_points(X, y, **rules)
@@ -354,9 +362,7 @@ class KernelEstimator(BaseEstimator):
                 stacklevel=3,
             )
             targets = targets.ravel()
-        weights = np.asarray(_check_sample_weight(to_numpy(sample_weight), targets, dtype=np.float64), dtype=np.float64)
-        if (weights < 0.0).any():
-            raise DataError(f"sample_weight must not be negative, received {weights.min()} at row {weights.argmin()}")
+        weights = check_weights(to_numpy(sample_weight), targets)
         if numeric:
             targets = targets.astype(np.float64)
             if not np.isfinite(targets).all():  # None in an array of objects becomes NaN only here
@@ -369,6 +375,11 @@ class KernelEstimator(BaseEstimator):
         """
         with explain_missing(self):
             if is_device_array(X):
+                if not self._on_devices:
+                    raise DataError(
+                        f"{type(self).__name__} works on numpy arrays; take X and y to numpy first "
+                        "(X.cpu().numpy() for torch, X.get() for CuPy)"
+                    )
                 points = device_numbers(X, "X", (2,))
                 check_finite(X=points)
                 validate_data(self, points, y, reset=reset, skip_check_array=True)
@@ -409,14 +420,6 @@ class KernelEstimator(BaseEstimator):
             return WeightedRows(X, y, weights, rows, rows.size)
         kept = take_points(X, rows, self.__sklearn_tags__().input_tags.pairwise)
         return WeightedRows(kept, take_rows(y, rows), take_rows(weights, rows), rows, int(weights.shape[0]))
-
-    def _refuse_device(self) -> None:
-        """Refuse arrays of other libraries than numpy, with advice."""
-        if not self._on_devices:
-            raise DataError(
-                f"{type(self).__name__} works on numpy arrays; take X and y to numpy first (X.cpu().numpy() for torch, "
-                "X.get() for CuPy)"
-            )
 
     def _resolved_kernel(self, X: Any, kernel: Kernel | None = None) -> Kernel:
         """Return the kernel, by default the machine's, with its widths as numbers; warn of columns whose scales are
@@ -531,6 +534,14 @@ class KernelEstimator(BaseEstimator):
         if self.kernel_.pairwise:
             return self.kernel_.expansion_values(None, self._coefficients(), self._unpenalised(X), X)
         return self._evaluate(X)
+
+
+def check_weights(sample_weight: Any, rows: Any) -> Array:
+    """Return one weight for each of the rows, ones unless given, none of them negative."""
+    weights = np.asarray(_check_sample_weight(sample_weight, rows, dtype=np.float64), dtype=np.float64)
+    if (weights < 0.0).any():
+        raise DataError(f"sample_weight must not be negative, received {weights.min()} at row {weights.argmin()}")
+    return weights
 
 
 def components_of(kernel: Any, n_features: int) -> tuple[Restricted, ...]:

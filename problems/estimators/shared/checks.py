@@ -22,6 +22,7 @@ __all__ = [
     "definite_gram",
     "explain_missing",
     "list_some",
+    "names_columns",
     "refuse_streams",
     "warn_if_unscaled",
 ]
@@ -59,6 +60,15 @@ def column_number(column: Any, where: str, n_features: int, names: Any = None) -
             f"{where}: columns are integers from 0 to {n_features - 1} or names, received {column!r}"
         )
     return int(column)
+
+
+def names_columns(kernel: Any) -> bool:
+    """Return whether a kernel, or one inside of it, has columns, a width for each of them, or rows."""
+    if isinstance(kernel, (tuple, list)):
+        return any(map(names_columns, kernel)) or (bool(kernel) and not isinstance(kernel[0], Kernel))
+    if not isinstance(kernel, Kernel):
+        return False
+    return kernel.pairwise or any(map(names_columns, kernel.get_params(deep=False).values()))
 
 
 def list_some(things: Sequence[Any], most: int = 10) -> str:

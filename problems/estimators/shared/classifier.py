@@ -10,33 +10,162 @@ monotone, and its value is moved to one half where it and the decision are on di
 the best other one; each class has its map, and the values are divided by their sum, which keeps the largest.
 """
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.base import KernelEstimator, WeightedRows
-from problems.estimators.shared.calibration_scores import (
-    CALIBRATIONS,
-    N_FOLDS,
-    CalibrationScores,
-    fold_scores,
-    probabilities,
-    probability_maps,
-)
 from problems.estimators.shared.coded import Coding, class_factors, scores_of, winners
 from problems.estimators.shared.guarantees import Guarantee, guarantee_of
-from substrate.arrays import Array, is_device_array, on_device_of, own_copy, same_home, take_rows, to_numpy
+from substrate.arrays import Array, is_device_array, is_sparse, on_device_of, own_copy, same_home, take_rows, to_numpy
 from substrate.codings import code_book
 from substrate.errors import DataError
-from substrate.intervals.calibration import in_set, less_strange
+from substrate.intervals.calibration import (
+    beside_decision,
+    fit_isotonic,
+    fit_sigmoid,
+    in_set,
+    less_strange,
+    margins,
+    nonconformity,
+)
 from substrate.intervals.conformal import exact_level
 from substrate.robust_weights import check_choice
+from substrate.values import Record
 
-__all__ = ["Classifier"]
+__all__ = ["CalibrationScores", "Classifier", "equal_rows", "probability_maps", "take_block"]
+
+#: The maps from scores to probabilities, by name.
+CALIBRATIONS = ("sigmoid", "isotonic")
+#: Number of rows of which scores are kept; of more, evenly spaced ones.
+MOST_ROWS = 2**16
+#: Number of folds where rows are not left out one by one.
+N_FOLDS = 5
+#: A function of the margins of one class.
+Map = Callable[[Array], Array]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CalibrationScores(Record):
+    """The decision values of rows in machines that have not seen them, the numbers of their classes, and their weights.
+
+    ``source`` is how: "left out" one by one, in "folds", or "split" from the training rows beforehand.
+    """
+
+    scores: Array
+    classes: NDArray[np.intp]
+    weights: Array
+    source: Literal["left out", "folds", "split"]
+
+    @classmethod
+    def of(cls, scores: Array, classes: Any, weights: Any, source: Any) -> "CalibrationScores":
+        """Return the scores of all rows, or of evenly spaced ones where there are very many."""
+        n = len(classes)
+        rows = np.arange(n) if n <= MOST_ROWS else np.linspace(0, n - 1, MOST_ROWS).astype(np.intp)
+        v = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+        return cls(np.ascontiguousarray(scores[rows]), np.asarray(classes, dtype=np.intp)[rows], v[rows], source)
+
+    @property
+    def n_rows(self) -> int:
+        """Return the number of rows."""
+        return int(self.classes.size)
+
+    @property
+    def nonconformity(self) -> Array:
+        """Return how far the class of each row is behind the best other class."""
+        return nonconformity(self.scores, self.classes)
+
+
+def probability_maps(scores: CalibrationScores, calibration: Any) -> list[Map]:
+    """Return the map of each class, or of the second of two."""
+    check_choice(calibration, CALIBRATIONS, "calibration")
+    fit = fit_sigmoid if calibration == "sigmoid" else fit_isotonic
+    ahead = margins(scores.scores)
+    wanted = [1] if ahead.shape[1] == 2 else range(ahead.shape[1])
+    return [fit(ahead[:, number], scores.classes == number, scores.weights) for number in wanted]
+
+
+def probabilities(maps: list[Map], scores: Array, decided: Any) -> Array:
+    """Return the probabilities of the classes, one column each, that agree with the decisions and sum to one."""
+    ahead = margins(scores)
+    if scores.ndim == 1:
+        second = maps[0](ahead[:, 1])
+        return beside_decision(np.column_stack([1.0 - second, second]), decided)
+    return beside_decision(np.column_stack([map_(ahead[:, k]) for k, map_ in enumerate(maps)]), decided)
+
+
+def _contents(X: Any) -> list[Any]:
+    """Return the contents of each row in a form that can be compared and sorted."""
+    if is_sparse(X):
+        rows = X.tocsr().sorted_indices()
+        cut = list(zip(rows.indptr[:-1], rows.indptr[1:], strict=True))
+        return [(rows.indices[a:b].tobytes(), (rows.data[a:b] + 0.0).tobytes()) for a, b in cut]
+    return [row.tobytes() for row in np.ascontiguousarray(X) + 0.0]  # no negative zero
+
+
+def equal_rows(X: Any, classes: Any) -> Any:
+    """Return the number of each row's group: rows with the same inputs and the same class are one group.
+
+    Groups are numbered by their contents, whatever the order of the rows.
+    """
+    keys = [(key, int(number)) for key, number in zip(_contents(X), classes, strict=True)]
+    numbers = {key: number for number, key in enumerate(sorted(set(keys)))}
+    return np.array([numbers[key] for key in keys])
+
+
+def take_block(X: Any, rows: Any, columns: Any, pairwise: bool) -> Any:
+    """Return some of the points; of a kernel matrix, where ``pairwise``, also some of the columns."""
+    return X[rows][:, columns] if pairwise else X[rows]
+
+
+def fold_numbers(groups: Any, classes: Any) -> Any:
+    """Return the fold of each row: the groups of equal rows of each class in turn; -1 for the only group of a class.
+
+    Without such rows their class would be unknown, so they are in every fold's training rows and calibrate nothing.
+    """
+    folds = np.full(len(classes), -1)
+    for number in np.unique(classes):
+        (rows,) = np.nonzero(classes == number)
+        distinct, place = np.unique(groups[rows], return_inverse=True)
+        if distinct.size > 1:
+            folds[rows] = place % N_FOLDS
+    return folds
+
+
+def fold_scores(machine: Any, X: Any, labels: Any, numbers: Any, weights: Any, pairwise: bool) -> CalibrationScores:
+    """Return the decision values of the rows of each fold in the machine fitted to the other rows.
+
+    ``numbers`` are the class numbers of ``labels``; X is a kernel matrix where ``pairwise``. Rows of weight zero are
+    absent; equal rows are in one fold, and folds do not depend on the order of the rows, but for a kernel matrix.
+    """
+    if weights is not None and not (weights > 0.0).all():
+        (rows,) = np.nonzero(weights > 0.0)
+        X, labels = take_block(X, rows, rows, pairwise), labels[rows]
+        numbers, weights = numbers[rows], weights[rows]
+    groups = np.arange(len(labels)) if pairwise else equal_rows(X, numbers)
+    folds = fold_numbers(groups, numbers)
+    scores, places = list[Array](), list[Any]()
+    for fold in range(N_FOLDS):
+        train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+        if not test.size:
+            continue
+        weighed = {} if weights is None else {"sample_weight": weights[train]}
+        fitted = clone(machine).fit(take_block(X, train, train, pairwise), labels[train], **weighed)
+        scores.append(fitted.decision_function(take_block(X, test, train, pairwise)))
+        places.append(test)
+    if not places:
+        raise DataError("every class has one row only, and none can be left out; give more rows, or calibrate(X, y)")
+    left_out = np.concatenate(places)
+    order = np.argsort(left_out)
+    rows = left_out[order]
+    given = None if weights is None else weights[rows]
+    return CalibrationScores.of(np.concatenate(scores)[order], numbers[rows], given, "folds")
 
 
 def _calibrates(model: Any) -> bool:
@@ -187,9 +316,8 @@ class Classifier(ClassifierMixin, KernelEstimator):
     @property
     def _kept(self) -> _Calibration:
         """Return the rows and scores of the calibration; a model from a file has none."""
-        if not hasattr(self, "_kept_calibration"):
-            self._kept_calibration = _Calibration()
-        return self._kept_calibration
+        kept: _Calibration = self.__dict__.setdefault("_kept_calibration", _Calibration())
+        return kept
 
     def _keeps_rows(self) -> bool:
         """Return whether rows are needed that the model does not hold; the fit keeps a reference to them, no copy."""

@@ -63,12 +63,6 @@ class Coding(NamedTuple):
         numbers = namespace_of(y).searchsorted(on_device_of(y, self.names), y)
         return take_rows(on_device_of(y, self.book), numbers)
 
-    def known_codes(self, y: Any) -> Any:
-        """Return the targets of validation rows, whose labels the training rows have."""
-        if self.names is not None and (strange := np.setdiff1d(y, self.names)).size:
-            raise DataError(f"y_val has classes {strange[:5]} that y lacks")
-        return self.codes(y)
-
     def sign(self, Y: Array, support_values: Array) -> Array:
         """Return the multipliers of y f = 1 - e of classes, from the multipliers of y = f + e."""
         return support_values if self.names is None else Y * support_values

@@ -106,8 +106,11 @@ class Regressor(RegressorMixin, KernelEstimator):
                 f"this {type(self).__name__} has no calibration rows; call calibrate(X, y) first, with rows that it "
                 "was not fitted to"
             )
-        fitted, scores = self.predict(X), self.calibration_scores_
-        if scores.ndim == 1:
-            return split_ends(scores, fitted, coverage)
-        ends = [split_ends(scores[:, k], fitted[:, k], coverage) for k in range(scores.shape[1])]
-        return namespace_of(fitted).stack(ends, axis=1)
+        fitted = self.predict(X)
+        columns = fitted[:, None] if fitted.ndim == 1 else fitted
+        scores = np.reshape(self.calibration_scores_, (-1, columns.shape[1]))
+        return self._joined([split_ends(scores[:, k], columns[:, k], coverage) for k in range(scores.shape[1])])
+
+    def _joined(self, columns: list[Array]) -> Array:
+        """Return the results of all outputs in the shape of predictions."""
+        return columns[0] if self._outputs() == () else namespace_of(columns[0]).stack(columns, axis=1)
