@@ -91,18 +91,5 @@ class Componentwise(Composite):
         return gradients.reshape(X.shape[1], -1).sum(axis=0) if isinstance(self.kernel, Kernel) else gradients
 
     def __repr__(self) -> str:
-        return f"Componentwise({self._inside()})"
-
-    def _inside(self) -> str:
-        if isinstance(self.kernel, Kernel):
-            return repr(self.kernel)
-        columns = [component.columns for component in self.kernel]
-        if len(set(columns)) < len(columns) or any(
-            isinstance(component.kernel, Restricted) for component in self.kernel
-        ):
-            return f"[{', '.join(map(repr, self.kernel))}]"
-        if columns == [(column,) for column in range(len(columns))]:
-            return f"[{', '.join(repr(component.kernel) for component in self.kernel)}]"
-        keys = [str(group[0]) if len(group) == 1 else repr(group) for group in columns]
-        named = (f"{key}: {component.kernel!r}" for key, component in zip(keys, self.kernel, strict=True))
-        return f"{{{', '.join(named)}}}"
+        inside = self.kernel if isinstance(self.kernel, Kernel) else list(self.kernel)
+        return f"Componentwise({inside!r})"

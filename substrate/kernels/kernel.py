@@ -240,7 +240,6 @@ class Kernel(Value, ABC):
 
         Orders are mappings from columns: ``kernel.derivative(X, Z, {0: 2}, {1: 1})``.
         """
-        self.refuse_derivatives()
         rows, columns = _dense(X, "X"), _dense(Z, "Z")
         if rows.shape[1] != columns.shape[1]:
             raise DataError(f"X has {rows.shape[1]} columns and Z has {columns.shape[1]}; they must agree")
@@ -249,22 +248,17 @@ class Kernel(Value, ABC):
             self.refuse_orders(orders)
         return self._derivative(rows, columns, a, b)
 
-    def refuse_derivatives(self) -> None:
-        """Raise with the reason if the kernel has no derivatives."""
-        if self.not_smooth:
-            raise DeclarationError(f"{self!r} has no derivatives: {self.not_smooth}")
-
     def refuse_orders(self, orders: Orders) -> None:
         """Raise with the reason where functions of the kernel have no derivatives of so high an order."""
-        if not orders:
-            return
-        self.refuse_derivatives()
         order, largest = sum(orders.values()), self.largest_order(orders.keys())
-        if order > largest:
-            raise DeclarationError(
-                f"functions of {self!r} have derivatives up to order {largest:g} there, received order {order}; "
-                "take a smoother kernel (Matern with a larger nu, or RBF)"
-            )
+        if order <= largest:
+            return
+        if self.not_smooth:
+            raise DeclarationError(f"{self!r} has no derivatives: {self.not_smooth}")
+        raise DeclarationError(
+            f"functions of {self!r} have derivatives up to order {largest:g} there, received order {order}; "
+            "take a smoother kernel (Matern with a larger nu, or RBF)"
+        )
 
     def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
         """Return the same as :meth:`derivative`, of two checked dense point sets: by the formula of the kernel."""

@@ -64,7 +64,6 @@ from substrate.numbers import (
     Double,
     at_most,
     exponential_rounding,
-    random_rounding,
     relative_rounding,
     sum_rounding,
 )
@@ -110,8 +109,8 @@ _FAR = 1e150
 _FARTHEST, _FARTHEST_SINGLE = 1e300, 1e30
 
 
-#: Accepted error of a sum over pairs, relative to the sum of its absolute terms.
-_OF_SUMS = 1e-10
+#: Squares of coordinates, in units of the width, up to which slopes by a product lose few digits.
+_FEW_LOST = 1e4
 
 
 _METRICS = {1.0: "cityblock", 2.0: "sqeuclidean"}
@@ -232,28 +231,21 @@ def add_by_column(X: Array, Z: Array, units: Array, p: float, G: Array, *, codes
     .. math:: \sum_{ij} G_{ij} (x_{ic} - z_{jc})^2 = \sum_i x_{ic}^2 \sum_j G_{ij} + \sum_j z_{jc}^2 \sum_i G_{ij}
               - 2 \sum_i x_{ic} \, (G Z)_{ic} .
 
-    Where its terms cancel (for points that are near each other and far from the centre), and for any other p, the
-    column is added up from differences.
+    Where the squares are so large that its terms may cancel, and for any other p, the columns are added up from
+    differences.
     """
-    sums, lost = np.zeros(units.size), np.ones(units.size, dtype=bool)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         if p == 2.0:
             centre = Z.mean(axis=0)
-            left, right = (X - centre) / units, (Z - centre) / units
-            sums, _ = _expand(left, right, G)
-            sizes, terms = _expand(left, right, np.abs(G))
-            # every product has as many roundings as a sum over all points
-            lost = ~(random_rounding(X.shape[0] + Z.shape[0]) * terms <= _OF_SUMS * sizes)
-        for c in np.flatnonzero(lost):
+            left, right = np.square((X - centre) / units), np.square((Z - centre) / units)
+            if max(left.max(), right.max()) < _FEW_LOST:
+                mixed = np.einsum("ic,ic->c", (X - centre) / units, G @ ((Z - centre) / units))
+                return np.asarray(G.sum(axis=1) @ left + G.sum(axis=0) @ right - 2.0 * mixed)
+        sums = np.zeros(units.size)
+        for c in range(units.size):
             powers = _power_of_difference(np, X[:, c], Z[:, c], units[c], p, codes, np.float64)
             sums[c] = np.vdot(G, np.minimum(powers, _FARTHEST, out=powers))
     return sums
-
-
-def _expand(left: Array, right: Array, G: Array) -> tuple[Array, Array]:
-    """Return the sums of ``G_ij (l_ic - r_jc)^2`` by one product, and the same sums without the mixed terms."""
-    squares = G.sum(axis=1) @ np.square(left) + G.sum(axis=0) @ np.square(right)
-    return squares - 2.0 * np.einsum("ic,ic->c", left, G @ right), squares
 
 
 #: A number, one per column, or the name of a rule that takes it from the data.

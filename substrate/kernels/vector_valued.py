@@ -188,9 +188,7 @@ class _VectorField(OnDirections):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.kernel.refuse_derivatives()
-        if self.kernel.largest_order((0,)) < 1:
-            raise DeclarationError(f"{type(self).__name__} is made of first derivatives, which {self.kernel!r} lacks")
+        self.kernel.refuse_orders({0: 1})
 
     def split(self, n_features: int) -> int:
         """Return how many columns the point has: half of them."""
