@@ -92,27 +92,18 @@ _SAME = 1e-15
 _ROOT_LOG2_E = 1.4426950408889634**0.5
 #: Smallest q for which the largest and the smallest difference of two numbers act like infinity and zero.
 _SMALLEST_POWER = 0.1
-
-
 #: Largest accepted error of a squared distance that a matrix product gives, in numpy and on a device, where differences
 #: cost one pass over the matrix per coordinate; and in single precision.
 _ACCEPTED, _ACCEPTED_ON_DEVICE, _ACCEPTED_SINGLE = 1e-13, 1e-12, 5e-5
-
-
 #: The unit roundoff of single precision divided by the one of double precision.
 _SINGLE = 2.0**29
 #: Coordinates in units of the width beyond which squares would overflow.
 _FAR = 1e150
-
-
 #: What sums are cut off at, in double and in single precision: every value is zero there, times any power of the sum.
 _FARTHEST, _FARTHEST_SINGLE = 1e300, 1e30
-
-
 #: Squares of coordinates, in units of the width, up to which slopes by a product lose few digits.
 _FEW_LOST = 1e4
-
-
+#: The names of sums of powers of differences in scipy.
 _METRICS = {1.0: "cityblock", 2.0: "sqeuclidean"}
 
 
@@ -166,23 +157,19 @@ def negative_squares(X: Any, Z: Any, units: Array, dtype: Any = np.float64, out:
 
     None if the norms are so large that the cancellation would show. An array ``out`` may be used for the result.
     """
-    if is_sparse(X) or is_sparse(Z):  # centring would fill a sparse matrix; sparse data lie around the origin anyway
-        left, right = (_divide_columns(points, units) for points in (X, Z))
-        norms_x, norms_z = _row_squares(left), _row_squares(right)
-        error = relative_rounding(_longest(X, Z) + 4.0) * (norms_x.max() + norms_z.max())
-        if not error <= _ACCEPTED:
-            return None
-        return np.asarray(2.0 * to_dense(left @ right.T) - norms_x[:, None] - norms_z[None, :])
-    xp, centre, by = namespace_of(X), _finite_mean(Z), on_device_of(X, units)
-    left, right = (X - centre) / by, (Z - centre) / by
-    norms_x, norms_z = xp.sum(left * left, axis=1), xp.sum(right * right, axis=1)
+    any_sparse = is_sparse(X) or is_sparse(Z)
+    centre = 0.0 if any_sparse else _finite_mean(Z)
+    (left, norms_x), (right, norms_z) = (_in_units(points, centre, units) for points in (X, Z))
+    xp = namespace_of(X)
     # a sum of d + 4 rounded terms, none larger than the norms; at worst 1.5 times this, see squares_error
-    reach, terms = float(xp.max(norms_x) + xp.max(norms_z)), X.shape[1] + 4.0
-    accepted, error = _ACCEPTED_ON_DEVICE if is_device_array(X) else _ACCEPTED, relative_rounding(terms) * reach
+    error = relative_rounding(_longest(X, Z) + 4.0) * float(xp.max(norms_x) + xp.max(norms_z))
+    accepted = _ACCEPTED_ON_DEVICE if is_device_array(X) else _ACCEPTED
     if dtype != X.dtype:
         accepted, error = _ACCEPTED_SINGLE, _SINGLE * error
     if not error <= accepted:  # too large, or beyond floating point
         return None
+    if any_sparse:
+        return np.asarray(2.0 * to_dense(left @ right.T) - norms_x[:, None] - norms_z[None, :])
     long = xp.concat([left, xp.stack([-norms_x, xp.ones_like(norms_x)], axis=1)], axis=1)
     wide = xp.concat([2.0 * right, xp.stack([xp.ones_like(norms_z), -norms_z], axis=1)], axis=1)
     if out is not None:
@@ -190,13 +177,16 @@ def negative_squares(X: Any, Z: Any, units: Array, dtype: Any = np.float64, out:
     return xp.astype(long, dtype, copy=False) @ xp.astype(wide, dtype, copy=False).T
 
 
-def _divide_columns(points: Any, units: Array) -> Any:
-    return points.multiply(1.0 / units[None, :]).tocsr() if is_sparse(points) else points / units
+def _in_units(points: Any, centre: Any, units: Array) -> tuple[Any, Any]:
+    """Return rows about a centre, in units of the widths, and the squares of their lengths.
 
-
-def _row_squares(points: Any) -> Array:
-    squares = points.multiply(points) if is_sparse(points) else np.square(points)
-    return np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
+    Sparse rows, which lie around the origin anyway, are not centred: that would fill them.
+    """
+    if is_sparse(points):
+        rows = points.multiply(1.0 / units[None, :]).tocsr()
+        return rows, np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).ravel()
+    rows = (points - centre) / on_device_of(points, units)
+    return rows, namespace_of(rows).sum(rows * rows, axis=1)
 
 
 def _longest(*sets: Any) -> float:
@@ -210,15 +200,12 @@ def squares_error(X: Any, units: Array) -> float:
 
     Where that returns None they are computed from differences.
     """
-    if is_sparse(X):
-        reach, terms = 2.0 * float(_row_squares(_divide_columns(X, units)).max()), _longest(X)
-    else:
-        # a block is centred by the mean of the rows it is compared with, which is no farther than any of them
-        xp = namespace_of(X)
-        centred = (X - xp.mean(X, axis=0)) / on_device_of(X, units)
-        reach, terms = 8.0 * float(xp.max(xp.sum(centred * centred, axis=1))), float(X.shape[1])
+    # a block is centred by the mean of the rows it is compared with, which is no farther than any of them
+    xp = namespace_of(X)
+    _, norms = _in_units(X, 0.0 if is_sparse(X) else xp.mean(X, axis=0), units)
+    reach = (2.0 if is_sparse(X) else 8.0) * float(xp.max(norms))
     # (d + 2) rounded terms of at most twice the norms, the norms' own d + 1 roundings, centring and scaling
-    error = relative_rounding(1.5 * terms + 7.0) * reach
+    error = relative_rounding(1.5 * _longest(X) + 7.0) * reach
     accepted = 1.5 * (_ACCEPTED_ON_DEVICE if is_device_array(X) else _ACCEPTED)
     return float(error if error <= accepted else accepted + relative_rounding(X.shape[1] + 6.0))
 
@@ -250,14 +237,10 @@ def add_by_column(X: Array, Z: Array, units: Array, p: float, G: Array, *, codes
 
 #: A number, one per column, or the name of a rule that takes it from the data.
 Width = float | str | tuple[float, ...]
-
-
 _RULES = ("median", "each")
 
 
 _MOST_ROWS = 1000
-
-
 #: The width of a column that tells nothing of its unit; its square is still a number.
 _NO_EFFECT = 1e100
 
