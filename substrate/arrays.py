@@ -25,6 +25,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -160,16 +161,7 @@ def real_array(values: Any, name: str, *, ndim: int | tuple[int, ...]) -> Array:
         array = np.asarray(values)
     except (TypeError, ValueError) as error:
         raise DataError(f"{name} cannot be read as an array: {error}") from error
-    if array.dtype.kind == "c":
-        raise DataError(f"{name} is complex; pass its real part, or real and imaginary parts as two columns")
-    if array.dtype.kind not in "fiub":
-        raise DataError(f"{name} must hold real numbers, received dtype {array.dtype}")
-    allowed = (ndim,) if isinstance(ndim, int) else ndim
-    if array.ndim not in allowed:
-        wanted = " or ".join(f"{n}-D" for n in allowed)
-        raise DataError(f"{name} must be {wanted}, received {array.ndim}-D of shape {array.shape}")
-    if array.size == 0:
-        raise DataError(f"{name} is empty: received shape {array.shape}")
+    _check_form(array, array.dtype.kind, name, (ndim,) if isinstance(ndim, int) else ndim)
     result = np.asarray(array, dtype=np.float64, order="C")  # keeps an array of no dimensions unchanged
     if not np.isfinite(result).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(result))[0])
@@ -180,6 +172,20 @@ def real_array(values: Any, name: str, *, ndim: int | tuple[int, ...]) -> Array:
     return result
 
 
+def _check_form(array: Any, kind: str, name: str, ndim: tuple[int, ...]) -> None:
+    """Refuse an array of another kind of numbers, of another number of dimensions, or without entries."""
+    shape = tuple(array.shape)
+    if kind == "c":
+        raise DataError(f"{name} is complex; pass its real part, or real and imaginary parts as two columns")
+    if kind not in "fiub":
+        raise DataError(f"{name} must hold real numbers, received dtype {array.dtype}")
+    if len(shape) not in ndim:
+        wanted = " or ".join(f"{n}-D" for n in ndim)
+        raise DataError(f"{name} must be {wanted}, received {len(shape)}-D of shape {shape}")
+    if 0 in shape:
+        raise DataError(f"{name} is empty: received shape {shape}")
+
+
 def real_points(X: Any, name: str = "X") -> Any:
     """Return points as the rows of a finite 2-D array, on its device if it is there, or of a csr matrix."""
     if is_device_array(X):
@@ -187,12 +193,7 @@ def real_points(X: Any, name: str = "X") -> Any:
         check_finite(**{name: points})
         return points
     if is_sparse(X):
-        if X.dtype.kind == "c":
-            raise DataError(f"{name} is complex; pass its real part, or real and imaginary parts as two columns")
-        if X.dtype.kind not in "fiub":
-            raise DataError(f"{name} must hold real numbers, received a sparse matrix of dtype {X.dtype}")
-        if 0 in X.shape:
-            raise DataError(f"{name} is empty: received shape {X.shape}")
+        _check_form(X, X.dtype.kind, name, (2,))
         matrix = X.tocsr().astype(np.float64)
         if not np.isfinite(matrix.data).all():
             raise DataError(f"{name} contains NaN or infinity; drop or impute those entries")
@@ -281,14 +282,9 @@ def available_memory() -> float:
     limits = []
     try:
         with open("/proc/meminfo", encoding="ascii") as table:
-            for line in table:
-                if line.startswith("MemAvailable:"):
-                    limits.append(float(line.split()[1]) * 1024.0)
-        with (
-            open("/sys/fs/cgroup/memory.max", encoding="ascii") as most,
-            open("/sys/fs/cgroup/memory.current", encoding="ascii") as now,
-        ):
-            limits.append(float(most.read()) - float(now.read()))  # "max" is not a number: no limit
+            limits += [float(line.split()[1]) * 1024.0 for line in table if line.startswith("MemAvailable:")]
+        most, now = (Path("/sys/fs/cgroup", name).read_text("ascii") for name in ("memory.max", "memory.current"))
+        limits.append(float(most) - float(now))  # "max" is not a number: no limit
     except (OSError, ValueError):
         pass
     if not limits and hasattr(os, "sysconf"):
@@ -596,13 +592,7 @@ def device_numbers(values: Any, name: str, ndim: tuple[int, ...]) -> Any:
     xp = namespace_of(values)
     if getattr(values, "requires_grad", False):
         raise DataError(f"{name} requires a gradient, and no fit or prediction carries one; pass {name}.detach()")
-    if xp.isdtype(values.dtype, "complex floating"):
-        raise DataError(f"{name} is complex; pass its real part, or real and imaginary parts as two columns")
-    if values.ndim not in ndim:
-        wanted = " or ".join(f"{n}-D" for n in ndim)
-        raise DataError(f"{name} must be {wanted}, received {values.ndim}-D of shape {tuple(values.shape)}")
-    if 0 in values.shape:
-        raise DataError(f"{name} is empty: received shape {tuple(values.shape)}")
+    _check_form(values, "c" if xp.isdtype(values.dtype, "complex floating") else "f", name, ndim)
     return xp.astype(values, xp.float64, copy=False)
 
 

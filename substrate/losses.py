@@ -38,7 +38,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from substrate.arrays import Array, non_negative, positive
+from substrate.arrays import Array, exp, non_negative, positive
 from substrate.errors import DeclarationError
 from substrate.numbers import Double, at_most, relative_rounding
 from substrate.robust_weights import robust_scale
@@ -71,8 +71,8 @@ _SLOPE, _BREAKPOINT, _FUNCTION = 8.0, 4.0, 16.0
 _EFFICIENT = 1.345
 #: The smallest share of a slope that has a limit of zero.
 _LEAST_SHARE = 1e-300
-#: The search of what a gap permits: the factor of its strides, their number, and halvings of the last one.
-_STRIDE, _STRIDES, _HALVINGS = 64.0, 16, 6
+#: The search of what a gap permits: the factor of its strides, and their number.
+_STRIDE, _STRIDES = 2.0, 96
 #: The farthest place of a zero, and how near it is found, in units of the spread.
 _FARTHEST, _SETTLED = 1e18, 1e-15
 
@@ -129,9 +129,9 @@ class RowLoss(ABC):
         arrays = {field.name: getattr(self, field.name)[rows] for field in fields(self)}  # type: ignore[arg-type]
         return replace(self, **arrays)  # type: ignore[type-var]
 
+    @abstractmethod
     def bound_modulus(self, f: Array, g: Array, reach: Array) -> Array:
         """Bound the curvature from below on all values within ``reach`` of f and of those to which g belongs."""
-        return np.zeros(self.n)
 
     def fenchel_young(self, f: Any, g: Any) -> Any:
         """Bound loss + conjugate - f g of every row, for enclosed values f and slopes g."""
@@ -172,18 +172,13 @@ class RowLoss(ABC):
             return np.asarray(0.5 * t * rise > at_most(gap))
 
         t = 2.0 * radius + relative_rounding(1.0) * (float(np.abs(start).max(initial=0.0)) or 1.0)
-        open_ended = ~is_beyond(t)
+        reach = np.full(self.n, np.inf)
         for _ in range(_STRIDES):
-            if not open_ended.any():
+            reach = np.where(np.isinf(reach) & is_beyond(t), t + radius, reach)
+            t = _STRIDE * t
+            if np.isfinite(reach).all():
                 break
-            t = np.where(open_ended, _STRIDE * t, t)
-            open_ended &= ~is_beyond(t)
-        lower = t / _STRIDE
-        for _ in range(_HALVINGS):
-            middle = np.sqrt(lower * t)
-            beyond = is_beyond(middle)
-            lower, t = np.where(beyond, lower, middle), np.where(beyond, middle, t)
-        return np.where(open_ended | ~np.isfinite(t), np.inf, t + radius)
+        return reach
 
     def tension(self, f: Array, g: Array, size: float) -> float:
         """Return how far g is from slopes at f, in slopes or in values, whichever is nearer, row by row.
@@ -423,16 +418,16 @@ class SmoothLoss(RowLoss):
         """Return the function."""
 
     @abstractmethod
-    def derivative(self, x: Any, exp: Callable[[Any], Any]) -> Any:
-        """Return its derivative."""
+    def derivative(self, x: Any) -> Any:
+        """Return its derivative, in any arithmetic."""
 
     @abstractmethod
     def second_derivative(self, x: Array) -> Array:
         """Return its second derivative."""
 
     @abstractmethod
-    def inverse(self, s: Any, log: Callable[[Any], Any]) -> Any:
-        """Return where the derivative is s, a number between the limits."""
+    def inverse(self, s: Any) -> Any:
+        """Return where the derivative is s, an enclosed number between the limits."""
 
     def bound_modulus(self, f: Array, g: Array, reach: Array) -> Array:
         """Return the smaller of the curvatures at both ends."""
@@ -459,11 +454,10 @@ class SmoothLoss(RowLoss):
         """Return the loss of every row."""
         return np.asarray(self.weight * self.value(self.factor * f + self.constant) + self.slope * f)
 
-    @np.errstate(over="ignore")
-    def slopes(self, f: Array, right: bool = True) -> Array:
-        """Return the slope of every row."""
-        x = self.factor * f + self.constant
-        return np.asarray(self.weight * self.factor * self.derivative(x, np.exp) + self.slope)
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
+    def slopes(self, f: Any, right: bool = True) -> Any:
+        """Return the slope of every row, in any arithmetic."""
+        return self.derivative(f * self.factor + self.constant) * self.weight * self.factor + self.slope
 
     @np.errstate(over="ignore")
     def curvatures(self, f: Array) -> Array:
@@ -483,11 +477,7 @@ class SmoothLoss(RowLoss):
         least = max(low + relative_rounding(_SLOPE) * abs(low), low + _LEAST_SHARE)
         return np.asarray(np.clip((g - self.slope) / reach, least, most) * reach + self.slope)
 
-    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-    def enclose_slopes(self, f: Any, right: bool) -> Any:
-        """Return the slopes at exact numbers."""
-        x = f * self.factor + self.constant
-        return self.derivative(x, lambda z: z.exp()) * (type(f).exact(self.weight) * self.factor) + self.slope
+    enclose_slopes = slopes
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def enclose_values(self, g: Any) -> tuple[Any, Any, Array, Array]:
@@ -499,7 +489,7 @@ class SmoothLoss(RowLoss):
         if np.isfinite(high):
             is_slope = is_slope & share.is_below(numbers.exact(np.full(self.n, high)))
         inside = share.select(is_slope, low + 0.5 if np.isinf(high) else 0.5 * (low + high))
-        value = (self.inverse(inside, lambda z: z.log()) - self.constant) / numbers.exact(self.factor)
+        value = (self.inverse(inside) - self.constant) / numbers.exact(self.factor)
         value = value.select(is_slope, numbers.about(np.zeros(self.n), np.full(self.n, np.inf)))
         is_finite = np.ones(self.n, dtype=bool)
         return value, value, is_finite, is_finite
@@ -514,7 +504,7 @@ class LogisticRows(SmoothLoss):
         """Return log(1 + e^x)."""
         return np.logaddexp(0.0, x)
 
-    def derivative(self, x: Any, exp: Callable[[Any], Any]) -> Any:
+    def derivative(self, x: Any) -> Any:
         """Return 1/(1 + e^-x)."""
         return 1.0 / (exp(-x) + 1.0)
 
@@ -522,9 +512,9 @@ class LogisticRows(SmoothLoss):
         """Return 1/((1 + e^x) (1 + e^-x))."""
         return np.asarray(np.exp(-np.logaddexp(0.0, x) - np.logaddexp(0.0, -x)))
 
-    def inverse(self, s: Any, log: Callable[[Any], Any]) -> Any:
+    def inverse(self, s: Any) -> Any:
         """Return log(s/(1 - s))."""
-        return log(s) - log(1.0 - s)
+        return s.log() - (1.0 - s).log()
 
 
 class Exponential(SmoothLoss):
@@ -536,7 +526,7 @@ class Exponential(SmoothLoss):
         """Return e^x."""
         return np.exp(x)
 
-    def derivative(self, x: Any, exp: Callable[[Any], Any]) -> Any:
+    def derivative(self, x: Any) -> Any:
         """Return e^x."""
         return exp(x)
 
@@ -544,9 +534,9 @@ class Exponential(SmoothLoss):
         """Return e^x."""
         return np.exp(x)
 
-    def inverse(self, s: Any, log: Callable[[Any], Any]) -> Any:
+    def inverse(self, s: Any) -> Any:
         """Return log s."""
-        return log(s)
+        return s.log()
 
 
 class Loss(Value, ABC):
