@@ -118,7 +118,11 @@ class Balls(Enclosed):
         return Balls(self.values / _balls(other).values)
 
     def __matmul__(self, other: Operand) -> "Balls":
-        return Balls(self.values @ _balls(other).values)
+        left, right = self.values, _balls(other).values
+        if left.ndim < 2 or right.ndim < 2:
+            return Balls(left @ right)
+        product = flint().arb_mat(left.tolist()) * flint().arb_mat(right.tolist())  # many times faster than numpy
+        return Balls(np.array(product.entries(), dtype=object).reshape(left.shape[0], right.shape[1]))
 
     def total(self) -> "Balls":
         """Return the sum."""

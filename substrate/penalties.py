@@ -48,11 +48,11 @@ from typing import Any, Self
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.balls import Balls, ball, flint, root_of
+from substrate.balls import Balls, root_of
 from substrate.certificate import Accuracy, Tolerance, power_of_two
 from substrate.ingredients import Weights
 from substrate.kernels.kernel import Kernel
-from substrate.numbers import UNIT, Double, GramFactor, at_most, sum_rounding
+from substrate.numbers import Double, GramFactor
 
 __all__ = [
     "BallColumns",
@@ -105,9 +105,23 @@ class Columns(ABC):
         """Return the numbers of columns that differ from each other, of a subset."""
         return subset[np.sort(np.unique(self.matrix.midpoint[:, subset], axis=1, return_index=True)[1])]
 
-    @abstractmethod
     def neighbours(self, subset: Any) -> tuple[Any, Any]:
         """Return the place in the subset of a column near each, and bounds on the distances in the norm of H."""
+        F = self.centered(slice(None))
+        H, squares = F.T @ F.take((slice(None), subset)), (F * F).T.add_up()
+        if self.quadratic is not None and self.ridge > 0.0:
+            E = self.quadratic * self.ridge
+            H, squares = H + E.take((slice(None), subset)), squares + E.apply(np.diagonal)
+        distances = squares.take((slice(None), None)) + squares.take(subset) - H * 2.0
+        nearest = distances.midpoint.argmin(axis=1)
+        return nearest, distances.take((np.arange(nearest.size), nearest)).bound_root()
+
+    def centered(self, subset: Any) -> Any:
+        """Return some columns of V^1/2 F, without their means where there is a bias."""
+        F, v = self.matrix.take((slice(None), subset)), self.numbers.exact(self.weights)
+        if self.bias:
+            F = F - (v / v.total()).take((None, slice(None))) @ F
+        return F if (self.weights == 1.0).all() else F * v.sqrt().take((slice(None), None))
 
     @abstractmethod
     def bound_step(self, q: Any, subset: Any, differences: bool) -> Any:
@@ -273,7 +287,7 @@ def _enclose_kernel(kernel: Kernel, X: Any, Z: Any, matrix: Array) -> Double:
     return kernel.enclose(X, Z) if kernel.trusted and not kernel.pairwise else Double(matrix)
 
 
-def _from_first(rows: Double) -> Double:
+def _from_first(rows: Any) -> Any:
     """Return the differences of all rows but the first to the first one."""
     return rows.take(slice(1, None)) - rows.take(slice(0, 1))
 
@@ -304,25 +318,9 @@ class DoubleColumns(Columns):
         E = K if energy is None or ridge == 0.0 else _enclose_kernel(kernel, Z, Z, energy)
         return cls(K, v, True, ridge, E if ridge > 0.0 else None)
 
-    def neighbours(self, subset: Any) -> tuple[Any, Double]:
-        """Return the nearest of some columns to each, by products whose rounding is counted."""
-        F = self._centered(slice(None))
-        H, sizes = F.middle.T @ F.middle[:, subset], np.square(F.middle).sum(axis=0)
-        lost = sum_rounding(4 * len(F.middle)) * (sizes[:, None] + sizes[subset])
-        if self.quadratic is not None and self.ridge > 0.0:
-            E = self.ridge * self.quadratic.middle
-            H, sizes = H + E[:, subset], sizes + np.diagonal(E)
-            lost = lost + 4.0 * self.ridge * float(self.quadratic.error().sizes.max()) + 4.0 * UNIT * np.abs(E).max()
-        squares = sizes[:, None] + sizes[subset] - 2.0 * H
-        nearest = squares.argmin(axis=1)
-        places = (np.arange(len(squares)), nearest)
-        off = np.linalg.norm(F.error().sizes + np.zeros_like(F.middle), axis=0)
-        roots = np.sqrt(np.maximum(squares[places], 0.0) + lost[places])
-        return nearest, Double(at_most(1.0) * (roots + off + off[subset][nearest]))
-
     def bound_step(self, q: Double, subset: Any, differences: bool) -> Double:
         """Bound the step by a factor of a matrix M with M'M = H up to a deviation whose norm is counted."""
-        tall, deviation = self._centered(subset), None
+        tall, deviation = self.centered(subset), None
         if self.quadratic is not None and self.ridge > 0.0:
             inner = self.quadratic.take(np.ix_(subset, subset)) * self.ridge
             values, vectors = np.linalg.eigh(inner.middle)
@@ -337,51 +335,25 @@ class DoubleColumns(Columns):
         factor = factor if factor is None or deviation is None else factor.plus(deviation)
         return Double(math.inf) if factor is None else factor.bound_inverse_norm(q)
 
-    def _centered(self, subset: Any) -> Double:
-        """Return some columns of V^1/2 F, without their means where there is a bias."""
-        F, v = self.matrix.take((slice(None), subset)), self.weights
-        if self.bias:
-            F = F - (Double((v / v.sum())[None]) @ F)
-        centred: Double = F if (v == 1.0).all() else F * np.sqrt(v)[:, None]
-        return centred
-
 
 @dataclass(frozen=True, slots=True)
 class BallColumns(Columns):
     """F and E in balls."""
 
-    def neighbours(self, subset: Any) -> tuple[Any, Balls]:
-        """Return the nearest of some columns to each, by entries of H."""
-        H, nearest, distances = self._hessian(np.arange(self.matrix.values.shape[1])), [], []
-        for j in range(H.nrows()):
-            squares = [H[j, j] + H[k, k] - 2 * H[j, k] for k in subset.tolist()]
-            nearest.append(int(np.argmin([float(square) for square in squares])))
-            distances.append(squares[nearest[-1]])
-        return np.array(nearest), Balls(distances).bound_root()
-
     def bound_step(self, q: Balls, subset: Any, differences: bool) -> Balls:
         """Return the step of an exact solution; infinite if these columns are dependent to rounding."""
-        H, column = self._hessian(subset), flint().arb_mat(subset.size, 1, q.values.tolist())
+        F = self.centered(subset)
+        H = F.T @ F
+        if self.quadratic is not None and self.ridge > 0.0:
+            H = H + self.quadratic.take(np.ix_(subset, subset)) * self.ridge
         if differences:
-            D = flint().arb_mat(np.vstack([-np.ones(subset.size - 1), np.eye(subset.size - 1)]).tolist())
-            H, column = D.transpose() * H * D, D.transpose() * column
-        if not column.nrows():
+            H, q = _from_first(_from_first(H).T).T, _from_first(q)
+        if not q.values.size:
             return Balls.exact(0.0)
         try:
-            return Balls(root_of((column.transpose() * H.solve(column))[0, 0]))
+            return Balls(root_of((q * H.solve(q)).total().value))
         except ZeroDivisionError:
             return Balls.exact(math.inf)
-
-    def _hessian(self, subset: Any) -> Any:
-        """Return some rows and columns of H, as a matrix of python-flint, whose products are fast."""
-        C, v = self.matrix.values[:, subset], Balls.exact(self.weights).values
-        H = flint().arb_mat((v[:, None] * C).T.tolist()) * flint().arb_mat(C.tolist())
-        if self.bias:
-            sums = flint().arb_mat([(v @ C).tolist()])
-            H = H - sums.transpose() * sums / sum(v.tolist())
-        if self.quadratic is not None and self.ridge > 0.0:
-            H = H + flint().arb_mat((self.quadratic.values[np.ix_(subset, subset)] * ball(self.ridge)).tolist())
-        return H
 
 
 @dataclass(frozen=True, slots=True)
