@@ -121,7 +121,7 @@ class Balls(Enclosed):
         left, right = self.values, _balls(other).values
         if left.ndim < 2 or right.ndim < 2:
             return Balls(left @ right)
-        product = flint().arb_mat(left.tolist()) * flint().arb_mat(right.tolist())  # many times faster than numpy
+        product = _matrix(left) * _matrix(right)  # many times faster than numpy
         return Balls(np.array(product.entries(), dtype=object).reshape(left.shape[0], right.shape[1]))
 
     def total(self) -> "Balls":
@@ -167,9 +167,7 @@ class Balls(Enclosed):
 
     def solve(self, right: "Balls") -> "Balls":
         """Return the solution; python-flint raises ZeroDivisionError for a matrix that may be singular."""
-        matrix = flint().arb_mat(self.values.tolist())
-        x = matrix.solve(flint().arb_mat(len(right.values), 1, right.values.tolist()))
-        return Balls([x[i, 0] for i in range(len(right.values))])
+        return Balls(_matrix(self.values).solve(_matrix(right.values[:, None])).entries())
 
     def __abs__(self) -> "Balls":
         return Balls(np.frompyfunc(abs, 1, 1)(self.values))
@@ -196,8 +194,7 @@ class Balls(Enclosed):
 
     def bound_inverse(self, g: "Balls") -> tuple["Balls", "Balls"]:
         """Return the norm of g, and the root of the trace of the inverse."""
-        library = flint()
-        A, column = library.arb_mat(self.values.tolist()), library.arb_mat(len(g.values), 1, g.values.tolist())
+        A, column = _matrix(self.values), _matrix(g.values[:, None])
         inverse = (A.transpose() * A).inv()
         trace = sum((inverse[i, i] for i in range(inverse.nrows())), ball(0.0))
         return Balls(root_of((column.transpose() * inverse * column)[0, 0])), Balls(root_of(trace))
@@ -205,6 +202,10 @@ class Balls(Enclosed):
     def upper(self) -> float:
         """Return a double not below the size of the number."""
         return above(abs(self.value))
+
+
+def _matrix(values: Any) -> Any:
+    return flint().arb_mat(*values.shape, values.ravel().tolist())
 
 
 def _positive_part(value: Any) -> Any:

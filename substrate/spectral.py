@@ -160,7 +160,7 @@ def decompose(matrix: Array, error: float = 0.0, count: int | None = None) -> Ei
         values, vectors = _compute_pairs(matrix, n if count is None else count + _FURTHER)
         residual, defect = bound_residual(matrix, error, values, vectors)
         if values.size < n:
-            beyond = _bound_beyond(matrix, error, values, vectors)
+            beyond = at_most(bound_size(matrix - (Double(vectors) * values) @ vectors.T) + error)
     return Eigenpairs(values=values, vectors=vectors, residual=residual, defect=defect, beyond=beyond)
 
 
@@ -181,22 +181,13 @@ def _compute_pairs(matrix: Array, count: int) -> tuple[Array, Array]:
 
 def bound_residual(matrix: Array, error: float, values: Array, vectors: Array) -> tuple[float, float]:
     """Bound the residual of eigenpairs and the defect of orthonormality of their vectors."""
-    n, k = vectors.shape
-    defect = at_most(float(np.linalg.norm(vectors.T @ vectors - np.eye(k))) + relative_rounding(n + 2.0) * k)
-    size, largest = float(np.linalg.norm(matrix)), float(np.abs(values).max(initial=0.0))
-    length = float(np.linalg.norm(matrix @ vectors - vectors * values))
+    U, size, largest = Double(vectors), float(np.linalg.norm(matrix)), float(np.abs(values).max(initial=0.0))
+    defect = bound_size(U.T @ U - np.eye(values.size))
+    length = bound_size(Double(matrix) @ U - U * values)
     if not (defect <= _MOST_DEFECT and math.isfinite(length) and (size > _LEAST_NORM or size == 0.0)):
         return math.inf, defect
-    rounding = relative_rounding(n + 8.0) * (size + largest) * math.sqrt(k * (1.0 + defect))
     turned = 2.0 * defect * largest * math.sqrt(1.0 + defect)
-    return at_most((length + rounding + turned + error * (1.0 + defect)) / math.sqrt(1.0 - defect)), defect
-
-
-def _bound_beyond(matrix: Array, error: float, values: Array, vectors: Array) -> float:
-    """Bound the norm of A - U Theta U' by its Frobenius norm."""
-    sizes = float(np.linalg.norm(matrix)) + 2.0 * values.size * float(np.abs(values).max())
-    left = float(np.linalg.norm(matrix - (vectors * values) @ vectors.T))
-    return at_most(left + relative_rounding(values.size + 6.0) * sizes + error)
+    return at_most((length + turned + error * (1.0 + defect)) / math.sqrt(1.0 - defect)), defect
 
 
 @dataclass(frozen=True, slots=True)
@@ -662,11 +653,12 @@ def find_pairs(first: View, second: View, nus: tuple[float, float], count: int) 
     heights = [float(np.sum(F * F, axis=0).max(initial=0.0)) for F in (F1, F2)]
     errors = [first.factor_error(nus[0]), second.factor_error(nus[1])]
     largest = float(values.max(initial=0.0))
-    # T itself is rounded, and so is its decomposition: residual and loss of orthonormality, measured
-    turned = sum(float(np.linalg.norm(V.T @ V - np.eye(V.shape[1]))) for V in (P, Qt.T))
-    off = float(np.linalg.norm(T - (P * values) @ Qt)) + 2.0 * turned * largest
+    # T itself is rounded, and so is its decomposition: residual and loss of orthonormality
+    turned = sum(bound_size(Double(V.T) @ V - np.eye(V.shape[1])) for V in (P, Qt.T))
+    off = bound_size(Double(F1.T) @ F2 - (Double(P) * values) @ Qt) + 2.0 * turned * largest
     off += 1.1 * (first.defect + second.defect) * math.sqrt(heights[0] * heights[1])
-    off += relative_rounding(F1.shape[0] + 2.0 * max(T.shape) + 8.0) * float(np.linalg.norm(F1) * np.linalg.norm(F2))
+    # the factors themselves have a few roundings
+    off += relative_rounding(8.0) * float(np.linalg.norm(F1) * np.linalg.norm(F2))
     square_radius = heights[0] * errors[1] + errors[0] * (heights[1] + errors[1]) + off * (2.0 * largest + off)
     square_radius = at_most(square_radius)
     # a value that is far below the largest and below its own radius is no direction; any other is kept, and its radius
