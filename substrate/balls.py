@@ -176,14 +176,6 @@ class Balls(Enclosed):
         """Return them, from above where a ball holds zero."""
         return Balls(np.frompyfunc(_positive_part, 1, 1)(self.values))
 
-    def is_below(self, other: "Balls") -> Any:
-        """Compare ball by ball."""
-        return np.asarray(np.frompyfunc(lambda x, y: bool(x < y), 2, 1)(self.values, other.values), dtype=bool)
-
-    def minimum(self, other: "Balls") -> "Balls":
-        """Return the smaller balls."""
-        return Balls(np.frompyfunc(lambda x, y: x.min(y), 2, 1)(self.values, other.values))
-
     def upper_ends(self) -> "Balls":
         """Return the upper ends of the balls."""
         return Balls(np.frompyfunc(lambda value: value.upper(), 1, 1)(self.values))

@@ -485,9 +485,9 @@ class SmoothLoss(RowLoss):
         numbers = type(g)
         share = (g - self.slope) / (numbers.exact(self.weight) * self.factor)
         low, high = self.limits
-        is_slope = numbers.exact(np.full(self.n, low)).is_below(share)
+        is_slope = (low - share).upper_ends().midpoint < 0.0
         if np.isfinite(high):
-            is_slope = is_slope & share.is_below(numbers.exact(np.full(self.n, high)))
+            is_slope &= (share - high).upper_ends().midpoint < 0.0
         inside = share.select(is_slope, low + 0.5 if np.isinf(high) else 0.5 * (low + high))
         value = (self.inverse(inside) - self.constant) / numbers.exact(self.factor)
         value = value.select(is_slope, numbers.about(np.zeros(self.n), np.full(self.n, np.inf)))

@@ -53,7 +53,6 @@ __all__ = [
     "Enclosed",
     "GramFactor",
     "Operators",
-    "add_roundings",
     "at_most",
     "block_length",
     "exponential_rounding",
@@ -125,14 +124,6 @@ def multiply_in_blocks(A: Array, B: Array) -> tuple[Array, int]:
         stop = min(start + step, n)
         product = product + A[:, start:stop] @ B[start:stop, :]
     return product, step + n // max(step, 1) + 1
-
-
-def add_roundings(left: float, right: float, operations: float = 1.0) -> float:
-    r"""Return the share that a product may be off by, from the shares of its factors and its own operations.
-
-    .. math:: (1 + p)(1 + q) - 1 = p + q + p q \le 1.01\, (p + q) \quad\text{for } p, q \le 0.02
-    """
-    return at_most(left + right) + relative_rounding(operations)
 
 
 def exponential_rounding(operations: float, after: float) -> float:
@@ -296,14 +287,6 @@ class Double(Enclosed):
         middle = self.middle + other.middle
         return Double(middle, UNIT * np.abs(middle) + self.radius + other.radius)
 
-    def __sub__(self, other: Operand) -> "Double":
-        other = _double(other)
-        middle = self.middle - other.middle
-        return Double(middle, UNIT * np.abs(middle) + self.radius + other.radius)
-
-    def __rsub__(self, other: Operand) -> "Double":
-        return _double(other) - self
-
     def __neg__(self) -> "Double":
         return Double(-self.middle, self.radius)
 
@@ -443,15 +426,6 @@ class Double(Enclosed):
         ends = np.maximum(np.asarray(self.middle) + at_most(1.0) * np.asarray(self.radius), 0.0)
         radius = np.where(np.asarray(self.middle) < 0.0, ends, self.radius)
         return Double(np.maximum(self.middle, 0.0), radius)
-
-    def is_below(self, other: "Double") -> Any:
-        """Return where these numbers are below the others, for all values within their radii."""
-        gap = np.asarray(other.middle) - self.middle
-        return gap > at_most(1.0) * (self.radius + other.radius) + UNIT * np.abs(gap)
-
-    def minimum(self, other: "Double") -> "Double":
-        """Return the one with the smaller upper end."""
-        return self.select(self.middle + self.radius <= other.middle + other.radius, other)
 
     def upper_ends(self) -> "Double":
         """Return numbers that these do not exceed, without radius."""

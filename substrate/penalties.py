@@ -168,7 +168,7 @@ def bound_by_duality(columns: Columns, penalty: "Penalty", point: Any, g: Any, s
     for step, scaled, slack in penalty.dual_points(columns, point, g):
         distance = offset + step + scaled * (size + step)
         bounds.append((distance * distance + slack * 2.0).bound_root())
-    return reduce(lambda first, second: first.minimum(second), bounds)
+    return min(bounds, key=lambda bound: bound.upper())
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")

@@ -17,7 +17,6 @@ from substrate.kernels.kernel import (
     Restricted,
     column_tuple,
 )
-from substrate.numbers import relative_rounding
 
 __all__ = ["Componentwise"]
 
@@ -64,11 +63,6 @@ class Componentwise(Composite):
     def parts(self, n_features: int) -> Sequence[Kernel]:
         """Return the components."""
         return self.components(n_features)
-
-    def rounding(self, X: Any, by_differences: bool = False) -> float:
-        """Return the largest rounding of a component, plus the rounding of the sum."""
-        parts = self.components(X.shape[1])
-        return max(part.rounding(X, by_differences) for part in parts) + relative_rounding(len(parts) + 1.0)
 
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
         """Return all columns where one number is the width for every column; else what each component compares."""

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import exp
+from substrate.arrays import exp, whole_number
 from substrate.errors import DeclarationError
 from substrate.numbers import Operators
 
@@ -56,10 +56,8 @@ def checked_orders(orders: Any, n_features: int) -> dict[int, int]:
         raise DeclarationError(f"orders must be a mapping from columns to orders, as {{0: 2}}; received {orders!r}")
     by_column: dict[int, int] = {}
     for column, order in orders.items():
-        if isinstance(order, bool) or not hasattr(order, "__index__") or operator.index(order) < 0:
-            raise DeclarationError(f"the order in column {column!r} must be an integer >= 0, received {order!r}")
-        if operator.index(order):
-            by_column[checked_column(column, n_features)] = operator.index(order)
+        if times_differentiated := whole_number(order, f"the order in column {column!r}"):
+            by_column[checked_column(column, n_features)] = times_differentiated
     return dict(sorted(by_column.items()))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from substrate.arrays import Array, diagonal_of, is_device_array, namespace_of, same_home, to_dense, where_it_lives
 from substrate.errors import DataError
-from substrate.kernels.kernel import Kernel, paired_values
+from substrate.kernels.kernel import Kernel
 
 __all__ = ["Foreign", "Precomputed"]
 
@@ -89,10 +89,6 @@ class Foreign(Kernel):
         if not bool(xp.all(xp.isfinite(values))):
             raise DataError(f"the kernel {self!r} returned NaN or infinity")
         return xp.astype(values, dtype, copy=False)
-
-    def diag(self, X: Any) -> Any:
-        """Return diagonal values, in blocks."""
-        return paired_values(self, X, X)
 
     def __repr__(self) -> str:
         return str(getattr(self.function, "__qualname__", None) or repr(self.function))

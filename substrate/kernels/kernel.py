@@ -44,7 +44,7 @@ from substrate.arrays import (
 )
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.derivatives import Orders, Plain, checked_orders, differentiate_formula
-from substrate.numbers import ROUNDED_ONCE, Double, add_roundings, block_length
+from substrate.numbers import ROUNDED_ONCE, Double, at_most, block_length, relative_rounding
 from substrate.values import Value
 
 __all__ = [
@@ -107,9 +107,9 @@ class Kernel(Value, ABC):
         The points themselves are float64. The second may be None if the first has the rows of a precomputed matrix.
         """
 
-    @abstractmethod
     def diag(self, X: Any) -> Any:
         """Return the values k(x_i, x_i)."""
+        return paired_values(self, X, X)
 
     def __call__(self, X: Any, Z: Any = None) -> Any:
         """Return the matrix of all k(x_i, z_j); with X alone, the symmetric matrix of all k(x_i, x_j).
@@ -543,6 +543,13 @@ class Composite(Kernel):
         """Return the sum of the integrals of all parts."""
         return np.asarray(add_values(term._integral(boxes, others, orders) for term in self.parts(boxes.shape[1])))
 
+    def rounding(self, X: Any, by_differences: bool = False) -> float:
+        """Return the largest rounding of a part, plus the rounding of the sum: by Cauchy and Schwarz the bounds of all
+        values add up to at most the bound of the sum.
+        """
+        points, parts = self._points(X), self.parts(X.shape[1])
+        return max(part.rounding(points, by_differences) for part in parts) + relative_rounding(float(len(parts)))
+
     def rank(self, n_features: int) -> int | None:
         """Count the features of all parts."""
         ranks = [term.rank(n_features) for term in self.parts(n_features)]
@@ -576,12 +583,6 @@ class Sum(Composite):
     right: Kernel
     binding: ClassVar[int] = 1
     made_of = ("left", "right")
-
-    def rounding(self, X: Any, by_differences: bool = False) -> float:
-        """Return the larger one: by Cauchy and Schwarz the bounds of both values add up to at most the bound of the
-        sum.
-        """
-        return ROUNDED_ONCE + max(float(side.rounding(X, by_differences)) for side in self.inside)
 
     def __repr__(self) -> str:
         return f"{self.left._bracket(1)} + {self.right._bracket(2)}"
@@ -617,7 +618,7 @@ class Product(Composite):
         left, right = (side.diag(X) for side in self.inside)
         if may_enlarge(left, right) or may_enlarge(right, left):
             return math.inf
-        return add_roundings(*(side.rounding(X, by_differences) for side in self.inside))
+        return at_most(sum(side.rounding(X, by_differences) for side in self.inside)) + ROUNDED_ONCE
 
     def _integral(self, boxes: Array, others: Array, orders: Orders) -> Array:
         """Return the product of the integrals of sides on different columns: each is times the lengths of the columns
@@ -755,10 +756,6 @@ class Restricted(Composite):
         """Return the order of the kernel inside; derivatives in any other column are zero, and all of them exist."""
         inside = self._orders(dict.fromkeys(columns, 1))
         return math.inf if inside is None else self.kernel.largest_order(list(inside))
-
-    def rounding(self, X: Any, by_differences: bool = False) -> float:
-        """Return the rounding of the kernel inside, on its columns."""
-        return self.kernel.rounding(self._points(X), by_differences)
 
     def rank(self, n_features: int) -> int | None:
         """Count the features of the kernel inside, on its columns."""

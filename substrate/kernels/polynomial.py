@@ -4,13 +4,12 @@ The linear kernel has degree one and no offset.
 """
 
 import math
-import operator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from substrate.arrays import Array, is_sparse, namespace_of, non_negative, paired_sums, to_dense
+from substrate.arrays import Array, is_sparse, namespace_of, non_negative, paired_sums, to_dense, whole_number
 from substrate.errors import DeclarationError
 from substrate.kernels.derivatives import Orders
 from substrate.kernels.integrals import integrate_by_rule
@@ -98,12 +97,7 @@ class Polynomial(_OfInnerProduct):
     offset: float = 1.0
 
     def __post_init__(self) -> None:
-        try:
-            degree = operator.index(self.degree)
-        except TypeError as error:
-            raise DeclarationError(f"degree must be an integer >= 1, received {self.degree!r}") from error
-        if degree < 1 or isinstance(self.degree, bool):
-            raise DeclarationError(f"degree must be an integer >= 1, received {self.degree!r}")
+        degree = whole_number(self.degree, "degree", 1)
         if degree > _LARGEST_DEGREE:
             raise DeclarationError(
                 f"degree must be at most {_LARGEST_DEGREE}, received {degree}; for smoother functions take RBF"

@@ -37,7 +37,7 @@ import numpy as np
 from substrate.arrays import Array, is_device_array, real_array, real_points, to_dense
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.derivatives import differentiate_formula
-from substrate.kernels.kernel import Composite, Formula, Kernel, Number, paired_values
+from substrate.kernels.kernel import Composite, Formula, Kernel, Number
 from substrate.numbers import Double, relative_rounding
 
 __all__ = ["CurlFree", "DivergenceFree", "OnDirections", "Separable", "component_rows"]
@@ -105,9 +105,9 @@ class OnDirections(Composite):
         rows, columns = (np.hstack(self._parts(points)) for points in (X, Z))
         return self._derivative(rows, columns, {}, {}).astype(dtype, copy=False)
 
-    def diag(self, X: Any) -> Array:
+    def diag(self, X: Any) -> Any:
         """Return u'K(x, x) u."""
-        return np.asarray(paired_values(self, X, X))
+        return Kernel.diag(self, X)
 
     def rank(self, n_features: int) -> int | None:
         """Return None: it is not known."""

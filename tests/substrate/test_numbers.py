@@ -120,12 +120,6 @@ def test_the_norm_by_an_inverse_of_dependent_columns_is_unknown():
     assert Double.exact(A).bound_inverse(Double.exact(np.array([1.0, -1.0])))[0].upper() == np.inf
 
 
-def test_numbers_are_below_others_only_for_certain():
-    below, above_it = Double(np.array([1.0, 1.0, 1.0]), 0.1), Double(np.array([1.3, 1.15, 1.0]), 0.1)
-    assert below.is_below(above_it).tolist() == [True, False, False]
-    assert below.minimum(above_it).sizes.tolist() == below.sizes.tolist()
-
-
 def test_a_singular_system_has_no_finite_radius():
     A = np.ones((3, 3))
     assert not np.isfinite(Double.exact(A).solve(Double.exact(np.ones(3))).radius).any()
