@@ -133,23 +133,18 @@ def refuse_disguised(values: Any, name: str, *, text: bool = False) -> None:
             )
 
 
-def _columns(values: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield the dtypes of an array, a list or the columns of a frame, each with its entries."""
-    if values is None or is_sparse(values):
-        return
+def _columns(values: Any) -> list[tuple[Any, Any]]:
+    """Return the dtypes of an array, a list or the columns of a frame, each with its entries."""
     dtypes = getattr(values, "dtypes", None)
     if isinstance(dtypes, Iterable):  # a frame: pandas has a Series of dtypes here, polars a list
-        for position, dtype in enumerate(dtypes):
-            column = values.iloc[:, position] if hasattr(values, "iloc") else values[:, position]
-            yield dtype, column
-    elif hasattr(values, "dtype"):
-        yield values.dtype, values
-    elif isinstance(values, (list, tuple)):
+        columns = values.iloc if hasattr(values, "iloc") else values
+        return [(dtype, columns[:, position]) for position, dtype in enumerate(dtypes)]
+    if isinstance(values, (list, tuple)):
         try:
-            array = np.asarray(values)
+            values = np.asarray(values)
         except ValueError:  # ragged: the conversion raises
-            return
-        yield array.dtype, array
+            return []
+    return [(values.dtype, values)] if hasattr(values, "dtype") and not is_sparse(values) else []
 
 
 def real_array(values: Any, name: str, *, ndim: int | tuple[int, ...]) -> Array:

@@ -27,12 +27,11 @@ def writable_file(path: _Path) -> Path:
     try:
         target = Path(os.path.realpath(path))
         exists = target.exists()
-        if exists and not target.is_file():
-            raise DataError(f"{path} is a folder, a pipe or a device; name a file")
+        is_file = target.is_file()
     except (OSError, ValueError) as error:  # a name that is too long, a null character
-        if isinstance(error, DataError):
-            raise
         raise DataError(f"{os.fspath(path)!r} cannot be written: {error}; name another file") from error
+    if exists and not is_file:
+        raise DataError(f"{path} is a folder, a pipe or a device; name a file")
     if not target.parent.is_dir():
         raise DataError(f"the folder of {path} does not exist; make it first")
     if target.is_symlink() or not os.access(target if exists else target.parent, os.W_OK):

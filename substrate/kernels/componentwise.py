@@ -60,9 +60,7 @@ class Componentwise(Composite):
         kernels: tuple[Restricted, ...] = self.kernel
         return kernels
 
-    def parts(self, n_features: int) -> Sequence[Kernel]:
-        """Return the components."""
-        return self.components(n_features)
+    parts = components
 
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
         """Return all columns where one number is the width for every column; else what each component compares."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from substrate.arrays import Array, diagonal_of, is_device_array, namespace_of, same_home, to_dense, where_it_lives
+from substrate.arrays import diagonal_of, is_device_array, namespace_of, same_home, to_dense, where_it_lives
 from substrate.errors import DataError
 from substrate.kernels.kernel import Kernel
 
@@ -25,10 +25,6 @@ class Precomputed(Kernel):
     trusted: ClassVar[bool] = False
 
     not_smooth: ClassVar[str] = "a precomputed matrix has no inputs; pass X and the kernel itself"
-
-    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
-        """Return no derivatives, since there are no scales."""
-        return np.zeros(0)
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """Return a copy of the given rows in the given precision."""
@@ -60,10 +56,6 @@ class Foreign(Kernel):
     def __hash__(self) -> int:
         # kernels of scikit-learn compare by their parameters, and are not hashable
         return hash((Foreign, type(self.function)))
-
-    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
-        """Return no derivatives, since there are no scales."""
-        return np.zeros(0)
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """Return the values of the function, after checking them; those for points of a device must stay there."""

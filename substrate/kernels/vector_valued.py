@@ -29,16 +29,16 @@ divergence of every column of the second is zero, since derivatives can be excha
 import math
 from abc import abstractmethod
 from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from substrate.arrays import Array, is_device_array, real_array, real_points, to_dense
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.derivatives import differentiate_formula
-from substrate.kernels.kernel import Composite, Formula, Kernel, Number
-from substrate.numbers import Double, relative_rounding
+from substrate.kernels.kernel import Formula, Kernel, Number
+from substrate.numbers import relative_rounding
 
 __all__ = ["CurlFree", "DivergenceFree", "OnDirections", "Separable", "component_rows"]
 
@@ -66,13 +66,15 @@ def component_rows(X: Any, n_components: int | None = None) -> Array:
     return np.hstack([np.repeat(dense, m, axis=0), np.tile(np.eye(m), (dense.shape[0], 1))])
 
 
-class OnDirections(Composite):
+class OnDirections(Kernel):
     """A kernel on rows of a point and a direction, made of a kernel on points; linear in both directions."""
 
     kernel: Kernel
-    no_matrix = "a precomputed matrix has no points and directions; pass rows and the kernel itself"
     decays: ClassVar[bool] = False
-    _integral = Kernel._integral
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.kernel, Kernel) or self.kernel.pairwise:
+            raise DeclarationError(f"{type(self).__name__} is made of a kernel of points, received {self.kernel!r}")
 
     @abstractmethod
     def split(self, n_features: int) -> int:
@@ -92,26 +94,13 @@ class OnDirections(Composite):
         d = self.split(rows.shape[1])
         return rows[:, :d], rows[:, d:]
 
-    def _points(self, X: Any) -> Array:
-        """Return the points without directions."""
-        return self._parts(X)[0]
-
-    def enclose(self, X: Any, Z: Any) -> Double:
-        """Return all values by their rounding."""
-        return Kernel.enclose(self, X, Z)
-
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """Return u'K(x, z) v by the formula; arrays of other libraries are refused."""
         rows, columns = (np.hstack(self._parts(points)) for points in (X, Z))
         return self._derivative(rows, columns, {}, {}).astype(dtype, copy=False)
 
-    def diag(self, X: Any) -> Any:
-        """Return u'K(x, x) u."""
-        return Kernel.diag(self, X)
-
-    def rank(self, n_features: int) -> int | None:
-        """Return None: it is not known."""
-        return None
+    def _resolve(self, X: Any) -> Self:
+        return replace(self, kernel=self.kernel.resolved(self._parts(X)[0]))  # type: ignore[call-arg]
 
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
         """Return the groups of the kernel inside."""
@@ -157,7 +146,7 @@ class Separable(OnDirections):
 
     def rounding(self, X: Any, by_differences: bool = False) -> float:
         """Add the rounding of u'B v relative to both lengths, which cancellation makes small."""
-        inside = self.kernel.rounding(self._points(X))
+        inside = self.kernel.rounding(self._parts(X)[0])
         B, (_, u) = np.array(self.mixing), self._parts(X)
         sizes = np.abs(u) @ np.sqrt(np.maximum(np.diagonal(B), 0.0))
         lengths = np.sqrt(np.maximum(np.einsum("ni,ij,nj->n", u, B, u), 0.0))
@@ -183,8 +172,6 @@ class Separable(OnDirections):
 
 class _VectorField(OnDirections):
     """A kernel made of the second derivatives of another, one in each point."""
-
-    _scale_gradient = Kernel._scale_gradient
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -215,7 +202,7 @@ class _VectorField(OnDirections):
         """Return the rounding of second derivatives, by Cauchy and Schwarz where k is a function of the difference."""
         if not self.kernel.decays:
             return math.inf
-        points = self._points(X)
+        points = self._parts(X)[0]
         d = points.shape[1]
         return float(_SECOND * (d + 1.0) * self.kernel.rounding(points) + relative_rounding(4.0 * d * d + 4.0))
 

@@ -118,7 +118,7 @@ def test_what_makes_no_field_is_refused():
         CurlFree(Laplacian(1.0))
     with pytest.raises(DeclarationError, match="received 'rbf'"):
         DivergenceFree("rbf")
-    with pytest.raises(DeclarationError, match="precomputed matrix has no points and directions"):
+    with pytest.raises(DeclarationError, match="made of a kernel of points, received Precomputed"):
         Separable(Precomputed(), ((1.0,),))
     with pytest.raises(DataError, match="received 3 columns"):
         CurlFree(RBF(1.0))(np.zeros((2, 3)))
