@@ -37,10 +37,10 @@ FOLDER = Path(__file__).parent
 HEADINGS = ("work", "against", "figure", "target", "met")
 INTRODUCTION = """# Benchmark results
 
-Made by `python -m benchmarks --write`, not edited. Where the target is a least figure (≥), it says how many times as
-fast as the peer ours is; where it is a largest one (≤), what share of the peer's time ours takes, or how many of the
-units that are named. Certificates are on in all of ours. Times are CPU times on one BLAS thread, medians of contenders
-that take turns in one run; quartiles of the ratio are in brackets. Times of a GPU (one NVIDIA H200) are wall times.
+Made by `python -m benchmarks --write`. A target "≥ 2" means at least twice as fast as the peer; "≤ 2" means at most
+twice the peer's time, or two of the units that are named. Our times include certificates. Times are CPU times on one
+BLAS thread, medians of contenders that take turns in one run; quartiles of the ratio are in brackets. Times of a GPU
+(one NVIDIA H200) are wall times.
 """
 
 

@@ -400,11 +400,13 @@ def _inputs(table: Table, options: Any, target: str) -> tuple[list[Input], list[
             continue
         inputs.append(entry)
         if entry.origin is not None:
-            remarks.append(f"date: {name}, as days since {entry.origin[:10]} (dates written {entry.date_format})")
+            written = entry.date_format.replace("iso", "year-month-day")
+            remarks.append(f"date: {name}, as days since {entry.origin[:10]} (dates written {written})")
     if options.group is not None:
-        remarks.append(f"group: {options.group} ({_count(len(set(table.column(options.group))), 'group')}), no input")
+        count = _count(len(set(table.column(options.group))), "group")
+        remarks.append(f"group: {options.group} ({count}), not an input")
     if options.id:
-        remarks.append(f"id: {named_columns(list(options.id))}, no input, written next to the predictions")
+        remarks.append(f"id: {named_columns(list(options.id))}, not an input, written next to the predictions")
     varying = [entry for entry in inputs if len(set(table.column(entry.name))) > 1]
     if varying and len(varying) < len(inputs):
         constant = [entry.name for entry in inputs if entry not in varying]

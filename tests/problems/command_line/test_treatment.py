@@ -213,7 +213,7 @@ def test_a_category_that_training_did_not_see_is_refused_or_ignored(tmp_path, ca
 def test_ids_are_no_inputs_and_come_first_in_the_predictions(tmp_path, capsys):
     path, out = write(tmp_path / "t.csv", name=NAMES, u=U, y=Y), tmp_path / "m.npz"
     assert run("fit", path, "--target", "y", "--id", "name", *FIT, "--out", out) == 0
-    assert "id: name, no input, written next to the predictions" in capsys.readouterr().out
+    assert "id: name, not an input, written next to the predictions" in capsys.readouterr().out
     rows, _ = predicted(capsys, out, path)
     assert list(rows[0]) == ["name", "prediction"]
     assert tuple(row["name"] for row in rows) == NAMES
