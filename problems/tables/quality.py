@@ -123,6 +123,8 @@ def measure_quality(
         best = min(errors_of, key=errors_of.__getitem__)
         if error > max(_CLEARLY * errors_of[best], _OF_ACCOUNT * of_mean):
             worse = f"worse than {best}, with an RMSE of {error:.4g} against {errors_of[best]:.4g}"
+        elif error >= of_mean > 0.0:  # by little, but such a model has found nothing
+            worse = f"no better than the mean, with an RMSE of {error:.4g} against {of_mean:.4g}"
     return Quality(rows, y.size, "always the mean", measures, caveat=caveat, worse_than=worse)
 
 

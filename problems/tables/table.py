@@ -210,7 +210,9 @@ def read_table(
     elif name.startswith("@"):
         table = table_of(dataset_columns(name[1:]))
     elif not Path(name).is_file():
-        raise DataError(f"there is no file {name}; name a CSV file, or an embedded data set such as @motorcycle")
+        raise DataError(
+            f"there is no file {name}; name a CSV, Excel or Parquet file, or an embedded data set such as @motorcycle"
+        )
     else:
         table = _read_file(Path(name), delimiter, encoding)
     return replace(table, source=name, decimal=decimal, thousands=thousands)
@@ -225,7 +227,7 @@ def _read_file(path: Path, delimiter: str | None, encoding: str | None) -> Table
     remarks: list[str] = []
     try:
         if path.suffix.lower() in _PARQUET:
-            return table_of(pandas.read_parquet(path))
+            return table_of(pandas.read_parquet(path), str(path))
         if path.suffix.lower() in _EXCEL:
             sheets = pandas.read_excel(path, sheet_name=None, header=None, dtype=object)
             frame = next(iter(sheets.values())).dropna(how="all").dropna(axis=1, how="all")

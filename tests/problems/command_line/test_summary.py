@@ -112,3 +112,17 @@ def test_an_interrupt_is_one_line_and_status_130(monkeypatch, capsys, tmp_path):
     assert main(["fit", "@motorcycle", "--out", str(tmp_path / "m.npz")]) == 130
     assert "substrate: interrupted; every file is as before, or complete" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_of_noise_is_called_no_good_first(tmp_path, capsys):
+    path, said = tmp_path / "noise.csv", []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        np.savetxt(path, rng.normal(size=(60, 3)), delimiter=",", header="a,b,y", comments="")
+        main(["fit", str(path), "--target", "y"])
+        first, *others = capsys.readouterr().out.splitlines()
+        row = next(line for line in others if line.strip().startswith("RMSE"))
+        model, mean = map(float, row.split()[1:])
+        said.append(first.startswith("NOT GOOD: this model is "))
+        assert model == mean or said[-1] == (model > mean)
+    assert any(said)

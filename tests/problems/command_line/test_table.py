@@ -108,6 +108,21 @@ def test_an_encoding_that_is_none_or_another_is_refused_in_words(tmp_path):
         read_table(path)
 
 
+@pytest.mark.parametrize("name", ["data.xlsx", "data.parquet"])
+def test_a_file_that_pandas_wrote_is_read_like_its_frame(tmp_path, name):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("openpyxl" if name.endswith("xlsx") else "pyarrow")
+    days = pandas.to_datetime(["2024-01-31", "2024-02-01", "2024-02-02"])
+    frame = pandas.DataFrame({"a": [1.5, 2.0, -3.0], "when": days, "town": ["Ghent", "Paris", "Ghent"]})
+    path = tmp_path / name
+    (frame.to_excel if name.endswith("xlsx") else frame.to_parquet)(path, index=False)
+    table = read_table(path)
+    assert [float(cell) for cell in table.columns["a"]] == [1.5, 2.0, -3.0]
+    assert [cell[:10] for cell in table.columns["when"]] == ["2024-01-31", "2024-02-01", "2024-02-02"]
+    assert table.columns["town"] == ("Ghent", "Paris", "Ghent")
+    assert (table.typed, table.dates) == ({"a"}, ("when",))
+
+
 def test_spreadsheets_are_read_or_refused_in_a_sentence(tmp_path, monkeypatch):
     pandas = pytest.importorskip("pandas")
     path = write(tmp_path, "PK", "data.xlsx")
