@@ -117,7 +117,7 @@ def fit_at(
             *prepared.facts,
             ("gamma", f"{gamma / prepared.data.unit:g}"),
             *weight_facts(rows.weights),
-            ("solver", f"sums over the rows, refined {solved.refinements} times"),
+            ("solver", f"sums over the rows, refined {int(solved.is_refined)} times"),
             *(() if prepared.origin.unit == 1.0 else (("units", "residuals in units of max|y|"),)),
             *solved.facts,
         )

@@ -8,8 +8,8 @@ r"""The LS-SVM on a reduced basis, from sums over its rows, and how far it is fr
 ([Cawley2004]_ eq. (2)-(3), [Cawley2002]_ section 2, with our gamma.) It is solved in the features :math:`z = T^T k_S`
 of :mod:`~substrate.operators.features`, where it is ridge regression with a free bias, by
 :mod:`~substrate.operators.basis_spectrum`. A second pass over the rows computes the errors e of the machine as it
-predicts, from beta; where the gradient is above rounding, a Newton step from the same sums corrects it, as in iterative
-refinement.
+predicts, from beta; where the bound is above the tolerance, a Newton step from the same sums corrects it, as in
+iterative refinement.
 
 For any numbers e, the dual point V e, less its part along the columns without a penalty, gives with
 :math:`w = \sum_j \beta_j \varphi(z_j)`
@@ -58,7 +58,6 @@ UNKNOWN = (
     "double precision cannot give the answer to this tolerance; use a narrower kernel or fewer basis vectors, penalise "
     "more (a lower gamma, a higher zeta), or scale the columns",
 )
-_MOST_REFINEMENTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,14 +160,11 @@ class Penalty:
 
 
 class ReducedAnswer(NamedTuple):
-    """The row of all outputs, and what a step needs: the gradient in the features, the sum of errors, whether it
-    helps.
-    """
+    """The row of all outputs, and what a step needs: the gradient in the features, and the sum of errors."""
 
     row: Accuracy
     gradient: Array
     total: Array
-    helped: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,11 +178,6 @@ class AnswerBound:
     unit: float
     targets: TargetSummary
     share: float = ACCURATE
-
-    def with_differences(self) -> "AnswerBound | None":
-        """Return the same for kernel values from differences; None if the kernel has no such formula."""
-        values = None if self.rows.on_device else self.rows.values.from_differences
-        return None if values is None else replace(self, rows=replace(self.rows, values=values))
 
     def __call__(self, beta: Array, bias: Array) -> ReducedAnswer:
         """Bound the distance of coefficients and biases from the exact optimum, in one pass over the rows."""
@@ -221,27 +212,31 @@ class AnswerBound:
         tolerances = residuals.tolerances(self.unit, self.targets, self.share)
         each = [tolerance.row(float(radius), FORMULA) for tolerance, radius in zip(tolerances, radii, strict=True)]
         each = [replace(row, about=f"{row.about}{on_basis(r, m)}") for row in each]
-        failing = np.array([not row.passes for row in each])
-        helped = bool(np.any(failing & (effect > 0.1 * distance) & np.isfinite(distance)))
-        return ReducedAnswer(accuracy_of_outputs(each), gradient, np.asarray(residuals.total), helped)
+        return ReducedAnswer(accuracy_of_outputs(each), gradient, residuals.total)
 
     def best(self, beta: Array, bias: Array) -> ReducedAnswer:
         """Return the answer from plain kernel values, or from differences where those do not suffice."""
-        answer, careful = self(beta, bias), self.with_differences()
-        if answer.row.passes or careful is None:
+        answer = self(beta, bias)
+        values = None if answer.row.passes or self.rows.on_device else self.rows.values.from_differences
+        if values is None:
             return answer
+        careful = replace(self, rows=replace(self.rows, values=values))
         return min(answer, careful(beta, bias), key=lambda each: each.row.value)
 
 
 @dataclass(frozen=True, slots=True)
 class ReducedSolution:
-    """Beta and b, one column per output, in the units of y; the certificate row; steps of refinement; facts."""
+    """Beta and b, one column per output, in the units of y; the certificate row; whether a step corrected them."""
 
     coefficients: Array
     bias: Array
     row: Accuracy
-    refinements: int
-    facts: tuple[tuple[str, str], ...] = ()
+    is_refined: bool
+
+    @property
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """What a certificate states of a failing row."""
+        return () if self.row.passes else (UNKNOWN,)
 
 
 def solve_reduced(
@@ -252,7 +247,7 @@ def solve_reduced(
     targets: TargetSummary | None = None,
     share: float = ACCURATE,
 ) -> ReducedSolution:
-    """Solve at one lambda = 1/gamma for every column of the targets, refine while it helps, and certify.
+    """Solve at one lambda = 1/gamma for every column of the targets, refine where that is needed, and certify.
 
     ``targets`` summarises the targets; ``share`` is the accuracy required, relative to their spread.
 
@@ -261,23 +256,16 @@ def solve_reduced(
     """
     features, unit = spectrum.features, spectrum.origin.unit
     summary: Any = rows.target_summary() if targets is None else targets
-    plain = AnswerBound(rows, features, Penalty.of(rows.values, K_basis, features), lam, unit, summary, share)
-    weights, steps = spectrum.weights(lam), 0
-    bias, best = spectrum.bias(weights), None
-    careful = plain.with_differences()
-    for judge in (plain,) if careful is None else (plain, careful):
-        for step in range(_MOST_REFINEMENTS):
-            beta = features.coefficients(weights)
-            answer = judge(beta, bias)
-            if best is None or answer.row.value < best[0].value:
-                best = answer.row, beta, bias, steps
-            if not answer.helped or step + 1 == _MOST_REFINEMENTS:
-                break
-            slope, total = (on_device_of(bias, array) for array in (-answer.gradient, answer.total))
-            change, shift = spectrum.correction(slope, total, lam)
-            weights, bias, steps = weights + change, bias + shift, steps + 1
-        if best is not None and best[0].passes:
-            break
-    assert best is not None
-    row, beta, bias, steps = best
-    return ReducedSolution(unit * beta, unit * bias, row, steps, () if row.passes else (UNKNOWN,))
+    bound = AnswerBound(rows, features, Penalty.of(rows.values, K_basis, features), lam, unit, summary, share)
+    weights = spectrum.weights(lam)
+    bias = spectrum.bias(weights)
+    beta = features.coefficients(weights)
+    answer, is_refined = bound.best(beta, bias), False
+    if not answer.row.passes:
+        slope, total = (on_device_of(bias, array) for array in (-answer.gradient, answer.total))
+        change, shift = spectrum.correction(slope, total, lam)
+        corrected = features.coefficients(weights + change), bias + shift
+        second = bound.best(*corrected)
+        if second.row.value < answer.row.value:
+            (beta, bias), answer, is_refined = corrected, second, True
+    return ReducedSolution(unit * beta, unit * bias, answer.row, is_refined)
