@@ -37,7 +37,8 @@ from substrate.declare.regression_page import RegressionData, optimality_rows
 from substrate.errors import DataError, DeclarationError
 from substrate.ingredients import regression_fit, squared_errors, squared_norm
 from substrate.kernels import RBF
-from substrate.left_out.leave_one_out import LeftOutBlocks, block_residuals, projected_inverse
+from substrate.left_out.influence import kernel_influence
+from substrate.left_out.leave_one_out import LeftOutBlocks, block_residuals
 from substrate.operators.saddle_system import ridge_of, solve_saddle_system
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
@@ -120,7 +121,7 @@ def closed_form(
     blocks = _blocks(gram.n, groups, reach)
     ridge = ridge_of(positive(gamma, "gamma"), row_weights(weights, gram.n))
     alpha = solve_saddle_system(gram, real_targets(y, gram.n), ridge).support_values
-    return {"residuals": block_residuals(alpha, projected_inverse(gram, ridge), blocks)}
+    return {"residuals": block_residuals(alpha, kernel_influence(gram, ridge).projected_inverse, blocks)}
 
 
 def _blocks(n: int, groups: Any, reach: int | None) -> LeftOutBlocks:

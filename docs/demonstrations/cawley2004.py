@@ -7,7 +7,8 @@ from demonstrations.shown import Shown
 from problems import LSSVMRegressor
 from substrate.datasets import boston, motorcycle
 from substrate.kernels import RBF
-from substrate.left_out.leave_one_out import leave_one_out_residuals, projected_inverse, relative_error
+from substrate.left_out.influence import kernel_influence
+from substrate.left_out.leave_one_out import leave_one_out_residuals, relative_error
 from substrate.operators.gram import Gram
 
 __all__ = [
@@ -190,7 +191,7 @@ def unbiased_after_a_choice() -> Shown:
         estimates = []
         for sigma in (0.5, 2.0, 4.0):
             for gamma in (0.01, 0.3, 10.0):
-                B = projected_inverse(Gram.of(RBF(sigma), X), np.full(20, 1.0 / gamma))
+                B = kernel_influence(Gram.of(RBF(sigma), X), np.full(20, 1.0 / gamma)).projected_inverse
                 estimates.append(float(np.mean(leave_one_out_residuals(B @ y, B.diagonal()) ** 2)))
         fixed.append(estimates[0])
         chosen.append(min(estimates))

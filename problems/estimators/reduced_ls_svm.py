@@ -47,8 +47,9 @@ from substrate.bounds.proof import Proof, ball_matrix, prove_reduced, tolerance_
 from substrate.certificate import Certificate, Row, accuracy_of_outputs, on_basis, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
 from substrate.fits.basis_solution import UNKNOWN, AnswerBound, Penalty, solve_reduced
-from substrate.intervals.conformal import FeatureInfluence, LeftOutMachines
+from substrate.intervals.conformal import LeftOutMachines
 from substrate.kernels import Kernel
+from substrate.left_out.influence import FeatureInfluence
 from substrate.numbers import relative_rounding
 from substrate.operators.basis_spectrum import (
     LeftOutRows,
@@ -509,7 +510,13 @@ class BasisModel:
         self.trace(left_out)
         v = namespace_of(bias).ones_like(left_out.leverages) if left_out.weights is None else left_out.weights
         values, pulls, psi = training.values, root**2 * v, left_out.coordinates
-        influence = FeatureInfluence(lambda X: factor.coordinates(values.matrix(X)) / root, psi / root, pulls)
+        influence = FeatureInfluence(
+            represent=lambda X: factor.coordinates(values.matrix(X)) / root,
+            rows=psi / root,
+            pulls=pulls,
+            diagonal=pulls * (1.0 - left_out.leverages),
+            constant=1.0 / (root**2 * factor.mass),
+        )
         errors, residuals = left_out.Y - left_out.fitted, left_out.residuals
         return tuple(
             LeftOutMachines(influence, pulls * errors[:, k], residuals[:, k], 1.0 / pulls)

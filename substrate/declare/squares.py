@@ -25,12 +25,11 @@ from substrate.declare.row_reader import read_row_losses
 from substrate.declare.span import Reading, inner_products
 from substrate.errors import DeclarationError
 from substrate.intervals.conformal import (
-    KernelInfluence,
     LeftOutMachines,
     conformal_ends,
     jackknife_plus,
-    kernel_influence,
 )
+from substrate.left_out.influence import KernelInfluence, kernel_influence
 from substrate.left_out.leave_one_out import leave_one_out_residuals
 from substrate.losses import PieceLoss
 from substrate.operators.border import NO_BORDER, ONES, Border
@@ -128,7 +127,7 @@ class SquaredRows:
         gram, border = Gram.from_matrix(self._matrix()), self._border()
         alpha = np.asarray(solve_saddle_system(gram, self.targets, self.ridge, border=border).support_values)
         gram.release()
-        return alpha, kernel_influence(gram, self.ridge, partial(self._represent, border), border)
+        return alpha, kernel_influence(gram, self.ridge, border, partial(self._represent, border))
 
     def _border(self) -> Border:
         if not self.substrate.bias:

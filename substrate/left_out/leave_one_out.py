@@ -1,7 +1,7 @@
 r"""Exact leave-one-out and left-out-block residuals of an LS-SVM without refitting, and its hat matrix.
 
 With B the block of the inverse of the bordered matrix that maps y to :math:`\alpha`
-(:func:`~substrate.left_out.leave_one_out.projected_inverse`), eliminating the rows of a set F gives
+(:mod:`~substrate.left_out.influence`), eliminating the rows of a set F gives
 
 .. math:: y_F - f^{(-F)}(x_F) = (B_{FF})^{-1} \alpha_F, \qquad y_i - f^{(-i)}(x_i) = \frac{\alpha_i}{B_{ii}},
 
@@ -53,8 +53,6 @@ from substrate.arrays import (
 )
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.numbers import relative_rounding
-from substrate.operators.border import ONES, Border
-from substrate.operators.gram import Gram
 
 __all__ = [
     "LeftOutBlocks",
@@ -64,8 +62,6 @@ __all__ = [
     "checked_splits",
     "generalized_cross_validation",
     "leave_one_out_residuals",
-    "projected_diagonal",
-    "projected_inverse",
     "relative_error",
     "sum_blocks",
     "sum_single_rows",
@@ -161,27 +157,6 @@ def generalized_cross_validation(errors: Array, degrees_of_freedom: float, weigh
             f"{degrees_of_freedom:g} degrees of freedom on {n} rows leave none for the errors; use a smaller gamma"
         )
     return np.mean(squares, axis=0) / spare**2
-
-
-def projected_inverse(gram: Gram, ridge: Array, border: Border = ONES) -> Array:
-    """Return B: the block of the inverse of the bordered matrix that maps y to alpha."""
-    gram.factorize(ridge)
-    inverse = gram.inverse()
-    if border.plain:
-        eta = inverse.sum(axis=1)
-        return np.asarray(inverse - np.outer(eta, eta) / eta.sum())
-    eliminated = border.eliminate(inverse @ border.matrix(inverse))
-    projected = np.asarray(inverse - eliminated.share @ eliminated.solved.T)
-    np.fill_diagonal(projected, border.without_rows(projected.diagonal(), ridge))
-    return projected
-
-
-def projected_diagonal(gram: Gram, ridge: Array, border: Border = ONES) -> Array:
-    """Return the diagonal of B, at half the cost of B."""
-    gram.factorize(ridge)
-    eliminated = border.eliminate(gram.solve(border.matrix(ridge[:, None])))
-    diagonal: Array = gram.inverse_diagonal() - eliminated.diagonal
-    return border.without_rows(diagonal, ridge)
 
 
 @dataclass(frozen=True, eq=False)

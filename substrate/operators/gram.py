@@ -38,7 +38,6 @@ from substrate.arrays import (
     namespace_of,
     on_device_of,
     own_copy,
-    paired_sums,
     real_array,
     real_points,
     room_on_device,
@@ -319,12 +318,6 @@ class Gram(KernelOperator):
         """Return a lower triangle W with (K + diag(ridge))^{-1} = W'W; None if indefinite."""
         with blas_threads(self.n):
             return invert_triangle(self._factor) if self._pivots is None else None
-
-    def inverse_diagonal(self) -> Array:
-        """Return the diagonal of (K + diag(ridge))^{-1}: column sums of squares of the inverse factor."""
-        factor = self.inverse_factor()
-        diagonal: Array = np.array(self.inverse().diagonal()) if factor is None else paired_sums(factor, factor, 0)
-        return diagonal
 
     def coordinates(self, cutoff: float | None = None) -> Coordinates:
         """Return well-conditioned coordinates of K, without directions below ``cutoff`` times the largest eigenvalue.

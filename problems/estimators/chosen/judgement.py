@@ -39,7 +39,8 @@ from substrate.arrays import Array, blas_threads, is_device_array, is_sparse, to
 from substrate.errors import DegenerateKernelWarning
 from substrate.kernels import Kernel, Linear, Scaled
 from substrate.left_out.criteria import OF_SPECTRUM, Criterion, CriterionSum, LeaveOneOut, ValidationCriterion
-from substrate.left_out.leave_one_out import LeftOutBlocks, Split, leave_one_out_residuals, projected_diagonal
+from substrate.left_out.influence import kernel_influence
+from substrate.left_out.leave_one_out import LeftOutBlocks, Split, leave_one_out_residuals
 from substrate.operators.border import ONES, Border
 from substrate.operators.gram import Gram
 from substrate.operators.saddle_system import ridge_of, solve_saddle_system, target_unit
@@ -298,7 +299,7 @@ class LeftOutLosses:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DegenerateKernelWarning)  # of the chosen machine alone
             gram = Gram.of(kernel, centred_points(kernel, task.X))
-        Y, diagonal = task.unit_targets(), projected_diagonal(gram, ridge)
+        Y, diagonal = task.unit_targets(), kernel_influence(gram, ridge).diagonal
         residuals = leave_one_out_residuals(solve_saddle_system(gram, Y, ridge).support_values, diagonal)
         losses = np.square(residuals).mean(axis=1)
         if task.pooled:

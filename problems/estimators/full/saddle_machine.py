@@ -48,9 +48,10 @@ from substrate.certificate import (
     worst_rows,
 )
 from substrate.errors import DataError, DeclarationError, LongFitWarning, SolverError
-from substrate.intervals.conformal import LeftOutMachines, kernel_influence
+from substrate.intervals.conformal import LeftOutMachines
 from substrate.kernels import Kernel
-from substrate.left_out.leave_one_out import leave_one_out_residuals, projected_diagonal
+from substrate.left_out.influence import kernel_influence
+from substrate.left_out.leave_one_out import leave_one_out_residuals
 from substrate.numbers import relative_rounding
 from substrate.operators.border import ONES, Border
 from substrate.operators.gram import Gram, KernelOperator, has_room_for_matrix
@@ -552,7 +553,7 @@ class LSSVMModel:
         residuals, checks = np.empty(alpha.shape), list[Row]()
         freedom, gcv = np.empty(alpha.shape[1]), np.empty(alpha.shape[1])
         for columns, d, border in self.groups():
-            B = to_numpy(projected_diagonal(gram, on_device_of(gram.diagonal, d), border))
+            B = to_numpy(kernel_influence(gram, on_device_of(gram.diagonal, d), border).diagonal)
             residuals[:, columns] = leave_one_out_residuals(alpha[:, columns], B)
             freedom[columns] = d.size - d @ B
             gcv[columns] = gcv_of(errors[:, columns], 1.0 - d * B, 1.0 / d)
@@ -584,7 +585,9 @@ class LSSVMModel:
         residuals = np.empty(left_out.residuals.shape)
         for columns, d, border in self.groups():
             ridge = 1.0 / np.bincount(groups, 1.0 / d)
-            B = to_numpy(projected_diagonal(gram, on_device_of(gram.diagonal, ridge), border.take(first, 1.0 / ridge)))
+            B = to_numpy(
+                kernel_influence(gram, on_device_of(gram.diagonal, ridge), border.take(first, 1.0 / ridge)).diagonal
+            )
             is_determined = B > 0.0  # otherwise the columns of a linear part need a row of the group
             for column in columns:
                 together = np.bincount(groups, alpha[:, column]) / np.where(is_determined, B, 1.0)
@@ -599,7 +602,7 @@ class LSSVMModel:
         machines: dict[int, LeftOutMachines] = {}
         for columns, d, border in self.groups():
             ridge = on_device_of(gram.diagonal, d)
-            influence = kernel_influence(gram, ridge, self.kernel_rows, border)
+            influence = kernel_influence(gram, ridge, border, self.kernel_rows)
             residuals = leave_one_out_residuals(alpha[:, columns], to_numpy(influence.diagonal))
             for k, column in enumerate(columns.tolist()):
                 a, r = (on_device_of(ridge, np.ascontiguousarray(v)) for v in (alpha[:, column], residuals[:, k]))
