@@ -221,11 +221,8 @@ def _bound_by_differences(problem: AnswerProblem, machine: Expansion, gram: Gram
     def multiply(a: Double) -> Double:
         total = Double(np.zeros(n), np.zeros(n))
         for rows in strips(n, max(1, _ENTRIES // n)):
-            onward, beyond = slice(rows.start, n), slice(rows.stop, n)
-            values = kernel.enclose(X[rows], X[onward]) if matrix is None else Double.exact(matrix[rows, onward])
-            mirrored = values.T.take(slice(rows.stop - rows.start, None))
-            total = total + (values * a.take(onward)).add_up().place(rows, n)
-            total = total + (mirrored * a.take(rows)).add_up().place(beyond, n)
+            values = kernel.enclose(X[rows], X) if matrix is None else Double.exact(matrix[rows, :])
+            total = total + (values * a).add_up().place(rows, n)
         return total
 
     with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):

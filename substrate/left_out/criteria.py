@@ -292,7 +292,7 @@ class GeneralizedCrossValidation(Criterion):
         values, ahead = falling * rising, following(rising, t)
         ceilings = np.maximum(falling * ahead, ceilings_of_remainder(values, self._shape(whole, t) * rising, self.size))
         lam, quadratic = np.exp(t)[:, :, None], self._shape(machine.quadratic(g, lambdas), t)
-        above = falling if machine.remainder is None else quadratic / lam
+        above = falling if machine.is_whole else quadratic / lam
         lost = self._lost(t, 4.0 * above * ahead, np.sqrt(rising) / lam, following(quadratic * lam, t))
         return Samples(values, ceilings, lost)
 

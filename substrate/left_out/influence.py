@@ -151,8 +151,9 @@ def kernel_influence(gram: Gram, ridge: Array, border: Border = ONES, represent:
     """Compute the influence from a Gram matrix, which is factored, and the diagonal 1/(gamma v)."""
     gram.factorize(ridge)
     eliminated = border.eliminate(gram.solve(border.matrix(ridge[:, None])))
-    factor = gram.inverse_factor()
-    root, triangular = (gram.inverse(), False) if factor is None else (factor, True)
+    root, triangular = gram.inverse_factor(), True
+    if root is None:  # K + D is not positive definite
+        root, triangular = np.ascontiguousarray(gram.solve(np.eye(gram.n, order="F"))), False
     inverse_diagonal = paired_sums(root, root, 0) if triangular else root.diagonal()
     return KernelInfluence(
         root=root,

@@ -305,15 +305,6 @@ class Gram(KernelOperator):
             X, _ = dsytrs(factor, self._pivots, B, lower=1)
         return np.asarray(X)
 
-    def inverse(self) -> Array:
-        """Return (K + diag(ridge))^{-1} with the present factor."""
-        root = self.inverse_factor()
-        if root is None:
-            return np.ascontiguousarray(self.solve(np.eye(self.n, order="F")))
-        with blas_threads(self.n):
-            inverse: Array = root.T @ root
-        return inverse
-
     def inverse_factor(self) -> Any:
         """Return a lower triangle W with (K + diag(ridge))^{-1} = W'W; None if indefinite."""
         with blas_threads(self.n):

@@ -86,18 +86,20 @@ __all__ = ["LeastSquares", "Spectrum", "Targets", "centred_spectrum"]
 class LeastSquares:
     """Eigenvalues ``values``, the ``squares`` of the coordinates, one column per output, and the number of ``rows``.
 
-    ``remainder`` has the squares outside of the directions, one number per output; None if nothing is outside. ``free``
-    is N less the columns without a penalty. ``masses`` are the m_k and ``mass`` is M; None and ``free`` where rows have
-    no weights. Arrays may be on a device; sums are returned in numpy, one line per lambda.
+    ``remainder`` has the squares outside of the directions, one number per output: zeros if nothing is outside, which
+    ``is_whole`` states. ``free`` is N less the columns without a penalty. ``masses`` are the m_k and ``mass`` is M;
+    None and ``free`` where rows have no weights. Arrays may be on a device; sums are returned in numpy, one line per
+    lambda.
     """
 
     values: Array
     squares: Array
-    remainder: Array | None
+    remainder: Array
     rows: int
     free: int
     masses: Array | None = None
     mass: float | None = None
+    is_whole: bool = False
 
     @classmethod
     def of_products(
@@ -140,28 +142,22 @@ class LeastSquares:
     @property
     def whole(self) -> Array:
         """The size of the terms whose difference is the remainder, one number per output; zeros without one."""
-        if self.remainder is None:
-            return np.zeros(self.squares.shape[1])
-        return np.asarray(np.abs(self.remainder) + self.squares.sum(axis=0))
+        return np.asarray(np.abs(self.remainder) + (not self.is_whole) * to_numpy(self.squares).sum(axis=0))
 
     def support_squares(self, g: Array, lambdas: Array) -> Array:
         """Return the squares of the support values, one column per output, from ``g`` = 1/(s + lambda)."""
-        inside: Array = to_numpy((g**2).T @ self.squares)
-        if self.remainder is None:
-            return inside
-        return np.asarray(np.maximum(inside + self.remainder / np.square(lambdas)[:, None], 0.0))
+        outside = self.remainder / np.square(lambdas)[:, None]
+        return np.asarray(np.maximum(to_numpy((g**2).T @ self.squares) + outside, 0.0))
 
     def quadratic(self, g: Array, lambdas: Array) -> Array:
         """Return Q, one column per output."""
-        inside: Array = to_numpy(g.T @ self.squares)
-        if self.remainder is None:
-            return inside
-        return np.asarray(np.maximum(inside + self.remainder / lambdas[:, None], 0.0))
+        outside = self.remainder / lambdas[:, None]
+        return np.asarray(np.maximum(to_numpy(g.T @ self.squares) + outside, 0.0))
 
     def trace(self, g: Array, lambdas: Array) -> Array:
         """Return the sum of B_ii, each by its weight, which is 1 - H_ii over lambda."""
         inside = to_numpy(namespace_of(g).sum(g, axis=0) if self.masses is None else self.masses @ g)
-        if self.remainder is None:
+        if self.is_whole:
             return np.asarray(inside)
         mass = float(g.shape[0]) if self.masses is None else float(self.masses.sum())
         outside = (self.free if self.mass is None else self.mass) - mass
@@ -255,8 +251,15 @@ class Spectrum:
         ``weighted`` states that traces are by the weights of the rows.
         """
         free, masses = int(self.values.shape[0]), self.masses() if weighted else None
-        squares = targets.coordinates**2
-        return LeastSquares(values=self.values, squares=squares, remainder=None, rows=self.n, free=free, masses=masses)
+        return LeastSquares(
+            values=self.values,
+            squares=targets.coordinates**2,
+            remainder=np.zeros(targets.outputs),
+            rows=self.n,
+            free=free,
+            masses=masses,
+            is_whole=True,
+        )
 
     def targets(self, Y: Array) -> Targets:
         """Return z = U'y for every column of Y (a vector is one column)."""
