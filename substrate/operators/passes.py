@@ -86,9 +86,8 @@ def each_block(source: Source, function: Callable[[Block], Any], order: int = 0)
     block on one thread.
     """
     if isinstance(source, SlicedSource) and source.is_dask:
-        for tasks in _groups(_of_spans(source, list, function)):
-            for values in _compute(*tasks):
-                yield from values
+        for values in _each_span(source, list, function):
+            yield from values
         return
     if source.home != HOST:
         yield from map(function, source.blocks())
@@ -109,13 +108,9 @@ def each_block(source: Source, function: Callable[[Block], Any], order: int = 0)
 
 def sum_blocks(source: Source, function: Callable[[Block], Any], order: int = 0) -> Any:
     """Return the sum over all rows of a function of blocks, whose values can be added."""
-    total: Any = None
     if isinstance(source, SlicedSource) and source.is_dask:
-        for tasks in _groups(_of_spans(source, _sum_of, function)):
-            for task in tasks:
-                total = task if total is None else _delayed(add)(total, task)
-            (total,) = _compute(total)
-        return total
+        return _sum_of(_each_span(source, _sum_of, function))
+    total: Any = None
     values = each_block(source, function, order)
     while (span := _sum_of(islice(values, SPAN_ROWS // BLOCK_ROWS))) is not None:
         total = span if total is None else total + span
@@ -144,30 +139,19 @@ def _of_blocks(join: Callable[[Iterable[Any]], Any], function: Callable[[Block],
         return join(map(function, in_blocks(rows)))
 
 
-def _delayed(function: Any) -> Any:
-    from dask import delayed
-
-    return delayed(function, traverse=False, pure=False)
-
-
-def _of_spans(source: SlicedSource, join: Any, function: Any) -> Iterator[Any]:
-    """Yield a task for every span; the function, which may hold large matrices, is one for all."""
-    shared, work = _delayed(function), _delayed(partial(_of_blocks, join))
-    for rows in source.delayed_spans():
-        yield work(shared, rows)
-
-
-def _groups(tasks: Iterator[Any]) -> Iterator[list[Any]]:
-    while group := list(islice(tasks, _TOGETHER)):
-        yield group
-
-
-def _compute(*tasks: Any) -> tuple[Any, ...]:
+def _each_span(source: SlicedSource, join: Any, function: Any) -> Iterator[Any]:
+    """Yield the joined values of the blocks of every span, which Dask computes; the function, which may hold large
+    matrices, is one for all.
+    """
     import dask
 
-    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
-        computed: tuple[Any, ...] = dask.compute(*tasks)
-    return computed
+    shared = dask.delayed(function, traverse=False, pure=False)
+    work = dask.delayed(partial(_of_blocks, join), traverse=False, pure=False)
+    tasks = (work(shared, rows) for rows in source.delayed_spans())
+    while group := list(islice(tasks, _TOGETHER)):
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+            computed = dask.compute(*group)
+        yield from computed
 
 
 @dataclass(frozen=True, slots=True)

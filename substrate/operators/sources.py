@@ -212,10 +212,6 @@ class ReadSource(Source):
         """Return the number of rows that are kept."""
         return self.n_given if self.kept is None else int(self.kept.size)
 
-    def weigh(self, block: Block) -> Block:
-        """Return a block with the weights of its rows."""
-        return block if self.weights is None else block._replace(weights=self.weights[block.rows])
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SlicedSource(ReadSource):
@@ -264,34 +260,30 @@ class SlicedSource(ReadSource):
 
     def blocks(self) -> Iterator[Block]:
         """Yield slices, checked."""
-        for start in range(0, self.n_rows, BLOCK_ROWS):
-            X, y, given = self._slice(start, BLOCK_ROWS)
-            y = None if y is None else _computed(y)
-            yield self.weigh(read_block(_computed(X), y, self.name, given, self.n_features, self.code, start))
+        for X, y, *how in self._parts(BLOCK_ROWS):
+            yield read_block(_computed(X), None if y is None else _computed(y), *how)
 
     def delayed_spans(self) -> Iterator[Any]:
         """Yield blocks of :data:`SPAN_ROWS` rows, which Dask computes where they are needed."""
         from dask import delayed
 
-        read = delayed(read_block, pure=False)
-        for start in range(0, self.n_rows, SPAN_ROWS):
-            X, y, given = self._slice(start, SPAN_ROWS)
-            weights = None if self.weights is None else self.weights[start : start + SPAN_ROWS]
-            yield read(X, y, self.name, given, self.n_features, self.code, start, weights)
+        for part in self._parts(SPAN_ROWS):
+            yield delayed(read_block, pure=False)(*part)
+
+    def _parts(self, step: int) -> Iterator[tuple[Any, ...]]:
+        """Yield what makes blocks of so many rows: rows and targets as the arrays have them, and how they are read."""
+        for start in range(0, self.n_rows, step):
+            places = slice(start, min(start + step, self.n_rows))
+            rows = places if self.kept is None else self.kept[places]
+            given = range(places.start, places.stop) if self.kept is None else rows
+            y = None if self.y is None else self.y[rows]
+            weights = None if self.weights is None else self.weights[places]
+            yield self.X[rows], y, self.name, given, self.n_features, self.code, start, weights
 
     def take_rows(self, rows: Any) -> Any:
         """Return rows by number, in ascending order."""
         wanted = np.asarray(rows, dtype=np.intp)
         return np.asarray(_computed(self.X[wanted if self.kept is None else self.kept[wanted]]), dtype=np.float64)
-
-    def _slice(self, start: int, count: int) -> tuple[Any, Any, Any]:
-        """Return some rows as the arrays have them, their targets, and their numbers."""
-        stop = min(start + count, self.n_rows)
-        if self.kept is None:
-            rows, given = slice(start, stop), range(start, stop)
-        else:
-            rows = given = self.kept[start:stop]
-        return self.X[rows], None if self.y is None else self.y[rows], given
 
 
 def _is_dask(X: Any) -> bool:
@@ -344,10 +336,10 @@ class RowBlocks(ReadSource):
                 pending.append(part.cut(first, last))
                 size, first = size + last - first, last
                 if size == BLOCK_ROWS:
-                    yield self.weigh(_join_blocks(pending, start))
+                    yield self._join(pending, start)
                     pending, size, start = [], 0, start + BLOCK_ROWS
         if pending:
-            yield self.weigh(_join_blocks(pending, start))
+            yield self._join(pending, start)
 
     def take_rows(self, rows: Any) -> Any:
         """Return the rows in one pass over all blocks."""
@@ -356,6 +348,12 @@ class RowBlocks(ReadSource):
         return np.concatenate(
             [block.X[wanted[is_inside] - block.start] for block, is_inside in inside if is_inside.any()]
         )
+
+    def _join(self, blocks: list[Block], start: int) -> Block:
+        """Return blocks as one, with the weights of its rows."""
+        Y = None if blocks[0].Y is None else np.concatenate([block.Y for block in blocks])
+        joined = Block(np.concatenate([block.X for block in blocks]), Y, start)
+        return joined if self.weights is None else joined._replace(weights=self.weights[joined.rows])
 
     def _kept_parts(self) -> Iterator[Block]:
         n_read = 0
@@ -386,13 +384,6 @@ def _given_blocks(factory: Any, width: int | None, code: Code | None) -> Iterato
         block = read_block(X, y, _BLOCKS, range(start, sys.maxsize), width, code, start)
         width, start = int(block.X.shape[1]), block.rows.stop
         yield block
-
-
-def _join_blocks(blocks: list[Block], start: int) -> Block:
-    if len(blocks) == 1:
-        return blocks[0]._replace(start=start)
-    Y = None if blocks[0].Y is None else np.concatenate([block.Y for block in blocks])
-    return Block(np.concatenate([block.X for block in blocks]), Y, start)
 
 
 def read_block(
