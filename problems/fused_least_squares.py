@@ -87,7 +87,7 @@ def declare(K: Any, y: Any, K_val: Any, y_val: Any, task: str = "regression", cu
         return (fit.row(tolerance), *stacked_rows(basis, both_targets, e.value, tolerance))
 
     def record() -> tuple[tuple[str, str], ...]:
-        return (*gram.record(), ("coordinates", f"stacked rows, {basis.rank} kept at cut-off {basis.cutoff:.1e}"))
+        return (*gram.record(), ("coordinates", f"stacked rows, {basis.rank} kept at cut-off {cutoff:.1e}"))
 
     signs = np.append(signs_of(target, task), signs_of(target_val, task))
     values = {
@@ -129,13 +129,13 @@ def closed_form(
     gram = own_gram(K)
     target, below, target_val = _check_arguments(gram.n, y, K_val, y_val, task)
     gram.check_definite()  # convex for any matrix, but then without a w
-    solved = solve_stacked(np.vstack([gram.matrix, below]), np.append(target, target_val), cutoff)
-    errors = np.append(signs_of(target, task), signs_of(target_val, task)) * solved.errors
+    a, b, e = solve_stacked(np.vstack([gram.matrix, below]), np.append(target, target_val), cutoff)
+    errors = np.append(signs_of(target, task), signs_of(target_val, task)) * e
     return {
         "errors": errors[: target.size],
         "validation_errors": errors[target.size :],
-        "support_values": solved.coefficients,
-        "bias": np.asarray(solved.bias),
+        "support_values": a,
+        "bias": np.asarray(b),
     }
 
 

@@ -53,7 +53,6 @@ class StackedBasis:
     values: Array
     coefficients: Array
     mean: Array
-    cutoff: float
 
     @property
     def rank(self) -> int:
@@ -67,37 +66,25 @@ class StackedBasis:
         inner = reflect(reflect(Phi).T)[1:, 1:].T  # orthogonal to the constant on both sides
         noise = roundoff(max(Phi.shape), factor=1.0) * float(np.linalg.norm(Phi))
         if inner.size == 0 or float(np.linalg.norm(inner)) <= noise:
-            return cls(np.zeros((Phi.shape[0], 1)), np.zeros((Phi.shape[1], 1)), mean, relative)
+            return cls(np.zeros((Phi.shape[0], 1)), np.zeros((Phi.shape[1], 1)), mean)
         with blas_threads(Phi.shape[1]):
             Q, s, Vt = np.linalg.svd(inner, full_matrices=False)
         keep = s > max(relative * s[0], noise)
         keep[0] = True
-        return cls(off_ones(Q[:, keep]), off_ones(Vt[keep].T / s[keep]), mean, relative)
-
-    def project(self, t: Array) -> "StackedSolution":
-        """Return the least-squares solution: orthogonal projection onto the kept values and the constant."""
-        # a mean of equal numbers may have a rounding error
-        centred = t - t.mean() if np.ptp(t) > 0.0 else np.zeros(t.size)
-        z = self.values.T @ centred
-        a = self.coefficients @ z
-        return StackedSolution(a, float(t.mean() - self.mean @ a), centred - self.values @ z)
+        return cls(off_ones(Q[:, keep]), off_ones(Vt[keep].T / s[keep]), mean)
 
 
-@dataclass(frozen=True, slots=True)
-class StackedSolution:
-    """Coefficients, bias and the errors of all rows."""
-
-    coefficients: Array
-    bias: float
-    errors: Array
-
-
-def solve_stacked(Phi: Array, t: Array, cutoff: float = CUTOFF) -> StackedSolution:
-    """Decompose and project.
+def solve_stacked(Phi: Array, t: Array, cutoff: float = CUTOFF) -> tuple[Array, float, Array]:
+    """Return coefficients, bias and the errors of all rows: the projection onto the kept values and the constant.
 
     :equation [Pelckmans2005]_ (22): the same with e, c and the validation errors eliminated
     """
-    return StackedBasis.of(Phi, cutoff).project(t)
+    basis = StackedBasis.of(Phi, cutoff)
+    # a mean of equal numbers may have a rounding error
+    centred = t - t.mean() if np.ptp(t) > 0.0 else np.zeros(t.size)
+    z = basis.values.T @ centred
+    a = basis.coefficients @ z
+    return a, float(t.mean() - basis.mean @ a), centred - basis.values @ z
 
 
 def stacked_rows(basis: StackedBasis, t: Array, e: Array, tolerance: float) -> tuple[Row, ...]:
