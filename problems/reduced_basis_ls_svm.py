@@ -142,7 +142,7 @@ def closed_form(
     origin = origin_of(K_basis, rows.target_summary(), target_unit(target))
     spectrum = reduced_spectrum(accumulate(rows, features, origin, lam))
     solved = solve_reduced(rows, spectrum, lam, K_basis)
-    u, bias = features.weights(solved.coefficients[:, 0]), float(solved.bias[0])
+    u, bias = solved.weights[:, 0], float(solved.bias[0])
     errors = target[R] - (rows.take_rows(np.arange(R.size)) @ solved.coefficients[:, 0] + bias)
     weights_of_features = u if features.rank else np.zeros(1)
     return {

@@ -35,7 +35,7 @@ import numpy as np
 
 from substrate.arrays import Array, blas_threads, is_device_array, namespace_of, on_device_of, to_numpy, zeros_beside
 from substrate.certificate import ACCURATE, Accuracy, Tolerance, accuracy_of_outputs, on_basis
-from substrate.numbers import at_most, multiply_in_blocks, sum_rounding
+from substrate.numbers import Double, at_most, multiply_in_blocks, sum_rounding
 from substrate.operators.basis_spectrum import ReducedSpectrum
 from substrate.operators.features import Features
 from substrate.operators.kernel_rows import PART, KernelRows, KernelValues
@@ -189,30 +189,25 @@ class AnswerBound:
         sizes = penalty.sizes if self.features.linear is None else np.append(penalty.sizes, self.features.linear)
         spread, root, length = math.sqrt(residuals.diagonal), math.sqrt(residuals.mass), np.sqrt(residuals.squares)
         summed = sum_rounding(self.rows.terms + 8)
-        slack, radius = -slope, (residuals.rounding + summed) * spread * sizes[:, None] * length
-        slack[:m] += lam * to_numpy(penalty.matrix @ on_device_of(penalty.matrix, beta[:m]))
-        kernel_share = penalty.rounding + sum_rounding(m + 2)
-        radius[:m] += lam * kernel_share * penalty.sizes[:, None] * (penalty.sizes @ np.abs(beta[:m]))
-        radius += sum_rounding(m + free + 2) * np.abs(slack)
-        gradient, reach = T.T @ slack, np.abs(T).T @ radius
+        K = Double(to_numpy(penalty.matrix), penalty.rounding * penalty.sizes[:, None] * penalty.sizes)
+        errors = Double(slope, (residuals.rounding + summed) * spread * sizes[:, None] * length)
+        unpenalised = np.zeros((free, bias.size))
+        penalised = (K @ Double(beta[:m]) * lam).apply(lambda first, last: np.concatenate([first, last]), unpenalised)
+        gradient = Double(T.T) @ (penalised - errors)
         line = np.abs(residuals.total) / root + summed * length
-        border = line + np.linalg.norm(gradient[r:], axis=0) + np.linalg.norm(reach[r:], axis=0)
-        effect = np.linalg.norm(gradient[:r], axis=0) / (2.0 * math.sqrt(lam))
-        rounded = (np.linalg.norm(reach[:r], axis=0) + spread * border) / (2.0 * math.sqrt(lam))
+        border = line + np.linalg.norm(gradient.sizes[r:], axis=0)
+        effect = (np.linalg.norm(gradient.sizes[:r], axis=0) + spread * border) / (2.0 * math.sqrt(lam))
         # the norm of the rounding of the errors of all rows
         target_size = np.sqrt(residuals.targets) + root * np.abs(bias)
         share = residuals.rounding + sum_rounding(beta.shape[0] + 6)
         rounding = at_most(1.0) * (share * spread * (sizes @ np.abs(beta)) + sum_rounding(4) * target_size)
-        lost = math.sqrt(1.0 - penalty.deviation) if penalty.deviation < 1.0 else 0.0
-        left_out = beta[~T.any(axis=1)].any()
         distance = np.full(bias.size, math.inf)
-        if lost > 0.0 and not left_out:
-            distance = (effect + rounded) / lost + border + 3.0 * rounding
-        radii = at_most(1.0) * self.unit * distance / root
+        if penalty.deviation < 1.0 and not beta[~T.any(axis=1)].any():  # vectors that are left out have no coefficient
+            distance = effect / math.sqrt(1.0 - penalty.deviation) + border + 3.0 * rounding
+        radii, about = at_most(1.0) * self.unit * distance / root, f"fitted values{on_basis(r, m)}"
         tolerances = residuals.tolerances(self.unit, self.targets, self.share)
-        each = [tolerance.row(float(radius), FORMULA) for tolerance, radius in zip(tolerances, radii, strict=True)]
-        each = [replace(row, about=f"{row.about}{on_basis(r, m)}") for row in each]
-        return ReducedAnswer(accuracy_of_outputs(each), gradient, residuals.total)
+        each = [limit.row(float(radius), FORMULA, about) for limit, radius in zip(tolerances, radii, strict=True)]
+        return ReducedAnswer(accuracy_of_outputs(each), gradient.midpoint, residuals.total)
 
     def best(self, beta: Array, bias: Array) -> ReducedAnswer:
         """Return the answer from plain kernel values, or from differences where those do not suffice."""
@@ -226,10 +221,13 @@ class AnswerBound:
 
 @dataclass(frozen=True, slots=True)
 class ReducedSolution:
-    """Beta and b, one column per output, in the units of y; the certificate row; whether a step corrected them."""
+    """Beta, b and the weights u of the features, one column per output, in the units of y; the certificate row; whether
+    a step corrected them.
+    """
 
     coefficients: Array
     bias: Array
+    weights: Array
     row: Accuracy
     is_refined: bool
 
@@ -259,13 +257,17 @@ def solve_reduced(
     bound = AnswerBound(rows, features, Penalty.of(rows.values, K_basis, features), lam, unit, summary, share)
     weights = spectrum.weights(lam)
     bias = spectrum.bias(weights)
-    beta = features.coefficients(weights)
-    answer, is_refined = bound.best(beta, bias), False
+    answer, is_refined = bound.best(features.coefficients(weights), bias), False
     if not answer.row.passes:
         slope, total = (on_device_of(bias, array) for array in (-answer.gradient, answer.total))
         change, shift = spectrum.correction(slope, total, lam)
-        corrected = features.coefficients(weights + change), bias + shift
-        second = bound.best(*corrected)
+        second = bound.best(features.coefficients(weights + change), bias + shift)
         if second.row.value < answer.row.value:
-            (beta, bias), answer, is_refined = corrected, second, True
-    return ReducedSolution(unit * beta, unit * bias, answer.row, is_refined)
+            answer, weights, bias, is_refined = second, weights + change, bias + shift, True
+    return ReducedSolution(
+        coefficients=unit * features.coefficients(weights),
+        bias=unit * bias,
+        weights=unit * weights,
+        row=answer.row,
+        is_refined=is_refined,
+    )

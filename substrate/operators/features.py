@@ -118,14 +118,6 @@ class Features:
         coefficients: Array = self.transform @ weights
         return coefficients
 
-    def weights(self, coefficients: Array) -> Array:
-        """Return the weights u from beta, which is zero for the vectors that are left out."""
-        transform = to_numpy(self.transform)
-        kept = np.flatnonzero(transform.any(axis=1))
-        weights = np.linalg.solve(transform[kept], to_numpy(coefficients)[kept])
-        weights_there: Array = on_device_of(self.transform, weights)
-        return weights_there
-
 
 def independent_vectors(K: Array) -> Any:
     """Return the numbers of the vectors that double precision can tell from combinations of the others.
