@@ -153,11 +153,11 @@ class ColumnReducedClassifier(Classifier):
             facts |= dict.fromkeys(told)
             measured |= {name: max(value, measured.get(name, value)) for name, value in numbers.items()}
         kept = np.flatnonzero(a.any(axis=1))
-        self._keep_classes(classes, Y[kept])
+        self._keep_classes(classes)
         self.n_support_ = int(kept.size)
         for name, value in measured.items():
             setattr(self, name, value)
-        self._keep_outputs(None if kernel.pairwise else X[kept], kept, kernel, Y[kept] * a[kept], bias)
+        self._keep_outputs(None if kernel.pairwise else X[kept], kept, kernel, a[kept], bias)
         with warnings.catch_warnings(action="ignore", category=IndefiniteKernelWarning):  # warned of above
             checked = certify_stored(self._title, self._recall_machines(X, Y))
         support = ("support vectors", f"{kept.size} of {Y.shape[0]} rows")
@@ -185,7 +185,7 @@ class ColumnReducedClassifier(Classifier):
 
     def _recall_machines(self, X: Any, Y: Array) -> StoredFit:
         """Return all machines on checked rows and codes: their columns are those with a coefficient."""
-        a = np.reshape(self._coefficients(), (self.support_.size, Y.shape[1]))
+        a = np.reshape(self.support_values_, (self.support_.size, Y.shape[1]))
         bias, fitted = np.atleast_1d(self.bias_), np.reshape(self._evaluate(X), (X.shape[0], -1))
         machines = []
         for k, y in enumerate(np.ascontiguousarray(Y.T)):
@@ -233,7 +233,7 @@ class LS2SVMClassifier(ColumnReducedClassifier):
         The threshold as published, in the units of the system.
     support_, n_support_, support_values_, support_vectors_
         The rows that some machine keeps. They depend on the order of the rows of X.
-    classes_, code_book_, support_codes_, bias_, kernel_, certificate_
+    classes_, code_book_, bias_, kernel_, certificate_
         As for :class:`~problems.LSSVMClassifier`.
     """
 
@@ -274,7 +274,7 @@ class AdaPinvClassifier(ColumnReducedClassifier):
         Epochs of the Adaline and its relative residual at their end, of the machine that took longest.
     support_, n_support_, support_values_, support_vectors_
         The rows that some machine keeps.
-    classes_, code_book_, support_codes_, bias_, kernel_, certificate_
+    classes_, code_book_, bias_, kernel_, certificate_
         As for :class:`~problems.LSSVMClassifier`.
     """
 
@@ -328,7 +328,7 @@ class IPLSSVMClassifier(ColumnReducedClassifier):
     ----------
     support_, n_support_, support_values_, support_vectors_
         The rows that some machine keeps.
-    classes_, code_book_, support_codes_, bias_, kernel_, certificate_
+    classes_, code_book_, bias_, kernel_, certificate_
         As for :class:`~problems.LSSVMClassifier`.
     """
 
@@ -370,7 +370,7 @@ class ALSSVMClassifier(ColumnReducedClassifier):
         Epochs of elimination, and the relative residual of the rows left at their end, of the worst machine.
     support_, n_support_, support_values_, support_vectors_
         The rows that some machine keeps.
-    classes_, code_book_, support_codes_, bias_, kernel_, certificate_
+    classes_, code_book_, bias_, kernel_, certificate_
         As for :class:`~problems.LSSVMClassifier`.
     """
 

@@ -355,12 +355,9 @@ class KernelMachine(PartlyLinear):
             points, numbers = expansion.vectors, expansion.numbers
         slopes = np.column_stack([fit.slopes for fit in fits]) if border.slopes else None
         bias = self._keep_linear(slopes, border.center, np.array([fit.bias for fit in fits]), len(fits) == 1, rows.X)
-        coefficients = a[used]
         self.n_support_ = int(a[used].shape[0])
-        self._keep_classes(coded, Y[used] if self.basis is None else None)
-        if self._labels and self.basis is None:
-            coefficients = Y[used] * coefficients
-        self._keep_outputs(points, numbers, kernel, coefficients, bias)
+        self._keep_classes(coded)
+        self._keep_outputs(points, numbers, kernel, a[used], bias)
 
     def _recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
         """Return all machines on the data of the fit; on a basis they are solved again for the slopes of the losses."""
@@ -373,7 +370,7 @@ class KernelMachine(PartlyLinear):
     def _recall_data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Array, Array]:
         """Return the functions on rows of positive weight, targets, weights, and the coefficients of all machines."""
         rows = self._read_rows(X, y, sample_weight, again=True)
-        Y, a, kernel = self._codes_again(rows.y), self._coefficients(), self.kernel_
+        Y, a, kernel = self._codes_again(rows.y), self.support_values_, self.kernel_
         a = a[:, None] if a.ndim == 1 else a
         if self.basis is not None:
             vectors = rows.places(self.support_) if kernel.pairwise else self.support_vectors_
@@ -406,7 +403,7 @@ class KernelMachine(PartlyLinear):
         if not self.kernel_.pairwise:
             return self._evaluate(X)
         places = _used_rows(a) if self.basis is None else expansion.vectors
-        return self.kernel_.expansion_values(None, self._coefficients(), self._unpenalised(X), X, places)
+        return self.kernel_.expansion_values(None, self.support_values_, self._unpenalised(X), X, places)
 
     def _leave_rows_out(self, X: Any, y: Any, sample_weight: Any) -> LeftOutOutputs:
         """Leave every row out of every machine, in closed form where no other row changes the piece of its loss."""
@@ -535,7 +532,7 @@ class KernelClassifier(KernelMachine, Classifier):
         The rows that have a coefficient in some machine, or the rows of the basis.
     support_values_, support_vectors_ : arrays
         Those rows only.
-    classes_, code_book_, support_codes_
+    classes_, code_book_
         As for :class:`~problems.LSSVMClassifier`.
     loss_, n_support_, bias_, kernel_, certificate_
         As for :class:`KernelRegressor`.

@@ -112,7 +112,7 @@ class _Pruning:
             predictions[kept] = left_out.predictions
         losses = predictions != y if self.model._labels else np.square(predictions - y)
         score = float(np.average(losses, weights=weights * (_robust_weights(machine) if whole is None else whole)))
-        values, rows = machine._coefficients(), self.rows.numbers[kept]
+        values, rows = machine.support_values_, self.rows.numbers[kept]
         return PruningStep(rows, values, score, gamma, machine.kernel_, retuned), machine
 
     def staying(self, step: PruningStep) -> Any:
@@ -319,7 +319,7 @@ class PrunedLSSVMClassifier(PrunedEstimator, Classifier):
 
     Attributes
     ----------
-    classes_, code_book_, support_codes_
+    classes_, code_book_
         As for :class:`~problems.LSSVMClassifier`.
     pruning_path_ : tuple of PruningStep
         Every machine of the path, with support values in the sign of regression on the labels.

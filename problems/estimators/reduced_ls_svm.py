@@ -179,7 +179,7 @@ class StoredReduced:
         if kernel.pairwise:
             X, points = to_dense(X), data.own_numbers(model.support_)
             basis = X[points]
-            fitted = kernel.expansion_values(None, model._coefficients(), model.bias_, X, points)
+            fitted = kernel.expansion_values(None, model.support_values_, model.bias_, X, points)
             K = basis[:, points]
         else:
             points = basis = to_numpy(model.support_vectors_)

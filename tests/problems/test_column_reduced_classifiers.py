@@ -62,7 +62,8 @@ def test_ranked_columns_are_the_declared_problem(estimator, selection, n_support
     model = made(estimator, gamma=3.0, n_support=n_support, **tight).fit(X, y)
     declared = column_reduced_ls_svm.declare(KERNEL(X), signs(y), 3.0, n_support, selection).solve()
     assert_array_equal(model.support_, np.flatnonzero(np.abs(declared.support_values) > 1e-9))
-    assert_allclose(model.support_values_, declared.support_values[model.support_], atol=1e-5)
+    alpha = signs(y)[model.support_] * model.support_values_
+    assert_allclose(alpha, declared.support_values[model.support_], atol=1e-5)
     assert_allclose(model.bias_, declared.bias, atol=1e-6)
     assert model.certificate_.holds
 
@@ -80,7 +81,7 @@ def test_ls2_svm_is_echelon_reduction_and_pseudo_inverse(threshold):
     kept = oracle.echelon(A, model.threshold_)
     assert_array_equal(model.support_, kept)
     expected = oracle.pseudo_inverse(A, np.array(kept), B)
-    assert_allclose(model.support_values_, expected[1:], rtol=1e-8, atol=1e-9)
+    assert_allclose(signs(y)[model.support_] * model.support_values_, expected[1:], rtol=1e-8, atol=1e-9)
     assert_allclose(model.bias_, expected[0], rtol=1e-8)
 
 

@@ -79,8 +79,7 @@ def fitted(over, kind):
 
 def outputs(model, V):
     """What the machines say at the points, from the expansion as it is stored."""
-    a = model.support_values_ * (model.support_codes_ if hasattr(model, "support_codes_") else 1.0)
-    kernel = model.kernel_
+    a, kernel = model.support_values_, model.kernel_
     K = kernel(V, model.support_vectors_) if model.support_.size else np.zeros((V.shape[0], 0))
     return (K @ a + model.bias_).reshape(V.shape[0], -1)
 

@@ -27,7 +27,7 @@ def test_page_and_estimator_agree(weighted):
     model = KernelClassifier(KERNEL, GAMMA).fit(X, LABELS, weights)
     (support,) = np.nonzero(closed["support_values"])
     assert_array_equal(model.support_, support)
-    assert_allclose(model.support_values_, closed["support_values"][support], rtol=1e-9)
+    assert_allclose(Y[support] * model.support_values_, closed["support_values"][support], rtol=1e-9)
     assert_allclose(model.decision_function(X), Y * (1.0 - closed["errors"]), atol=1e-9)
     assert model.certificate_.holds
     assert model.certify(X, LABELS, weights).holds

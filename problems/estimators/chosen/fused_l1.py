@@ -306,7 +306,7 @@ class FusedL1SubstrateClassifier(ZetaChoice, Classifier):
     ----------
     zeta_, gamma_, ridge_, criterion_, criterion_lower_bound_, path_, selection_path_, proved_on_, n_support_
         As for :class:`FusedL1SubstrateRegressor`.
-    classes_, code_book_, support_codes_
+    classes_, code_book_
         As for :class:`~problems.LSSVMClassifier`.
     support_values_, bias_, support_, support_vectors_, kernel_, certificate_
         The machine at that zeta, as for :class:`~problems.LSSVMRegressor`.

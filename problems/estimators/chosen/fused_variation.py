@@ -286,7 +286,7 @@ class FusedMaximalVariationClassifier(RhoChoice, Classifier):
     gamma_, component_support_, selection_path_, selection_kernel_
         As for :class:`FusedMaximalVariationRegressor`, with ``refit`` only; an input is selected if some machine needs
         it.
-    classes_, code_book_, support_codes_
+    classes_, code_book_
         As for :class:`~problems.LSSVMClassifier`.
     support_values_, bias_, support_, support_vectors_, kernel_, certificate_
         The machine at that rho, as for :class:`~problems.LSSVMRegressor`.

@@ -433,7 +433,7 @@ class LSSVMClassifierCV(GammaChoice, LSSVMClassifier):
     ----------
     gamma_, criterion_, criterion_lower_bound_, path_, gamma_range_, reach_, cv_results_
         As for :class:`LSSVMRegressorCV`, one gamma for all machines.
-    classes_, code_book_, support_codes_, support_values_, bias_, support_, support_vectors_, kernel_, certificate_
+    classes_, code_book_, support_values_, bias_, support_, support_vectors_, kernel_, certificate_
         As for :class:`LSSVMClassifier`.
     """
 

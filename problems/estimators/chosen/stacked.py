@@ -147,7 +147,7 @@ class StackChoice(KernelEstimator):
             squares = [float(np.average(np.square(e @ u[:, k]), weights=v)) for k, (e, v) in enumerate(parts)]
         self.criterion_ = squares[0] if len(parts) == 1 else np.array(squares)
         self.estimators_, self.stack_weights_ = members, u[:, 0] if len(parts) == 1 else u
-        self._keep_classes(coded, Y)
+        self._keep_classes(coded)
         best = members[int(np.argmax(u[:, 0]))]
         self._keep_expansion(X, rows, best.kernel_, best.support_values_, best.bias_)
         report = certify_stored(self._title, self._store(X, Y, weights, errors))
@@ -332,7 +332,6 @@ class StackedLSSVMClassifier(StackChoice, Classifier):
 
     _search_type = LSSVMClassifierCV
     _page, _title = "ls_svm_classification", "Stack of LS-SVM classifications (as regressions on the labels)"
-    _regressed = True
     _: KW_ONLY
     class_weight: Any = None
 

@@ -167,7 +167,7 @@ class IntervalRegressor(Regressor):
 
     def _targets_and_weights(self) -> tuple[Array, Array]:
         """Return the targets of the rows, which the system gives back, one column per output, and their weights."""
-        alpha, ridge, _ = self._model.to_columns()
+        alpha, ridge = self._model.to_columns()
         targets = np.reshape(to_numpy(self._evaluate(self.support_vectors_)), alpha.shape) + ridge * alpha
         return targets, self._model.row_weights()
 
@@ -383,7 +383,7 @@ def confidence_band(
             f"a simultaneous band needs points between the rows of X, which {given} does not give; use dense rows "
             "and a kernel of substrate.kernels, or simultaneous=False"
         )
-    alpha, ridge, _ = self._model.to_columns()
+    alpha, ridge = self._model.to_columns()
     training = _training_points(self, rows)
     fitted = np.reshape(to_numpy(self._evaluate(points)), (int(points.shape[0]), -1))
     ends, weights = [], self._model.row_weights()

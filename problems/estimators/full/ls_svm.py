@@ -546,9 +546,8 @@ class LSSVMClassifier(LSSVM, Classifier):
     code_book_ : array of shape (n_classes, n_machines)
         The side of each machine on which a class is.
     support_values_ : array of shape (n_support,) or (n_support, n_machines)
-        alpha, the multipliers of y f = 1 - e.
-    support_codes_ : array of the same shape
-        The labels -1, +1 by which alpha is multiplied in the expansion; absent with a basis.
+        The multipliers of y = f + e of the codes y, one column per machine: alpha y, with alpha the multipliers of
+        y f = 1 - e.
     bias_ : float or array of shape (n_machines,)
         The bias b.
     calibration_scores_ : CalibrationScores

@@ -341,7 +341,7 @@ def recall_saddle(
     equations
         As for :class:`StoredSaddle`.
     """
-    alpha: Array = to_numpy(model._coefficients())
+    alpha: Array = to_numpy(model.support_values_)
     alpha = alpha[:, None] if alpha.ndim == 1 else alpha
     if tuple(alpha.shape) != tuple(Y.shape):
         raise DataError(f"the model has support values of shape {tuple(alpha.shape)}, these rows need {tuple(Y.shape)}")
@@ -446,7 +446,7 @@ class LSSVMModel:
         fit = self.solve(chosen, rows, Y)
         alpha, bias = fit.solution.support_values, fit.solution.bias
         model._keep_units(gammas, None if model._labels else noise_of_targets(Y, alpha, gammas, fit.border), is_single)
-        model._keep_classes(coded, on_device_of(X, Y))
+        model._keep_classes(coded)
         if np.size(model.linear_columns):
             slopes = fit.solution.slopes if fit.border.slopes else None
             bias = model._keep_linear(slopes, fit.border.center, bias, is_single, X)
@@ -461,8 +461,7 @@ class LSSVMModel:
         added_rows, added_facts = chosen.added
         model.certificate_ = Certificate(model._title, (*fit.rows, *added_rows), (*fit.facts, *added_facts))
         warn_unless_holds(model.certificate_, fit.reason)
-        values = on_device_of(X, coded.sign(Y, alpha))
-        model._keep_outputs(X, rows.numbers, chosen.kernel, values, on_device_of(X, bias))
+        model._keep_outputs(X, rows.numbers, chosen.kernel, on_device_of(X, alpha), on_device_of(X, bias))
 
     def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
         """Return the machines on the data of the fit, checked as the fit checks them, with its robust weights and its
@@ -543,7 +542,7 @@ class LSSVMModel:
     ) -> LeftOutOutputs:
         """Leave every row out of every machine, in closed form."""
         model, gram = self.model, self.training_gram(X)
-        alpha, ridge, codes = self.to_columns()
+        alpha, ridge = self.to_columns()
         added = np.atleast_1d(to_numpy(model._central_bias()))
         if model._linear_slopes() is not None:
             added = np.reshape(to_numpy(model._unpenalised(model.support_vectors_)), alpha.shape)
@@ -562,7 +561,7 @@ class LSSVMModel:
                 checks.append(_refit(gram, d, border, solved[:, columns], residuals[:, columns], row))
         return LeftOutOutputs(
             X=None if model.kernel_.pairwise else model.support_vectors_,
-            targets=codes if model._labels else solved,
+            targets=np.rint(solved) if model._labels else solved,  # codes are -1 and 1
             errors=errors,
             residuals=residuals,
             weights=self.row_weights(),
@@ -581,7 +580,7 @@ class LSSVMModel:
         if first.size == groups.size:
             return left_out.residuals
         gram = Gram.of(self.model.kernel_, take_rows(self.model.support_vectors_, first))
-        alpha, _, _ = self.to_columns()
+        alpha, _ = self.to_columns()
         residuals = np.empty(left_out.residuals.shape)
         for columns, d, border in self.groups():
             ridge = 1.0 / np.bincount(groups, 1.0 / d)
@@ -598,7 +597,7 @@ class LSSVMModel:
     def left_out_machines(self, rows: Any) -> tuple[LeftOutMachines, ...]:
         """Return all machines without one row, for every output."""
         gram = self.training_gram(rows[0] if isinstance(rows, tuple) else rows)
-        alpha, _, _ = self.to_columns()
+        alpha, _ = self.to_columns()
         machines: dict[int, LeftOutMachines] = {}
         for columns, d, border in self.groups():
             ridge = on_device_of(gram.diagonal, d)
@@ -612,7 +611,7 @@ class LSSVMModel:
 
     def groups(self) -> "Iterator[tuple[Any, Array, Border]]":
         """Yield columns, diagonal and border for each group of machines that share a system, and so an inverse."""
-        alpha, ridge, _ = self.to_columns()
+        alpha, ridge = self.to_columns()
         border = ONES
         if self.model._linear_slopes() is not None:
             border = self.model._border(self.model.support_vectors_, np.ones(alpha.shape[0]))
@@ -656,14 +655,11 @@ class LSSVMModel:
         linear = model._linear_values(X)
         return values if linear is None else namespace_of(values).concat([values, linear], axis=1)
 
-    def to_columns(self) -> tuple[Array, Array, Array]:
-        """Return support values in the sign of the expansion, diagonal of the system and codes, one column per
-        machine.
-        """
-        alpha, ridge = to_numpy(self.model._coefficients()), to_numpy(self.model.ridge_)
+    def to_columns(self) -> tuple[Array, Array]:
+        """Return support values and the diagonal of the system, one column per machine."""
+        alpha, ridge = to_numpy(self.model.support_values_), to_numpy(self.model.ridge_)
         alpha = alpha[:, None] if alpha.ndim == 1 else alpha
-        codes = np.reshape(to_numpy(getattr(self.model, "support_codes_", np.ones(alpha.shape))), alpha.shape)
-        return alpha, np.broadcast_to(ridge[:, None] if ridge.ndim == 1 else ridge, alpha.shape), codes
+        return alpha, np.broadcast_to(ridge[:, None] if ridge.ndim == 1 else ridge, alpha.shape)
 
     def training_gram(self, X: Any) -> Gram:
         """Return the kernel matrix of the rows of the fit, which X holds where the kernel is precomputed; refuse an

@@ -189,9 +189,9 @@ class L1Substrate(KernelEstimator):
         coefficients = np.column_stack([machine.a for machine in machines])
         (used,) = np.nonzero(coefficients.any(axis=1))
         kept, bias, names = coefficients[used], np.array([machine.b for machine in machines]), used
-        self._keep_classes(coded, np.ascontiguousarray(Y[used]) if basis is None else None)
+        self._keep_classes(coded)
         if basis is None:
-            kept, names = coded.sign(Y[used], kept), given.numbers[used]
+            names = given.numbers[used]
         else:
             self.basis_indices_: Any = None if basis.rows is None else given.numbers[basis.rows]
             names = used if basis.rows is None else given.numbers[basis.rows][used]
@@ -233,7 +233,7 @@ class L1Substrate(KernelEstimator):
             names = np.arange(self.candidates_.shape[0]) if rows is None else rows
         if not np.isin(support, names).all():
             raise DataError(f"the model has support at row {support.max()}, these are {Y.shape[0]} rows")
-        columns, stored = L1Columns.of(kernel, given.X, points), self._coefficients()
+        columns, stored = L1Columns.of(kernel, given.X, points), self.support_values_
         vectors = None if pairwise else self.support_vectors_
         used = np.searchsorted(given.numbers, support)  # in a given matrix, without rows of weight zero
         values = kernel.expansion_values(vectors, stored, self.bias_, given.X, used)
@@ -316,9 +316,8 @@ class L1SubstrateClassifier(L1Substrate, Classifier):
 
     Attributes
     ----------
-    classes_, code_book_, support_codes_
-        As for :class:`~problems.LSSVMClassifier`; on a basis the machines are regressions on the codes, and there are
-        no codes of the support.
+    classes_, code_book_
+        As for :class:`~problems.LSSVMClassifier`.
     support_, n_support_, support_values_, support_vectors_
         The rows, or basis vectors, that some machine uses.
     zeta_max_ : float

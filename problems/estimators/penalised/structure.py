@@ -156,10 +156,8 @@ class MaximalVariationEstimator(AdditiveEstimator):
             facts += (("refit", told), *(fact for fact in record if fact[0] in (NO_BOUND, "rounding")))
         self.certificate_ = Certificate(self._title, rows, facts)
         warn_unless_holds(self.certificate_)
-        self.n_rows_, codes = int(Y.shape[0]), np.ascontiguousarray(Y if basis is None else Y[:0])
-        self._keep_classes(coded, codes)
-        signs = codes.reshape(codes.shape + (1,) * (a.ndim - codes.ndim))
-        a = a if basis is not None else coded.sign(signs, a)  # from regression's sign to the sign of y f = 1 - e
+        self.n_rows_ = int(Y.shape[0])
+        self._keep_classes(coded)
         numbers = given.numbers
         if basis is not None:
             numbers = np.arange(basis.size) if basis.rows is None else given.numbers[basis.rows]
@@ -247,7 +245,7 @@ class MaximalVariationEstimator(AdditiveEstimator):
 
     def _recall_machines(self, X: Any, Y: Array, weights: Array) -> Iterator[FittedVariation]:
         """Return every machine, with the optimum computed again for its multipliers."""
-        stored, on_basis = self._coefficients(), self.basis is not None
+        stored, on_basis = self.support_values_, self.basis is not None
         if not on_basis and stored.shape[0] != X.shape[0]:
             raise DataError(f"the model has {stored.shape[0]} support values, these are {X.shape[0]} rows")
         a = stored[:, None] if stored.ndim == (2 if self._decoupled else 1) else stored
@@ -348,8 +346,8 @@ class MaximalVariationClassifier(MaximalVariationEstimator, Classifier):
     ----------
     maximal_variation_ : array of shape (n_components,) or (n_machines, n_components)
         t, one row per machine; an input is supported if some machine needs it.
-    classes_, code_book_, support_codes_
-        As for :class:`~problems.LSSVMClassifier`; on a basis there are no codes of the support.
+    classes_, code_book_
+        As for :class:`~problems.LSSVMClassifier`.
     component_support_, support_values_, basis_indices_, n_rows_
         As for :class:`MaximalVariationRegressor`, with an axis for the machines where there are several.
     bias_, support_, support_vectors_, kernel_, certificate_

@@ -445,16 +445,12 @@ class KernelEstimator(BaseEstimator):
         """Return the targets of the fit, given again, one column per output."""
         return NUMBERS.codes(y)
 
-    def _keep_classes(self, classes: Coding, codes: Any = None) -> None:
+    def _keep_classes(self, classes: Coding) -> None:
         """Set the attributes for decoding, where there are classes."""
-
-    def _coefficients(self) -> Array:
-        """Return the factors of the kernel values: alpha, with the sign of the model."""
-        return self.support_values_
 
     def _outputs(self) -> tuple[int, ...]:
         """Return the shape of one row's prediction."""
-        return self._coefficients().shape[1:]
+        return self.support_values_.shape[1:]
 
     def _unpenalised(self, X: Any) -> Any:
         """Return what is added to the kernel expansion at the rows of X: one number per output, or one line per row."""
@@ -463,7 +459,7 @@ class KernelEstimator(BaseEstimator):
     def _evaluate(self, X: Any) -> Array:
         """Return the predictions of rows that were checked."""
         points = None if self.kernel_.pairwise else self.support_vectors_
-        return self.kernel_.expansion_values(points, self._coefficients(), self._unpenalised(X), X, self.support_)
+        return self.kernel_.expansion_values(points, self.support_values_, self._unpenalised(X), X, self.support_)
 
     def _expansion(self, X: Any) -> Array:
         """Return sum_i alpha_i k(x_i, x) + b for every row x, block by block in constant memory."""
@@ -502,7 +498,7 @@ class KernelEstimator(BaseEstimator):
         """Return the formulas of the kernel expansion alone."""
         from substrate.kernels.nodes import expand_kernel
 
-        coefficients = np.reshape(self._coefficients(), (self.support_.size, int(np.prod(self._outputs()))))
+        coefficients = np.reshape(self.support_values_, (self.support_.size, int(np.prod(self._outputs()))))
         return expand_kernel(self.kernel_, self.support_vectors_, coefficients, x)
 
     def _component_columns(self) -> tuple[tuple[int, ...], ...]:
@@ -511,7 +507,7 @@ class KernelEstimator(BaseEstimator):
 
     def _coefficients_of(self, component: int) -> Array:
         """Return the coefficients of a component: all components share one expansion."""
-        return self._coefficients()
+        return self.support_values_
 
     def _component_values(self, X: Any) -> Array:
         """Return the components of a sum over the inputs."""
@@ -532,7 +528,7 @@ class KernelEstimator(BaseEstimator):
     def _fitted_values(self, X: Any) -> Array:
         """Return what predict returns for the rows of the fit, checked by the caller and without weights of zero."""
         if self.kernel_.pairwise:
-            return self.kernel_.expansion_values(None, self._coefficients(), self._unpenalised(X), X)
+            return self.kernel_.expansion_values(None, self.support_values_, self._unpenalised(X), X)
         return self._evaluate(X)
 
 

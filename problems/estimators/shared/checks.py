@@ -146,7 +146,7 @@ def check_state(model: Any) -> None:
     pairwise = model.__sklearn_tags__().input_tags.pairwise
     if model.kernel_.pairwise != pairwise:
         raise DataError(f"the fitted kernel {model.kernel_!r} does not belong to the kernel {model.kernel!r}")
-    alpha, support = model._coefficients(), model.support_
+    alpha, support = model.support_values_, model.support_
     n = alpha.shape[0]
     numbers = {"support_values_": model.support_values_, "the expansion": alpha, "bias_": model.bias_}
     if not pairwise:

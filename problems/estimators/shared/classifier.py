@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from problems.estimators.shared.base import KernelEstimator, WeightedRows
 from problems.estimators.shared.coded import Coding, class_factors, scores_of, winners
 from problems.estimators.shared.guarantees import Guarantee, guarantee_of
-from substrate.arrays import Array, is_device_array, is_sparse, on_device_of, own_copy, same_home, take_rows, to_numpy
+from substrate.arrays import Array, is_device_array, is_sparse, on_device_of, same_home, take_rows, to_numpy
 from substrate.codings import code_book
 from substrate.errors import DataError
 from substrate.intervals.calibration import (
@@ -186,8 +186,7 @@ class _Calibration:
 class Classifier(ClassifierMixin, KernelEstimator):
     """An estimator of classes: machines on their codes, decoded by ``code_book_``.
 
-    The coefficients of its expansion are ``support_codes_ * support_values_``, or the support values themselves where
-    the machines are regressions on the codes, all on the same rows.
+    Its support values are those of regressions on the codes y: the multipliers of y f = 1 - e times y.
     """
 
     _: KW_ONLY
@@ -309,11 +308,6 @@ class Classifier(ClassifierMixin, KernelEstimator):
         return copied
 
     @property
-    def _regressed(self) -> bool:
-        """Return whether the machines are regressions on the codes: there are then no codes of the support."""
-        return self._rows_have_targets
-
-    @property
     def _kept(self) -> _Calibration:
         """Return the rows and scores of the calibration; a model from a file has none."""
         kept: _Calibration = self.__dict__.setdefault("_kept_calibration", _Calibration())
@@ -405,19 +399,9 @@ class Classifier(ClassifierMixin, KernelEstimator):
             raise DataError(f"the model knows classes {classes}, these data have {present}")
         return Coding(classes, self.code_book_).codes(labels)
 
-    def _keep_classes(self, classes: Coding, codes: Any = None) -> None:
-        """Set the attributes for decoding; ``codes`` are the codes of the support, one column per machine."""
+    def _keep_classes(self, classes: Coding) -> None:
+        """Set the attributes for decoding."""
         self.classes_, self.code_book_ = classes.names, classes.book
-        if not self._regressed:
-            self.support_codes_ = own_copy(codes[:, 0] if codes.shape[1] == 1 else codes)
-
-    def _coefficients(self) -> Array:
-        if self._regressed:
-            return super()._coefficients()
-        codes = self.support_codes_
-        if self.support_values_.ndim > codes.ndim:  # one expansion per component: its axis comes last
-            codes = codes[..., None]
-        return codes * self.support_values_
 
     def _further_attributes(self) -> dict[str, Any]:
         scores = self._kept.scores if self.__sklearn_is_fitted__() else None

@@ -63,10 +63,6 @@ class Coding(NamedTuple):
         numbers = namespace_of(y).searchsorted(on_device_of(y, self.names), y)
         return take_rows(on_device_of(y, self.book), numbers)
 
-    def sign(self, Y: Array, support_values: Array) -> Array:
-        """Return the multipliers of y f = 1 - e of classes, from the multipliers of y = f + e."""
-        return support_values if self.names is None else Y * support_values
-
 
 #: The coding of numbers, which are unchanged.
 NUMBERS = Coding()

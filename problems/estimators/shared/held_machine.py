@@ -34,13 +34,11 @@ class HoldsMachine(KernelEstimator):
 
     training_rows_: Any = field(init=False)
     kernel_, support_vectors_, support_values_, bias_ = OfMachine(), OfMachine(), OfMachine(), OfMachine()
-    classes_, code_book_, support_codes_ = OfMachine(), OfMachine(), OfMachine()
-    _coefficients, _outputs, _evaluate = OfMachine(), OfMachine(), OfMachine()
+    classes_, code_book_ = OfMachine(), OfMachine()
+    _outputs, _evaluate = OfMachine(), OfMachine()
     _express, _component_values = OfMachine(), OfMachine()
     #: The estimator that the machine is.
     _plain_type: ClassVar[type[Any]]
-    #: Whether the machines of a classifier are regressions on the codes.
-    _regressed: ClassVar[Any] = property(lambda self: hasattr(self, "machine_") and self.machine_._regressed)
 
     @property
     def support_(self) -> Any:
