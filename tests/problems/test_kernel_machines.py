@@ -70,7 +70,7 @@ def test_no_other_machine_has_a_smaller_objective(loss):
     model.fit(X, target, WEIGHTS)
     y, K = SIGNS if loss.is_margin else Y, RBF(1.0)(X)
     a = np.zeros(45)
-    a[model.support_] = model._coefficients()
+    a[model.support_] = model.support_values_
 
     def objective(a, b):
         return 0.5 * a @ K @ a + 10.0 * float(WEIGHTS @ value_of(model.loss_, y, K @ a + b))

@@ -13,7 +13,6 @@ of mean one, :math:`v / \bar v`, and :math:`\gamma \bar v`, for which the mean i
 """
 
 import time
-from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -23,7 +22,7 @@ from problems.estimators.chosen.judgement import EvaluatedKernel, Task
 from problems.estimators.chosen.rules import criterion_of, splits_of
 from problems.estimators.reduced_fit import FitData, PreparedRows, prepare
 from problems.estimators.shared.coded import numbers_of_codes
-from substrate.arrays import ascending_pair, move_to_host, take_rows, to_numpy
+from substrate.arrays import ascending_pair, move_to_host, to_numpy
 from substrate.errors import DeclarationError
 from substrate.fits.basis_solution import Penalty
 from substrate.kernels import Kernel
@@ -33,7 +32,7 @@ from substrate.left_out.leave_one_out import Split
 from substrate.operators.basis_spectrum import ReducedSpectrum, reduced_spectrum
 from substrate.operators.features import Statistic, accumulate, fold_labels
 from substrate.operators.passes import each_block
-from substrate.operators.sources import Block, draw_rows
+from substrate.operators.sources import Block, Source, draw_rows
 from substrate.select.gamma_search import search_gamma
 
 __all__ = ["check_basis", "folds_of_rows", "judge_on_basis", "sample_rows"]
@@ -48,13 +47,6 @@ class _Judged(NamedTuple):
     judged: EvaluatedKernel
     prepared: PreparedRows
     spectrum: ReducedSpectrum
-
-
-def _drawn_rows(numbers: Any, block: Block) -> tuple[Any, Any, Any]:
-    """Return the rows of a block that have some numbers, with their targets and weights."""
-    rows = numbers[(numbers >= block.start) & (numbers < block.rows.stop)] - block.start
-    weights = None if block.weights is None else to_numpy(block.weights)[rows]
-    return take_rows(block.X, rows), to_numpy(block.Y)[rows], weights
 
 
 def check_basis(model: Any) -> None:
@@ -72,24 +64,24 @@ def check_basis(model: Any) -> None:
 
 def sample_rows(model: Any, data: FitData, folds: Any) -> Task:
     """Return the task of a machine on some of the rows, with all of them in its expansion, by the same criterion."""
-    numbers = draw_rows(data.source.n_rows, _SAMPLE, np.random.default_rng(0))
-    of_rows, splits = partial(_drawn_rows, numbers), tuple[Split, ...]()
+    source = data.source
+    numbers = draw_rows(source.n_rows, _SAMPLE, np.random.default_rng(0))
+    splits: tuple[Split, ...] = ()
     if folds is not None:
         labels = folds[numbers]
         numbered = np.unique(labels[labels >= 0])
         splits = tuple((np.flatnonzero(labels != fold), np.flatnonzero(labels == fold)) for fold in numbered)
-    X, Y, weights = zip(*(rows for rows in each_block(data.source, of_rows) if rows[0].shape[0]), strict=True)
-    v = None if weights[0] is None else np.concatenate(weights)
-    unit = 1.0 if v is None else float(v.mean())
+    weights = None if source.weights is None else to_numpy(source.weights)[numbers]
+    unit = 1.0 if weights is None else float(weights.mean())
     return Task(
-        X=X[0] if len(X) == 1 else np.concatenate(X),
-        Y=np.concatenate(Y),
+        X=source.take_rows(numbers),
+        Y=_targets_of(source)[numbers],
         criterion=criterion_of(model),
         splits=splits,
         gammas=None,
         gap=float(model.gap),
         pooled=bool(model._labels),
-        weights=None if v is None else v / unit,
+        weights=None if weights is None else weights / unit,
         unit=unit,
     )
 
@@ -104,7 +96,7 @@ def folds_of_rows(model: Any, data: FitData, X: Any, y: Any) -> Any:
         return fold_labels(splits_of(model, *_given_rows(model, data, X, y), kept), source.n_rows)
     block = source.block_in_memory
     points = np.empty((source.n_rows, 0)) if block is None else to_numpy(block.X)
-    codes = np.concatenate(list(each_block(source, _targets))) if block is None else to_numpy(block.Y)
+    codes = _targets_of(source)
     labels = codes[:, 0] if coded.names is None else numbers_of_codes(codes, coded.book)
     return fold_labels(splits_of(model, points, labels), source.n_rows)
 
@@ -115,8 +107,7 @@ def _given_rows(model: Any, data: FitData, X: Any, y: Any) -> tuple[Any, Any]:
     if rows is None:
         X, y, _ = type(model)(model.kernel)._check_data(X, y, None)
         return to_numpy(X), to_numpy(y)
-    targets = np.concatenate([np.ravel(targets) for targets in each_block(rows, _targets)])
-    return np.empty((rows.n_rows, 0)), targets
+    return np.empty((rows.n_rows, 0)), np.ravel(_targets_of(rows))
 
 
 def judge_on_basis(model: Any, kernel: Kernel, data: FitData, folds: Any) -> _Judged:
@@ -136,9 +127,14 @@ def judge_on_basis(model: Any, kernel: Kernel, data: FitData, folds: Any) -> _Ju
     return _Judged(EvaluatedKernel(kernel, per_row, score, error, time.perf_counter() - start), prepared, spectrum)
 
 
-def _targets(block: Block) -> Any:
+def _targets_of(source: Source) -> Any:
+    """Return the targets of all rows, on the host."""
+    return np.concatenate([to_numpy(targets) for targets in each_block(source, _read_targets)])
+
+
+def _read_targets(block: Block) -> Any:
     """Return the targets of a block."""
-    return np.asarray(block.Y)
+    return block.Y
 
 
 def criterion_on(

@@ -97,7 +97,7 @@ class RhoChoice(AdditiveEstimator, FusedChoice):
 
     def _options(self) -> Variation:
         """Return the options of the machines, checked."""
-        return Variation(rho=1.0, expansion=self.expansion, ridge=self.ridge, cutoff=self.cutoff)
+        return Variation(expansion=self.expansion, ridge=self.ridge, cutoff=self.cutoff)
 
     def _check_rules(self) -> None:
         """Refuse parameters before any long work."""

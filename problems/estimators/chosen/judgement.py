@@ -315,8 +315,8 @@ class LeftOutLosses:
         return mean, float(np.sqrt(n / (n - 1.0) * np.sum(np.square(self.shares * (gains - mean)))))
 
 
-def prefer_simplest(judged: Sequence[EvaluatedKernel], task: Task) -> tuple[EvaluatedKernel, tuple[str, str] | None]:
-    """Return the simplest of the judged kernels within a standard error of the best one, and a fact about it.
+def prefer_simplest(judged: Sequence[EvaluatedKernel], task: Task) -> tuple[EvaluatedKernel, Facts]:
+    """Return the simplest of the judged kernels within a standard error of the best one, and facts about it.
 
     For one output by the squares of left-out rows; otherwise the best one is returned.
     """
@@ -324,11 +324,11 @@ def prefer_simplest(judged: Sequence[EvaluatedKernel], task: Task) -> tuple[Eval
     n = int(task.Y.shape[0])
     usual = task.criterion == "loo" and task.Y.shape[1] == 1 and not task.pooled and task.border.plain
     if not usual or is_device_array(task.X) or n < _FEWEST or not 0.0 < best.score < np.inf:
-        return best, None
-    near = [candidate for candidate in judged if candidate.score <= _COMPARED * best.score and _is_known(candidate)]
-    near = [candidate for candidate in near if candidate is not best]
+        return best, ()
+    others = [candidate for candidate in judged if candidate is not best]
+    near = [candidate for candidate in others if candidate.score <= _COMPARED * best.score and _is_known(candidate)]
     if not near:
-        return best, None
+        return best, ()
     first, simplest = LeftOutLosses.of(best.kernel, float(best.search.gamma[0]), task), best
     fewest = _FEWER * first.freedom
     for candidate in near:
@@ -337,12 +337,12 @@ def prefer_simplest(judged: Sequence[EvaluatedKernel], task: Task) -> tuple[Eval
         if machine.freedom < fewest and loss <= error:
             simplest, fewest = candidate, machine.freedom
     if simplest is best:
-        return best, None
+        return best, ()
     said = (
         f"{family_name(simplest.kernel)} with {fewest:.3g} effective parameters, for {family_name(best.kernel)} with "
         f"{first.freedom:.3g}, whose criterion is {best.score / simplest.score:.4g} of it"
     )
-    return simplest, ("simplest kernel within a standard error", said)
+    return simplest, (("simplest kernel within a standard error", said),)
 
 
 def _is_known(candidate: EvaluatedKernel) -> bool:

@@ -144,8 +144,12 @@ class JointCriterion:
         positive definite to rounding, or not finite.
         """
         with blas_threads(self.weights.size):
-            K, trace, total = self._matrix(kernel)
-            step, v = float(np.exp(t)) * (1.0 if self.is_given else trace), self.weights
+            v = self.weights
+            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+                K = symmetric_matrix(kernel, self.X)
+                total = float(v @ K.diagonal())  # the trace of V^(1/2) K V^(1/2), and with the projection
+                trace = max(total - float(v @ (K @ v)) / float(v.sum()), 0.0)
+            step = float(np.exp(t)) * (1.0 if self.is_given else trace)
             lam = step + self.floor * total
             if not (np.isfinite(total) and np.isfinite(lam) and lam > 0.0):
                 return None
@@ -161,14 +165,6 @@ class JointCriterion:
             slopes = np.append(kernel.scale_gradient(self.X, self.X, slope), step * rate)
         is_known = np.isfinite(value) and value > 0.0 and np.isfinite(slopes).all()
         return (value, slopes, 1.0 / (lam * self.unit)) if is_known else None
-
-    def _matrix(self, kernel: Kernel) -> tuple[Array, float, float]:
-        """Return K, and the traces of V^(1/2) K V^(1/2) with and without the projection."""
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            K = symmetric_matrix(kernel, self.X)
-            v = self.weights
-            total = float(v @ K.diagonal())
-            return K, max(total - float(v @ (K @ v)) / float(v.sum()), 0.0), total
 
 
 class End(NamedTuple):
@@ -275,8 +271,9 @@ def search_by_slopes(
     Of families one kernel each descends, of a list the best one; ``widths`` is how the search treats a kernel of one
     shared width; None: it only refines it.
     """
-    starts = [kernel for kernel in at_median_widths(kernels) if kernel.scales()] if by_family else []
-    fixed = [kernel for kernel in at_median_widths(kernels) if not kernel.scales()] if by_family else kernels
+    middle = at_median_widths(kernels) if by_family else []
+    starts = [kernel for kernel in middle if kernel.scales()]
+    fixed = [kernel for kernel in middle if not kernel.scales()] if by_family else kernels
     judged = judge_each(fixed, task, deadline, n_jobs, progress)
     if not by_family:
         best = min(

@@ -178,7 +178,14 @@ class GammaChoice(LSSVM):
             blocks=blocks,
         )
         with blas_threads(int(Y.shape[0])):
-            judged = self._judge(kernels, task)
+            if criterion == "noise":
+                kernel_of_noise = judge_by_noise(self, kernels[0], task)
+                judged = JudgedKernels([kernel_of_noise], kernel_of_noise)
+            else:
+                judged = search_kernels(self, kernels, task)
+            if is_families(self.kernels):
+                best, facts = prefer_simplest(judged.judged, task)
+                judged = judged._replace(best=best, facts=(*facts, *judged.facts))
         validated = {"loo": "every row left out in turn", "folds": f"{len(splits)} folds"}.get(criterion, validated)
         conditional = "preparation of the columns and candidate kernels, chosen with all rows"
         facts = self._search_facts(judged, conditional)
@@ -238,17 +245,6 @@ class GammaChoice(LSSVM):
             for columns, kernel in compared.items():
                 warn_if_unscaled(self, X, columns, kernel)
         return at_all_widths(self.kernels, (kernel.resolved(X) for kernel in kernels))
-
-    def _judge(self, kernels: list[Kernel], task: Task) -> JudgedKernels:
-        """Judge the candidates, and continue from the best of them by ``search``."""
-        if task.criterion == "noise":
-            judged = judge_by_noise(self, kernels[0], task)
-            return JudgedKernels([judged], judged)
-        searched = search_kernels(self, kernels, task)
-        if not is_families(self.kernels):
-            return searched
-        best, fact = prefer_simplest(searched.judged, task)
-        return searched._replace(best=best, facts=searched.facts if fact is None else (fact, *searched.facts))
 
     def _keep_search(self, judged: JudgedKernels, is_single: bool) -> None:
         """Set the attributes of a search: what was chosen, its criterion and bound, and the table of all candidates."""

@@ -615,11 +615,12 @@ class LSSVMModel:
         border = ONES
         if self.model._linear_slopes() is not None:
             border = self.model._border(self.model.support_vectors_, np.ones(alpha.shape[0]))
-        _, system = np.unique(ridge, axis=1, return_inverse=True)
-        for number in range(int(system.max()) + 1):
-            (columns,) = np.nonzero(system.ravel() == number)
+        shared = dict[bytes, list[int]]()
+        for k in range(alpha.shape[1]):
+            shared.setdefault(ridge[:, k].tobytes(), []).append(k)
+        for columns in shared.values():
             d = np.array(ridge[:, columns[0]])  # a copy: a device takes no read-only view
-            yield columns, d, border.take(np.arange(d.size), 1.0 / d)
+            yield np.array(columns), d, border.take(np.arange(d.size), 1.0 / d)
 
     def effective_parameters(self) -> Any:
         """Return the trace of the hat matrix, one number or one per machine."""

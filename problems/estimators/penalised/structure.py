@@ -132,7 +132,7 @@ class MaximalVariationEstimator(AdditiveEstimator):
         points = None if basis is None else basis.points
         Gram.of(kernel, X if points is None else points)  # refuses what does not fit memory, warns of widths
         how: Any = {"weights": given.weights, "points": points}
-        fits = replace(choices, rho=self._own_rho()).fit_all(kernel, X, Y, self._tolerance(), **how)
+        fits = choices.fit_all(kernel, X, Y, self._own_rho(), self._tolerance(), **how)
         a, checked = np.stack([fit.a for fit in fits], axis=1), certify_stored(self._title, StoredFit(fits))
         is_single, bias, rows = Y.shape[1] == 1, np.array([fit.b for fit in fits]), checked.rows
         groups = GroupWeights.of(self.rho, self.groups).facts()
@@ -220,7 +220,7 @@ class MaximalVariationEstimator(AdditiveEstimator):
                 "refit=True fits the LS-SVM on all rows, and basis names few points; leave one of them out, and fit an "
                 "LS-SVM on a basis to the inputs of get_support() instead"
             )
-        return Variation(rho=1.0, expansion=self.expansion, ridge=self.ridge, cutoff=self.cutoff)
+        return Variation(expansion=self.expansion, ridge=self.ridge, cutoff=self.cutoff)
 
     def _own_rho(self) -> Weights:
         """Return the weights that were given, for the columns of the fit."""
@@ -252,7 +252,7 @@ class MaximalVariationEstimator(AdditiveEstimator):
         fitted, biases = np.reshape(self._evaluate(X), Y.shape), np.atleast_1d(self.bias_)
         how: Any = {"weights": weights} | ({"points": self.support_vectors_} if on_basis else {})
         kernel = cast(Any, self.kernel_)
-        fits = replace(self._choices(), rho=self._own_rho()).fit_all(kernel, X, Y, self._tolerance(), **how)
+        fits = self._choices().fit_all(kernel, X, Y, self._own_rho(), self._tolerance(), **how)
         for k, fit in enumerate(fits):
             yield replace(fit, a=np.ascontiguousarray(a[:, k]), b=float(biases[k]), fitted=fitted[:, k])
 

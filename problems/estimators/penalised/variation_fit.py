@@ -56,15 +56,13 @@ def kernel_matrices(kernel: Componentwise, X: Any) -> list[Array]:
 
 @dataclass(frozen=True, slots=True)
 class Variation:
-    """The choices of a machine of maximal variation, checked; rho is one number, or one for each component."""
+    """The choices of a machine of maximal variation other than rho, checked."""
 
-    rho: Weights
     expansion: str
     ridge: float
     cutoff: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rho", weights_of(self.rho))
         if self.expansion not in ("shared", "decoupled"):
             raise DeclarationError(f"expansion must be 'shared' or 'decoupled', received {self.expansion!r}")
         non_negative(self.ridge, "ridge", "as the weight of a squared norm")
@@ -78,12 +76,19 @@ class Variation:
         return make(matrices, True, float(self.cutoff), float(self.ridge), energies=energies, mass=mass)
 
     def fit(
-        self, kernel: Componentwise, X: Any, points: Any, coordinates: ComponentCoordinates, y: Array, tolerance: float
+        self,
+        kernel: Componentwise,
+        X: Any,
+        points: Any,
+        coordinates: ComponentCoordinates,
+        y: Array,
+        rho: Weights,
+        tolerance: float,
     ) -> "FittedVariation":
         """Fit one target by generated rows; ``tolerance`` applies to a point whose active rows settle."""
         size = float(np.abs(y).max())
         unit = 1.0 if 1e-100 < size < 1e100 else power_of_two(size)
-        solved = solve_maximal_variation(coordinates, y / unit, self.rho / unit)
+        solved = solve_maximal_variation(coordinates, y / unit, rho / unit)
         how = "zero is optimal"
         if solved.rows:
             state = "active set polished" if solved.polished else "interior point, not polished"
@@ -101,7 +106,7 @@ class Variation:
             points=points,
             coordinates=coordinates,
             y=y,
-            rho=self.rho,
+            rho=rho,
             v=v,
             xi=xi,
             a=a,
@@ -109,8 +114,8 @@ class Variation:
             fitted=np.sum(values, axis=0) + b,
             tolerance=tolerance if solved.polished else unpolished_tolerance(tolerance),
             maximal_variation=unit * solved.maximal_variation,
-            checks=solution_rows(coordinates, y / unit, self.rho / unit, solved, _TOLERANCE),
-            facts=(*coordinates.record(), ("rho", in_words(self.rho)), ("solver", how), _RELATIVE),
+            checks=solution_rows(coordinates, y / unit, rho / unit, solved, _TOLERANCE),
+            facts=(*coordinates.record(), ("rho", in_words(rho)), ("solver", how), _RELATIVE),
         )
 
     def fit_all(
@@ -118,12 +123,15 @@ class Variation:
         kernel: Componentwise,
         X: Any,
         Y: Array,
+        rho: Weights,
         tolerance: float,
         *,
         weights: Array | None = None,
         points: Any = None,
     ) -> list["FittedVariation"]:
-        """Fit the machine of every column in the same coordinates; ``points`` are the points of a basis."""
+        """Fit the machine of every column in the same coordinates; rho is one number, or one for each component, and
+        ``points`` are the points of a basis.
+        """
         matrices, energies = kernel_matrices(kernel, X if points is None else points), None
         if points is not None:
             check_memory(
@@ -134,7 +142,9 @@ class Variation:
             energies, matrices = matrices, [component(X, points) for component in kernel.components(X.shape[1])]
         mass = None if weights is None or (weights == 1.0).all() else weights
         coordinates = self.coordinates(matrices, energies, mass)
-        return [self.fit(kernel, X, points, coordinates, y, tolerance) for y in np.ascontiguousarray(Y.T)]
+        weights_of_components = weights_of(rho)
+        shared = (kernel, X, points, coordinates)
+        return [self.fit(*shared, y, weights_of_components, tolerance) for y in np.ascontiguousarray(Y.T)]
 
 
 def _columns(a: Array, count: int) -> list[Array]:
