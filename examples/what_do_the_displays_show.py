@@ -3,9 +3,9 @@ r"""What do the displays show?
 
 A display draws the numbers behind a model, in scikit-learn's convention: ``Display.from_estimator`` draws, and keeps
 what it drew as attributes, so that a picture can be checked, or drawn again on other axes. Displays are combined by
-``ax``. Six of them are on this page, the last for a machine whose weight :math:`\rho` was chosen by validation rows.
+``ax``. Six of them are on this page, the last for a machine whose weight was chosen by validation rows.
 
-What the evolution diagram shows are the maximal variations of the components over that weight, and below them the
+The evolution diagram shows the maximal variations of the components over that weight :math:`\rho`, and below them the
 validation error with its lower bound:
 
 .. math::

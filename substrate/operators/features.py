@@ -348,7 +348,7 @@ class Statistic:
     """The moments of all rows and of every fold in feature coordinates.
 
     Entries of the sums round by a share of the products of two ``lengths``, which are on the host. ``diagonal`` and
-    ``rounding`` are those of :class:`FoldMoments`.
+    ``rounding`` are as in ``FoldMoments``.
     """
 
     features: Features
