@@ -184,10 +184,13 @@ class Balls(Enclosed):
         """Return the roots."""
         return Balls(np.frompyfunc(root_of, 1, 1)(self.positive_part().values))
 
-    def bound_inverse(self, g: "Balls") -> tuple["Balls", "Balls"]:
-        """Return the norm of g, and the root of the trace of the inverse."""
-        A, column = _matrix(self.values), _matrix(g.values[:, None])
-        inverse = (A.transpose() * A).inv()
+    def bound_inverse(self, g: "Balls", added: Any = None) -> tuple["Balls", "Balls"]:
+        """Return the norm of g, and the root of the trace of the inverse; infinity if it may be singular."""
+        H, column = self.T @ self, _matrix(g.values[:, None])
+        try:
+            inverse = _matrix((H if added is None else H + added).values).inv()
+        except ZeroDivisionError:
+            return Balls.exact(np.inf), Balls.exact(np.inf)
         trace = sum((inverse[i, i] for i in range(inverse.nrows())), ball(0.0))
         return Balls(root_of((column.transpose() * inverse * column)[0, 0])), Balls(root_of(trace))
 

@@ -436,11 +436,17 @@ class Double(Enclosed):
         """Return numbers that the roots do not exceed, of numbers that are not negative."""
         return Double(np.sqrt(np.maximum(self.middle, 0.0) + self.radius))
 
-    def bound_inverse(self, g: "Double") -> tuple["Double", "Double"]:
-        r"""Return numbers that :math:`\sqrt{g^T (A^T A)^{-1} g}` and the norm of :math:`(A^T A)^{-1} A^T` do not
-        exceed, for a tall matrix A.
+    def bound_inverse(self, g: "Double", added: Any = None) -> tuple["Double", "Double"]:
+        r"""Return numbers that :math:`\sqrt{g^T (A^T A + E)^{-1} g}` and the norm of :math:`(A^T A + E)^{-1} A^T` do
+        not exceed, for a tall matrix A and a positive semi-definite E, if it is given.
         """
-        factor = GramFactor.of(self)
+        if added is None:
+            factor = GramFactor.of(self)
+        else:
+            values, vectors = np.linalg.eigh(added.middle)
+            root = Double(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
+            factor = GramFactor.of(self.T.beside(root.T).T)
+            factor = None if factor is None else factor.plus(added - root.T @ root)
         if factor is None:
             return Double(math.inf), Double(math.inf)
         reach = at_most(float(np.linalg.norm(factor.T, 2))) / factor.least

@@ -38,7 +38,6 @@ the certificate, in balls the proof. [Pelckmans2005]_ eq. (16), (24)-(27).
 """
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -48,16 +47,13 @@ from typing import Any, Self
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.balls import Balls, root_of
 from substrate.certificate import Accuracy, Tolerance, power_of_two
 from substrate.ingredients import Weights
 from substrate.kernels.kernel import Kernel
-from substrate.numbers import Double, GramFactor
+from substrate.numbers import Double
 
 __all__ = [
-    "BallColumns",
     "Columns",
-    "DoubleColumns",
     "MaximalVariation",
     "OneNorm",
     "Penalty",
@@ -79,7 +75,7 @@ DualPoint = tuple[Any, Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Columns(ABC):
+class Columns:
     """F, E and the weights v of a machine, in numbers of one kind; E is None without a ridge."""
 
     matrix: Any
@@ -87,6 +83,28 @@ class Columns(ABC):
     bias: bool = True
     ridge: float = 0.0
     quadratic: Any = None
+
+    @classmethod
+    def of_kernel(
+        cls,
+        kernel: Kernel,
+        X: Any,
+        matrix: Array,
+        ridge: float = 0.0,
+        *,
+        weights: Array | None = None,
+        points: Any = None,
+        energy: Array | None = None,
+    ) -> Self:
+        """Return a kernel matrix between points, by values of little rounding; a given one is exact.
+
+        ``points`` are the points of a basis, with their kernel matrix as ``energy``; the rows X themselves unless
+        given.
+        """
+        Z, v = X if points is None else points, np.ones(len(matrix)) if weights is None else weights
+        K = _enclose_kernel(kernel, X, Z, matrix)
+        E = K if energy is None or ridge == 0.0 else _enclose_kernel(kernel, Z, Z, energy)
+        return cls(K, v, True, ridge, E if ridge > 0.0 else None)
 
     @property
     def numbers(self) -> type[Any]:
@@ -123,9 +141,15 @@ class Columns(ABC):
             F = F - (v / v.total()).take((None, slice(None))) @ F
         return F if (self.weights == 1.0).all() else F * v.sqrt().take((slice(None), None))
 
-    @abstractmethod
     def bound_step(self, q: Any, subset: Any, differences: bool) -> Any:
         """Bound sqrt(q'H^-1 q) in some coordinates, or of differences to the first one; infinite where unknown."""
+        tall, added = self.centered(subset), None
+        if self.quadratic is not None and self.ridge > 0.0:
+            added = self.quadratic.take(np.ix_(subset, subset)) * self.ridge
+        if differences:
+            tall, q = _from_first(tall.T).T, _from_first(q)
+            added = None if added is None else _from_first(_from_first(added).T).T
+        return tall.bound_inverse(q, added)[0] if q.midpoint.size else self.numbers.exact(0.0)
 
 
 def bound_distance(columns: Columns, penalty: "Penalty", y: Array, x: Array, fitted: Array) -> Any:
@@ -293,70 +317,6 @@ def _from_first(rows: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class DoubleColumns(Columns):
-    """F and E in double precision."""
-
-    @classmethod
-    def of_kernel(
-        cls,
-        kernel: Kernel,
-        X: Any,
-        matrix: Array,
-        ridge: float = 0.0,
-        *,
-        weights: Array | None = None,
-        points: Any = None,
-        energy: Array | None = None,
-    ) -> Self:
-        """Return a kernel matrix between points, by values of little rounding; a given one is exact.
-
-        ``points`` are the points of a basis, with their kernel matrix as ``energy``; the rows X themselves unless
-        given.
-        """
-        Z, v = X if points is None else points, np.ones(len(matrix)) if weights is None else weights
-        K = _enclose_kernel(kernel, X, Z, matrix)
-        E = K if energy is None or ridge == 0.0 else _enclose_kernel(kernel, Z, Z, energy)
-        return cls(K, v, True, ridge, E if ridge > 0.0 else None)
-
-    def bound_step(self, q: Double, subset: Any, differences: bool) -> Double:
-        """Bound the step by a factor of a matrix M with M'M = H up to a deviation whose norm is counted."""
-        tall, deviation = self.centered(subset), None
-        if self.quadratic is not None and self.ridge > 0.0:
-            inner = self.quadratic.take(np.ix_(subset, subset)) * self.ridge
-            values, vectors = np.linalg.eigh(inner.middle)
-            R = Double(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
-            tall, deviation = tall.T.beside(R.T).T, inner - R.T @ R
-        if differences:
-            tall, q = _from_first(tall.T).T, _from_first(q)
-            deviation = None if deviation is None else _from_first(_from_first(deviation).T).T
-        if not q.middle.size:
-            return Double(0.0)
-        factor = GramFactor.of(tall)
-        factor = factor if factor is None or deviation is None else factor.plus(deviation)
-        return Double(math.inf) if factor is None else factor.bound_inverse_norm(q)
-
-
-@dataclass(frozen=True, slots=True)
-class BallColumns(Columns):
-    """F and E in balls."""
-
-    def bound_step(self, q: Balls, subset: Any, differences: bool) -> Balls:
-        """Return the step of an exact solution; infinite if these columns are dependent to rounding."""
-        F = self.centered(subset)
-        H = F.T @ F
-        if self.quadratic is not None and self.ridge > 0.0:
-            H = H + self.quadratic.take(np.ix_(subset, subset)) * self.ridge
-        if differences:
-            H, q = _from_first(_from_first(H).T).T, _from_first(q)
-        if not q.values.size:
-            return Balls.exact(0.0)
-        try:
-            return Balls(root_of((q * H.solve(q)).total().value))
-        except ZeroDivisionError:
-            return Balls.exact(math.inf)
-
-
-@dataclass(frozen=True, slots=True)
 class VariationMachine:
     """A machine of maximal variation at a point: plain numbers, in the directions of its coordinates.
 
@@ -399,7 +359,7 @@ class VariationMachine:
         """Return the row of the answer, with the stored coefficients of every component in exact kernel values."""
         matrices = [Double(component) for component in self.components]
         F, W = reduce(add, matrices), Double(self.root)
-        columns = DoubleColumns(F, self.weights, self.bias, self.ridge, W.T @ W if self.ridge > 0.0 else None)
+        columns = Columns(F, self.weights, self.bias, self.ridge, W.T @ W if self.ridge > 0.0 else None)
         expansions = [kernel.enclose(X, points) @ a for kernel, a in zip(kernels, coefficients, strict=True)]
         stored = reduce(add, expansions) + bias
         more = (stored - fitted).bound_norm(self.weights).upper()

@@ -55,7 +55,7 @@ from substrate.kernels.kernel import Formula, Kernel
 from substrate.numbers import relative_rounding
 from substrate.operators.border import ONES, Border
 from substrate.operators.gram import Gram
-from substrate.penalties import BallColumns, OneNorm, VariationMachine, bound_distance
+from substrate.penalties import Columns, OneNorm, VariationMachine, bound_distance
 
 __all__ = [
     "Proof",
@@ -337,7 +337,7 @@ def prove_l1(
 
     def bound() -> Any:
         energy = ball_matrix(kernel, basis, points) if ridge > 0.0 else None
-        columns = BallColumns(ball_matrix(kernel, X, points), weights, True, ridge, energy)
+        columns = Columns(ball_matrix(kernel, X, points), weights, True, ridge, energy)
         return bound_distance(columns, penalty, y, a, fitted)
 
     return prove_bound(bound, tolerance, _BITS)
@@ -358,7 +358,7 @@ def prove_variation(
 
     def enclosed() -> Any:
         parts, W = [Balls.exact(component) for component in machine.components], Balls.exact(machine.root)
-        columns = BallColumns(reduce(add, parts), machine.weights, machine.bias, machine.ridge, W.T @ W)
+        columns = Columns(reduce(add, parts), machine.weights, machine.bias, machine.ridge, W.T @ W)
         bound = bound_distance(columns, machine.penalty(parts), y, machine.v, fitted)
         expansions = [ball_matrix(kernel, X, points) @ a for kernel, a in zip(kernels, coefficients, strict=True)]
         stored = reduce(add, expansions) + bias

@@ -29,7 +29,7 @@ from substrate.ingredients import regression_fit, signed_labels, sparsity, spars
 from substrate.numbers import Double
 from substrate.operators.basis_choice import select_feature_vectors
 from substrate.operators.gram import Gram
-from substrate.penalties import DoubleColumns, OneNorm, accuracy_of
+from substrate.penalties import Columns, OneNorm, accuracy_of
 from substrate.robust_weights import check_choice
 
 __all__ = ["basis_points", "checked_targets", "in_paper_signs", "signs_of", "sparse_expansion", "validation_rows"]
@@ -121,7 +121,7 @@ class SparseExpansion:
         if self.root is not None:
             root, ridge = Double(self.root), float(self.ridge.value)
             energy = root.T @ root
-        columns = DoubleColumns(Double(self.Phi), ones, True, ridge, energy)
+        columns = Columns(Double(self.Phi), ones, True, ridge, energy)
         penalty = OneNorm(float(self.weight.value), self.balanced)
         tolerance = Tolerance.of_page(self.target, ones, UNPOLISHED)
         return accuracy_of(columns, penalty, self.target, self.a.value, self.target - self.e.value, tolerance)

@@ -37,7 +37,7 @@ from substrate.fits.variation import (
 from substrate.ingredients import Weights, component_bounds, regression_fit, zero_sum, zero_sum_row
 from substrate.numbers import Double
 from substrate.operators.gram import Gram
-from substrate.penalties import DoubleColumns, MaximalVariation, accuracy_of
+from substrate.penalties import Columns, MaximalVariation, accuracy_of
 
 __all__ = ["component_grams", "component_matrices", "fast_values", "given_coordinates", "variation_expansion"]
 
@@ -128,7 +128,7 @@ class VariationExpansion:
         parts = [Double(component[:, used]) for component in coordinates.parts]
         root = Double(coordinates.weights[:, used])
         energy = root.T @ root if coordinates.ridge > 0.0 else None
-        columns = DoubleColumns(reduce(add, parts), ones, coordinates.bias, coordinates.ridge, energy)
+        columns = Columns(reduce(add, parts), ones, coordinates.bias, coordinates.ridge, energy)
         penalty = MaximalVariation(parts, self.weights(), plus - minus)
         tolerance = Tolerance.of_page(self.target, ones, UNPOLISHED)
         return accuracy_of(columns, penalty, self.target, self.v.value[used], self.target - self.e.value, tolerance)

@@ -18,6 +18,7 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import reduce
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -58,7 +59,6 @@ __all__ = [
     "Scaled",
     "Sum",
     "Symmetric",
-    "add_values",
     "checked_boxes",
     "column_tuple",
     "paired_values",
@@ -504,7 +504,7 @@ class Composite(Kernel):
 
     def combine(self, values: Iterator[Any]) -> Any:
         """Return the value from the values of all parts, in any arithmetic."""
-        return add_values(values)
+        return reduce(operator.add, values)
 
     def parts(self, n_features: int) -> Sequence[Kernel]:
         """Return the kernels whose values are combined, for points with so many columns."""
@@ -543,7 +543,7 @@ class Composite(Kernel):
 
     def _integral(self, boxes: Array, others: Array, orders: Orders) -> Array:
         """Return the sum of the integrals of all parts."""
-        return np.asarray(add_values(term._integral(boxes, others, orders) for term in self.parts(boxes.shape[1])))
+        return np.asarray(sum(term._integral(boxes, others, orders) for term in self.parts(boxes.shape[1])))
 
     def rounding(self, X: Any, by_differences: bool = False) -> float:
         """Return the largest rounding of a part, plus the rounding of the sum: by Cauchy and Schwarz the bounds of all
@@ -588,17 +588,6 @@ class Sum(Composite):
 
     def __repr__(self) -> str:
         return f"{self.left._bracket(1)} + {self.right._bracket(2)}"
-
-
-def add_values(values: Iterator[Any]) -> Any:
-    """Return the sum of values in any arithmetic; the first is not changed, which may be an array of the user's."""
-    total = next(values)
-    for number, value in enumerate(values):
-        if number:
-            total += value
-        else:
-            total = total + value
-    return total
 
 
 @dataclass(frozen=True, repr=False)

@@ -10,7 +10,7 @@ from substrate.certificate import Tolerance
 from substrate.errors import DeclarationError
 from substrate.fits.l1 import solve_l1
 from substrate.kernels import RBF
-from substrate.penalties import DoubleColumns, OneNorm, accuracy_of
+from substrate.penalties import Columns, OneNorm, accuracy_of
 
 KERNEL = RBF(1.0)
 
@@ -77,10 +77,10 @@ def test_bounds_are_small_at_the_optimum_and_true_beside_it(zeta, ridge):
     for size in (0.0, 1e-8, 1e-4, 0.1):
         a = solved.coefficients * (1.0 + size * rng.normal(size=y.size))
         fitted = K @ a + solved.bias
-        row = accuracy_of(DoubleColumns.of_kernel(KERNEL, X, K, ridge), OneNorm(zeta), y, a, fitted, tolerance)
+        row = accuracy_of(Columns.of_kernel(KERNEL, X, K, ridge), OneNorm(zeta), y, a, fitted, tolerance)
         assert row.value >= np.sqrt(np.mean((fitted - best) ** 2)) - 1e-12
         assert row.passes or size > 0.0
-        other = accuracy_of(DoubleColumns.of_kernel(KERNEL, X, K, 1.5 * ridge), OneNorm(zeta), y, a, fitted, tolerance)
+        other = accuracy_of(Columns.of_kernel(KERNEL, X, K, 1.5 * ridge), OneNorm(zeta), y, a, fitted, tolerance)
         true = solve_l1(K, y, zeta, ridge=1.5 * ridge)
         assert other.value >= np.sqrt(np.mean((fitted - K @ true.coefficients - true.bias) ** 2)) - 1e-12
 

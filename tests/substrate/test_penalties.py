@@ -7,13 +7,13 @@ from exact_l1 import exact_l1_distance
 from substrate.certificate import Tolerance
 from substrate.fits.l1 import solve_l1, zeta_max
 from substrate.kernels import RBF, Laplacian, Linear, Polynomial
-from substrate.penalties import DoubleColumns, OneNorm, accuracy_of
+from substrate.penalties import Columns, OneNorm, accuracy_of
 
 TOLERANCE = Tolerance(1e-6, 1.0, 0.0)
 
 
 def bound_of(kernel, X, y, zeta, a, fitted):
-    columns = DoubleColumns.of_kernel(kernel, X, kernel(X))
+    columns = Columns.of_kernel(kernel, X, kernel(X))
     return accuracy_of(columns, OneNorm(zeta), y, a, fitted, TOLERANCE).value
 
 

@@ -32,7 +32,7 @@ from substrate.certificate import Accuracy, Certificate, Tolerance, power_of_two
 from substrate.errors import DataError
 from substrate.fits.l1 import l1_rows, solve_l1, zeta_max
 from substrate.kernels import Kernel
-from substrate.penalties import DoubleColumns, OneNorm, accuracy_of
+from substrate.penalties import Columns, OneNorm, accuracy_of
 
 __all__ = [
     "LEAST_ZETA",
@@ -119,9 +119,7 @@ class L1Machine:
         """Return the row of the answer."""
         given = self.columns
         basis: Any = {} if given.whole else {"points": given.points, "energy": given.energy}
-        columns = DoubleColumns.of_kernel(
-            given.kernel, given.X, given.matrix, self.ridge, weights=self.weights, **basis
-        )
+        columns = Columns.of_kernel(given.kernel, given.X, given.matrix, self.ridge, weights=self.weights, **basis)
         tolerance = Tolerance.of(self.y, self.weights, self.tolerance)
         row = accuracy_of(columns, OneNorm(self.zeta, given.whole), self.y, self.a, self.fitted, tolerance)
         return replace(row, value=float("inf")) if self._is_indefinite else row
