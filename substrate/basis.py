@@ -80,8 +80,26 @@ class Basis(Value, Record):
             self.reconstruction_tolerance, "basis.reconstruction_tolerance", "as a mean reconstruction error"
         )
         object.__setattr__(self, "reconstruction_tolerance", stop)
-        self._check_seed()
-        self._check_rule()
+        state = self.random_state
+        is_generator = state is np.random or isinstance(state, (np.random.Generator, np.random.RandomState))
+        is_seed = isinstance(state, Integral) and not isinstance(state, bool) and 0 <= int(state) < 2**32
+        if not (state is None or is_generator or is_seed):
+            raise DeclarationError(
+                "basis.random_state must be an integer from 0 to 2**32 - 1, a RandomState, a Generator or None, "
+                f"received {state!r}"
+            )
+        rule = self.rule
+        if isinstance(rule, str):
+            if rule not in RULES:
+                raise DeclarationError(f"basis.rule must be {_WORDS}; received {rule!r}")
+            if stop > 0.0 and rule != "feature_vectors":
+                raise DeclarationError(
+                    f"basis.reconstruction_tolerance={stop!r} stops feature_vectors; rule={rule!r} ends at basis.n"
+                )
+        elif isinstance(rule, (bool, int, float)):
+            raise DeclarationError(f"basis.rule must be {_WORDS}; received {rule!r}")
+        elif rule is not None and self.n is not None:
+            raise DeclarationError(f"basis.n={self.n!r} goes with a rule; a given basis has its own size")
 
     @classmethod
     def of(cls, value: Any) -> "Basis":
@@ -106,30 +124,6 @@ class Basis(Value, Record):
         if state is None or isinstance(state, Integral):
             return np.random.default_rng(None if state is None else int(state))
         return np.random.default_rng(state.randint(2**31 - 1))
-
-    def _check_seed(self) -> None:
-        state = self.random_state
-        if state is None or state is np.random or isinstance(state, (np.random.Generator, np.random.RandomState)):
-            return
-        if isinstance(state, bool) or not isinstance(state, Integral) or not 0 <= int(state) < 2**32:
-            raise DeclarationError(
-                "basis.random_state must be an integer from 0 to 2**32 - 1, a RandomState, a Generator or None, "
-                f"received {state!r}"
-            )
-
-    def _check_rule(self) -> None:
-        rule, stop = self.rule, self.reconstruction_tolerance
-        if isinstance(rule, str):
-            if rule not in RULES:
-                raise DeclarationError(f"basis.rule must be {_WORDS}; received {rule!r}")
-            if stop > 0.0 and rule != "feature_vectors":
-                raise DeclarationError(
-                    f"basis.reconstruction_tolerance={stop!r} stops feature_vectors; rule={rule!r} ends at basis.n"
-                )
-        elif isinstance(rule, (bool, int, float)):
-            raise DeclarationError(f"basis.rule must be {_WORDS}; received {rule!r}")
-        elif rule is not None and self.n is not None:
-            raise DeclarationError(f"basis.n={self.n!r} goes with a rule; a given basis has its own size")
 
     def __sklearn_clone__(self) -> Self:
         if self.random_state is None or self.random_state is np.random or isinstance(self.random_state, Integral):

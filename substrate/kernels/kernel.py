@@ -390,9 +390,7 @@ class Kernel(Value, ABC):
                     continue
                 block = buffer[: rows.stop - rows.start]
                 self.fill(rows_of_X, points, block)
-                first, *others = strips(a.shape[0], block_length(a.shape[0]))
-                np.matmul(block[:, first], a[first], out=result[rows])
-                for terms in others:
+                for terms in strips(a.shape[0], block_length(a.shape[0])):
                     result[rows] += block[:, terms] @ a[terms]
         result += b
         return result

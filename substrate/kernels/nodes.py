@@ -105,11 +105,6 @@ class Node(Operators):
     def __ne__(self, other: Any) -> "Node":  # type: ignore[override]
         return Node("differs", (self, constant(other)))
 
-    def __eq__(self, other: Any) -> "Node":  # type: ignore[override]
-        return constant(1.0) - Node("differs", (self, constant(other)))
-
-    __hash__ = object.__hash__
-
     def __bool__(self) -> bool:
         raise DeclarationError("a formula has no branches")
 
