@@ -36,8 +36,10 @@ multiplied by, and takes the counts that its theory needs: operations, terms, th
 """
 
 import math
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -238,11 +240,7 @@ class Enclosed(Operators, ABC):
         return self.apply(lambda values, further: np.where(mask, values, further), other)
 
     def __pow__(self, exponent: int) -> Self:
-        power: Any = self
-        for _ in range(exponent - 1):
-            power = power * self
-        product: Self = power
-        return product
+        return reduce(operator.mul, [self] * exponent)
 
 
 class Double(Enclosed):
@@ -450,7 +448,7 @@ class Double(Enclosed):
         if factor is None:
             return Double(math.inf), Double(math.inf)
         reach = at_most(float(np.linalg.norm(factor.T, 2))) / factor.least
-        return factor.bound_inverse_norm(g), Double(reach)
+        return Double(float(np.linalg.norm((Double(factor.T.T) @ g).sizes)) / factor.least), Double(reach)
 
     def upper(self) -> float:
         """Return a double that the size of a single number does not exceed; infinity where nothing is known."""
@@ -462,18 +460,16 @@ class GramFactor(NamedTuple):
     r"""A matrix T, nearly the inverse of R in A = QR for a tall matrix A that is known up to a radius.
 
     For any T with :math:`\eta = \|I - (A T)^T A T\| < 1`, measured in the norm of Frobenius with its rounding,
-    :math:`(1 - \eta) \|z\|^2 \le \|A T z\|^2 \le (1 + \eta) \|z\|^2`. Of a matrix A + E with :math:`|E|` at most the
-    radius of A, :math:`\|E T z\| \le \sigma \|z\|` with :math:`\sigma` the norm of :math:`|E|\,|T|`, and therefore,
-    with :math:`H = (A + E)^T (A + E)`, ``least`` :math:`= \sqrt{1 - \eta} - \sigma` and ``most``
-    :math:`= \sqrt{1 + \eta} + \sigma`,
+    :math:`(1 - \eta) \|z\|^2 \le \|A T z\|^2`. Of a matrix A + E with :math:`|E|` at most the radius of A,
+    :math:`\|E T z\| \le \sigma \|z\|` with :math:`\sigma` the norm of :math:`|E|\,|T|`, and therefore, with
+    :math:`H = (A + E)^T (A + E)` and ``least`` :math:`= \sqrt{1 - \eta} - \sigma`,
 
-    .. math:: \text{least}^2\, T^{-T} T^{-1} \le H \le \text{most}^2\, T^{-T} T^{-1}
+    .. math:: \text{least}^2\, T^{-T} T^{-1} \le H
               \quad\Longrightarrow\quad \sqrt{g^T H^{-1} g} \le \|T^T g\| / \text{least} .
     """
 
     T: Array
     least: float
-    most: float
 
     @classmethod
     def of(cls, matrix: Double) -> "GramFactor | None":
@@ -499,23 +495,19 @@ class GramFactor(NamedTuple):
         sigma = 0.0 if _is_zero(A.radius) else at_most(float(np.linalg.norm(A.radius @ sizes)))
         if not (eta <= _MOST_SHARE and sigma <= _MOST_SHARE):
             return None
-        return cls(scale[:, None] * T.middle, math.sqrt(1.0 - eta) - sigma, math.sqrt(1.0 + eta) + sigma)
+        return cls(scale[:, None] * T.middle, math.sqrt(1.0 - eta) - sigma)
 
     def plus(self, deviation: Double) -> "GramFactor | None":
         r"""Return the factor of H + D for a symmetric matrix D, where D is small relative to H.
 
-        With :math:`\tau` the norm of :math:`|T|^T |D|\, |T|`, both ends of the bounds move by it:
-        :math:`(\text{least}^2 - \tau)\, T^{-T} T^{-1} \le H + D \le (\text{most}^2 + \tau)\, T^{-T} T^{-1}`.
+        With :math:`\tau` the norm of :math:`|T|^T |D|\, |T|`, the bound moves by it:
+        :math:`(\text{least}^2 - \tau)\, T^{-T} T^{-1} \le H + D`.
         """
         sizes = np.abs(self.T)
         off = at_most(float(np.linalg.norm(sizes.T @ deviation.sizes @ sizes)))
         if not off <= _MOST_SHARE * self.least**2:
             return None
-        return GramFactor(self.T, math.sqrt(self.least**2 - off), math.sqrt(self.most**2 + off))
-
-    def bound_inverse_norm(self, g: Double) -> Double:
-        """Bound sqrt(g' H^-1 g)."""
-        return Double(float(np.linalg.norm((Double(self.T.T) @ g).sizes)) / self.least)
+        return GramFactor(self.T, math.sqrt(self.least**2 - off))
 
 
 def _double(value: Operand) -> Double:

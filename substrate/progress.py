@@ -3,7 +3,6 @@
 import shutil
 import sys
 import time
-from collections.abc import Callable
 
 __all__ = ["LateProgress", "Progress"]
 
@@ -44,14 +43,13 @@ class Progress:
 class LateProgress(Progress):
     """A line that shows what a computation is doing, from ten seconds after its start on."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._clock = clock
-        self._start = self._drawn = clock()
+        self._start = self._drawn = time.monotonic()
 
     def piece(self, text: str) -> None:
         """Announce the next piece."""
-        now = self._clock()
+        now = time.monotonic()
         if now - self._start >= _LATE and now - self._drawn >= _REDRAWN:
             self._drawn = now
             self._draw(f"{text}, {now - self._start:.0f} s so far")

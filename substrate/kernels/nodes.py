@@ -11,7 +11,9 @@ a zero that is added, a factor of one. A bound on what floating point loses
 """
 
 import math
+import operator
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,14 +95,7 @@ class Node(Operators):
             return self if power.is_number(1.0) else Node("power", (self, power))
         if exponent < 1:
             raise DeclarationError(f"formulas have powers from 1 on, received {exponent}")
-        square, product = self, None
-        while exponent:
-            if exponent & 1:
-                product = square if product is None else product * square
-            exponent >>= 1
-            square = square * square if exponent else square
-        assert product is not None
-        return product
+        return reduce(operator.mul, [self] * exponent)
 
     def __ne__(self, other: Any) -> "Node":  # type: ignore[override]
         return Node("differs", (self, constant(other)))
