@@ -278,9 +278,7 @@ class LSSVMKernelPCA(KernelComponents):
         source = source_of(X)
         if source.n_rows < 2:
             raise DataError(f"at least two rows are needed, {source.name} has {source.n_rows}")
-        self.n_features_in_ = source.n_features
-        if source.feature_names is not None:
-            self.feature_names_in_ = np.array(source.feature_names, dtype=object)
+        self._keep_columns(source)
         return source, None, np.arange(source.n_rows)
 
 

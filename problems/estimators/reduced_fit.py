@@ -82,11 +82,6 @@ class FitData:
         source = replace(source, code=LabelCodes(coded.names, coded.book))
         return replace(self, source=source, coded=coded, targets=_summary(coded, targets.counts))
 
-    @property
-    def outputs(self) -> int:
-        """Return the number of machines."""
-        return 1 if self.coded.names is None else int(self.coded.book.shape[1])
-
     def width_rows(self) -> Any:
         """Return rows that determine the width of a kernel, and say whether the scales of the columns agree: the same
         numbers wherever the rows are.

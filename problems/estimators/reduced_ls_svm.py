@@ -42,7 +42,6 @@ from substrate.arrays import (
     to_numpy,
 )
 from substrate.balls import Balls
-from substrate.basis import Basis
 from substrate.bounds.proof import Proof, ball_matrix, prove_reduced, tolerance_in_balls
 from substrate.certificate import Certificate, Row, accuracy_of_outputs, on_basis, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
@@ -221,11 +220,7 @@ class BasisModel:
             raise DeclarationError("c, monotone, convex and bounds are of a machine on all rows; leave basis=None")
         if getattr(model, "robust", None) is not None:
             read_robust(model.robust)
-        self.choice()
-
-    def choice(self) -> Basis:
-        """Return how the basis is chosen, every default filled in."""
-        return basis_choice(self.model.basis)
+        basis_choice(model.basis)
 
     def fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Choose the basis, then fit to all rows, wherever they are; targets are numbers, or labels of any kind.
@@ -238,7 +233,7 @@ class BasisModel:
         kernel, numbers, linear = self.data_kernel(data), tuple(model._linear_numbers()), None
         if numbers:
             linear = survey_linear_columns(data.source, kernel, numbers, model._linear_names())
-        prepared = prepare(kernel, data, self.choice(), 1.0 / gamma, linear=linear)
+        prepared = prepare(kernel, data, basis_choice(model.basis), 1.0 / gamma, linear=linear)
         self.keep(self.fit_prepared(prepared, gamma))
 
     def fit_prepared(self, prepared: PreparedRows, gamma: float) -> ReducedFit:
@@ -269,9 +264,7 @@ class BasisModel:
             given = model._weighted(*model._check_data(X, y, sample_weight))
             coded = model._encode(given.y)
             return FitData.of_rows(given, coded.codes(given.y), coded, mean_one=is_searched)
-        model.n_features_in_ = rows.n_features
-        if rows.feature_names is not None:
-            model.feature_names_in_ = np.array(rows.feature_names, dtype=object)
+        model._keep_columns(rows)
         data = self.weigh(rows, sample_weight, is_searched)
         targets = sum_blocks(data.source, partial(survey_targets, model._labels, rows.name))
         if model._labels and model._keeps_rows():
@@ -310,20 +303,16 @@ class BasisModel:
         is_matrix, why = kernel.pairwise, "a precomputed kernel matrix must be in memory"
         return self.model._resolved_kernel(data.source.whole(why).X if is_matrix else data.width_rows(), kernel)
 
-    def data_kernels(self, kernels: Any, data: FitData) -> list[Kernel]:
-        """Return a list of candidates with their widths, each once."""
-        rows = data.width_rows()
-        return list(dict.fromkeys(self.model._own_kernel(kernel).resolved(rows) for kernel in kernels))
-
     def keep(self, fit: ReducedFit) -> None:
         """Set the fitted attributes, the one that marks the model as fitted last."""
         model, prepared, data, basis = self.model, fit.prepared, fit.prepared.data, fit.prepared.basis
-        is_single, linear, m = data.outputs == 1, prepared.rows.values.linear, basis.size
+        outputs, linear, m = int(fit.coefficients.shape[1]), prepared.rows.values.linear, basis.size
+        is_single = outputs == 1
         if linear is not None or np.size(model.linear_columns):
             fit = self.keep_linear_part(fit, linear, m, is_single)
         # of a row of weight one, not of the mean weight
         noise = None if model._labels else fit.noise * data.unit
-        model._keep_units([self.fitted_gamma()] * data.outputs, noise, is_single)
+        model._keep_units([self.fitted_gamma()] * outputs, noise, is_single)
         model.mass_, model.weighted_ = float(fit.factor.mass), prepared.rows.weights is not None
         for name, value in fit.further.items():
             setattr(model, name, value)

@@ -20,7 +20,7 @@ import numpy as np
 
 from problems.estimators.chosen.judgement import EvaluatedKernel, Task
 from problems.estimators.chosen.rules import criterion_of, splits_of
-from problems.estimators.reduced_fit import FitData, PreparedRows, prepare
+from problems.estimators.reduced_fit import FitData, PreparedRows, basis_choice, prepare
 from problems.estimators.shared.coded import numbers_of_codes
 from substrate.arrays import ascending_pair, move_to_host, to_numpy
 from substrate.errors import DeclarationError
@@ -56,7 +56,7 @@ def check_basis(model: Any) -> None:
             "on a basis gamma is chosen without linear_columns and robust; give gamma to the machine without CV, "
             "or leave basis=None"
         )
-    if isinstance(rule := model._model.choice().rule, str) and rule == "pruned":
+    if isinstance(rule := basis_choice(model.basis).rule, str) and rule == "pruned":
         raise DeclarationError(
             "basis.rule='pruned' needs gamma before one is chosen; use another rule, or the basis_indices_ of a fit"
         )
@@ -113,7 +113,7 @@ def _given_rows(model: Any, data: FitData, X: Any, y: Any) -> tuple[Any, Any]:
 def judge_on_basis(model: Any, kernel: Kernel, data: FitData, folds: Any) -> _Judged:
     """Judge one kernel: its basis, one statistic of all rows, and its best gamma."""
     start = time.perf_counter()
-    prepared = prepare(kernel, data, model._model.choice(), 1.0)
+    prepared = prepare(kernel, data, basis_choice(model.basis), 1.0)
     unit, gammas = prepared.data.unit, None
     if model.gamma_range is not None:
         gammas = tuple(unit * end for end in ascending_pair(model.gamma_range, "the range of gamma"))

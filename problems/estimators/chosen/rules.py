@@ -16,6 +16,7 @@ median distance, so a common unit of the columns, and an offset, change nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from numbers import Integral
 from typing import Any, Literal, get_args
 
@@ -287,10 +288,8 @@ def is_width(name: str) -> bool:
 
 def at_median_widths(kernels: Iterable[Kernel]) -> list[Kernel]:
     """Return, of candidates of families, one of each, at the middle of its widths."""
-    by_family: dict[str, list[Kernel]] = {}
-    for kernel in kernels:
-        by_family.setdefault(family_name(kernel), []).append(kernel)
-    return [kernels_of_family[len(kernels_of_family) // 2] for kernels_of_family in by_family.values()]
+    families = [list(family) for _, family in groupby(kernels, family_name)]
+    return [family[len(family) // 2] for family in families]
 
 
 def family_name(kernel: Kernel) -> str:

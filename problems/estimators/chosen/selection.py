@@ -206,8 +206,8 @@ class GammaChoice(LSSVM):
         if self.kernels is None:
             kernels = [machine.data_kernel(data)]
         else:
-            resolved = machine.data_kernels(list_unresolved(self.kernels), data)
-            kernels = at_all_widths(self.kernels, resolved)
+            rows, given = data.width_rows(), list_unresolved(self.kernels)
+            kernels = at_all_widths(self.kernels, (self._own_kernel(kernel).resolved(rows) for kernel in given))
         few, searched = JudgedKernels((), None), ""
         if self.search == "gradient":
             sample = sample_rows(self, data, folds)

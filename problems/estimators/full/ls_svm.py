@@ -16,6 +16,7 @@ no other. A stored one has its own bracket, from which ``certify`` and ``prove``
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -26,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.intervals import IntervalRegressor, confidence_band, influence_of_rows
 from problems.estimators.full.required_gamma import gamma_for
-from problems.estimators.full.saddle_machine import ChosenKernel, LSSVMModel, Way, gammas_of
+from problems.estimators.full.saddle_machine import ChosenKernel, LSSVMModel, Way
 from problems.estimators.shared.base import StoredFit, Uses, WeightedRows, certify_stored
 from problems.estimators.shared.checks import column_number
 from problems.estimators.shared.classifier import CalibrationScores, Classifier, equal_rows
@@ -112,6 +113,12 @@ class ShapedModel(LSSVMModel):
 
     def fit_rows(self, rows: WeightedRows, coded: Coding, Y: Array, chosen: ChosenKernel) -> None:
         """Fit the machine with its shape, and keep its expansion and its certificate."""
+        import cvxpy as cp
+
+        from substrate.declare.level import Substrate
+        from substrate.declare.machine import Machine
+        from substrate.shapes.shaped_least_squares import ShapedExpansion
+
         model, kernel, gamma, v = self.model, chosen.kernel, chosen.gammas[0], np.asarray(rows.weights)
         if Y.shape[1] > 1:
             raise DataError(f"a shape is of one output, received {Y.shape[1]}; fit one model for each")
@@ -126,7 +133,11 @@ class ShapedModel(LSSVMModel):
         center, unit = center_and_unit(y)
         lower, upper = (None if end is None else (end - center) / unit for end in shapes.bounds)
         scaled = replace(shapes, bounds=(lower, upper))
-        result, further = _solve_shaped(kernel, X, (y - center) / unit, gamma, v, scaled, box)
+        s = Substrate(kernel, X, (y - center) / unit)
+        loss = cp.sum_squares(cp.multiply(np.sqrt(0.5 * gamma * v), s.e))
+        constraints = scaled.constraints(s, box)
+        result = Machine(s, minimize=loss + 0.5 * s.squared_norm, subject_to=constraints).solve()
+        further = ShapedExpansion.of(result, constraints)
         a = unit * result.expansions[0].coefficients
         b = unit * float(result.expansions[0].b) + center
         model.shape_points_, model.shape_orders_ = further.points, further.orders
@@ -195,23 +206,6 @@ class ShapedModel(LSSVMModel):
             terms = expand_kernel(self.model.kernel_, further.points[at], further.coefficients[at, None], x, orders)
             outputs = add_outputs(outputs, terms)
         return outputs
-
-
-def _solve_shaped(
-    kernel: Any, X: Array, y: Array, gamma: float, weights: Array, shapes: Any, box: Array
-) -> tuple[Any, Any]:
-    """Return the result of the machine, which has the facts of the solution, and the expansion besides the rows."""
-    import cvxpy as cp
-
-    from substrate.declare.level import Substrate
-    from substrate.declare.machine import Machine
-    from substrate.shapes.shaped_least_squares import ShapedExpansion
-
-    s = Substrate(kernel, X, y)
-    loss = cp.sum_squares(cp.multiply(np.sqrt(0.5 * gamma * weights), s.e))
-    constraints = shapes.constraints(s, box)
-    result = Machine(s, minimize=loss + 0.5 * s.squared_norm, subject_to=constraints).solve()
-    return result, ShapedExpansion.of(result, constraints)
 
 
 def center_and_unit(y: Array) -> tuple[float, float]:
@@ -508,7 +502,17 @@ class LSSVMRegressor(MultiOutputMixin, LSSVM, IntervalRegressor):
         return ShapedModel(self).express(x, outputs) if hasattr(self, "shape_points_") else outputs
 
     def _gammas(self, n_outputs: int) -> tuple[float, ...]:
-        return gammas_of(self.gamma, n_outputs)
+        """Return one positive gamma per output, from one for all or one for each."""
+        gamma = self.gamma
+        if isinstance(gamma, Real) or (isinstance(gamma, np.ndarray) and gamma.ndim == 0):
+            return (positive(gamma, "gamma"),) * n_outputs
+        if isinstance(gamma, str) or not hasattr(gamma, "__len__"):
+            raise DeclarationError(f"gamma must be a positive number or one for each output, received {gamma!r}")
+        if len(gamma) != n_outputs:
+            raise DeclarationError(
+                f"gamma has {len(gamma)} entries for {n_outputs} outputs; give one each or one for all"
+            )
+        return tuple(positive(value, "gamma") for value in gamma)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -109,16 +109,16 @@ def find_gammas(
     p = 0.0 if kernel.pairwise else kernel.rounding(X)
     spectrum = centred_spectrum(gram, p, weights, border=border)
     targets = spectrum.targets(Y)
-    gammas, brackets, reachable, accuracies = [], [], [], []
+    roots = []
     for k in range(Y.shape[1]):
         equation = SecularEquation.of(spectrum, targets, k)
         lam = equation.root(quantity, value)
         low, high = equation.bracket(quantity, value, lam) or (0.0, np.inf)
-        gammas.append(1.0 / lam)
-        brackets.append((1.0 / high, 1.0 / low if low > 0.0 else np.inf))
-        reachable.append(equation.reachable(quantity))
+        bracket = (1.0 / high, 1.0 / low if low > 0.0 else np.inf)
         distance = at_most((high / low - 1.0) * equation.between("noise", high)[1]) if low > 0.0 else np.inf
-        accuracies.append(Tolerance.of(Y[:, k], to_numpy(weights), tol).row(distance, _FORMULA))
+        answer = Tolerance.of(Y[:, k], to_numpy(weights), tol).row(distance, _FORMULA)
+        roots.append((1.0 / lam, bracket, equation.reachable(quantity), answer))
+    gammas, brackets, reachable, accuracies = zip(*roots, strict=True)
     facts = (("gamma for", f"{quantity} = {value:.6g}"), *gram.record())
     certificate = Certificate(f"Gamma by the {quantity} of the machine", (accuracy_of_outputs(accuracies),), facts)
     return RequiredGamma(np.array(gammas), np.array(brackets), np.array(reachable), certificate)

@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from numbers import Real
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -27,7 +26,6 @@ from substrate.arrays import (
     is_sparse,
     namespace_of,
     on_device_of,
-    positive,
     real_array,
     real_points,
     room_on_device,
@@ -67,13 +65,13 @@ from substrate.operators.saddle_system import (
 if TYPE_CHECKING:
     from substrate.bounds.proof import Proof
 
-__all__ = ["ChosenKernel", "LSSVMModel", "StoredSaddle", "Way", "gammas_of", "recall_saddle"]
+__all__ = ["ChosenKernel", "LSSVMModel", "StoredSaddle", "Way", "recall_saddle"]
 
 Way = Literal["cholesky", "cg", "cvxpy"]
 #: How the system is solved; "auto" decides by the number of rows.
 SOLVERS = ("auto", "cholesky", "cg")
-#: Solve the system of some outputs with one diagonal: targets, diagonal, absolute errors that are permitted.
-_Solve = Callable[[Array, Array, Array], SaddleSolution]
+#: Solve the system of some outputs with one diagonal: targets, diagonal, numbers of the outputs.
+_Solve = Callable[[Array, Array, Any], SaddleSolution]
 #: Rows on the host up to which a factorisation takes half a minute at most, and its further digits are free.
 FACTORED_ROWS = 10_000
 #: Iterations that are allowed where a factorisation does not fit. Where it can follow, they are to take no longer.
@@ -108,17 +106,6 @@ class ChosenKernel(NamedTuple):
     added: Added = ((), ())
 
 
-def gammas_of(gamma: Any, n_outputs: int) -> tuple[float, ...]:
-    """Return one positive gamma per output, from one for all or one for each."""
-    if isinstance(gamma, Real) or (isinstance(gamma, np.ndarray) and gamma.ndim == 0):
-        return (positive(gamma, "gamma"),) * n_outputs
-    if isinstance(gamma, str) or not hasattr(gamma, "__len__"):
-        raise DeclarationError(f"gamma must be a positive number or one for each output, received {gamma!r}")
-    if len(gamma) != n_outputs:
-        raise DeclarationError(f"gamma has {len(gamma)} entries for {n_outputs} outputs; give one each or one for all")
-    return tuple(positive(value, "gamma") for value in gamma)
-
-
 def fit_saddle(
     problem: AnswerProblem, *, solver: str = "cholesky", max_iter: int = _MOST, gram: Gram | None = None
 ) -> SaddleFit:
@@ -149,7 +136,7 @@ def fit_saddle(
         gram = definite_gram(kernel, X)
     matrix = gram
 
-    def solve(targets: Array, ridge: Array, radii: Array) -> SaddleSolution:
+    def solve(targets: Array, ridge: Array, columns: Any) -> SaddleSolution:
         like = matrix.diagonal
         return solve_saddle_system(matrix, on_device_of(like, targets), on_device_of(like, ridge), problem.border)
 
@@ -179,12 +166,13 @@ def _iterate(problem: AnswerProblem, most: int) -> SaddleFit:
     _warn_of_long_fit(n, seconds, 8.0 * n * rows.size, "conjugate gradients")
     progress = LateProgress()
     matrix = KernelTiles(kernel, X)
+    radii = np.array([tolerance.largest_radius for tolerance in problem.tolerances])
 
-    def solve(targets: Array, ridge: Array, radii: Array) -> SaddleSolution:
+    def solve(targets: Array, ridge: Array, columns: Any) -> SaddleSolution:
         progress.piece(f"preconditioner of {rows.size} sampled rows")
         inverse = SampledInverse(kernel, X, rows, ridge)
         return solve_by_conjugate_gradients(
-            matrix, inverse, targets, ridge, radii, most, progress=progress, border=problem.border
+            matrix, inverse, targets, ridge, radii[columns], most, progress=progress, border=problem.border
         )
 
     try:
@@ -213,10 +201,9 @@ def _solve_outputs(problem: AnswerProblem, solve: _Solve) -> SaddleSolution:
     Y, gammas = problem.Y, np.array(problem.gammas)
     alpha, products, bias = np.empty_like(Y), np.empty_like(Y), np.empty(Y.shape[1])
     slopes, steps, reason = np.empty((problem.border.slopes, Y.shape[1])), 1, ""
-    radii = np.array([tolerance.largest_radius for tolerance in problem.tolerances])
     for gamma in dict.fromkeys(problem.gammas):
         (columns,) = np.nonzero(gammas == gamma)
-        solved = solve(np.ascontiguousarray(Y[:, columns]), ridge_of(gamma, problem.weights), radii[columns])
+        solved = solve(np.ascontiguousarray(Y[:, columns]), ridge_of(gamma, problem.weights), columns)
         alpha[:, columns] = to_numpy(solved.support_values)
         products[:, columns] = to_numpy(solved.products)
         bias[columns] = to_numpy(solved.bias)

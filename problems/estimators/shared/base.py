@@ -51,7 +51,7 @@ from substrate.certificate import ACCURATE, Certificate, Row, accuracy_of_output
 from substrate.errors import DataError
 from substrate.kernels import Componentwise, Kernel, Restricted, as_kernel
 from substrate.operators.passes import each_block
-from substrate.operators.sources import source_of, streams
+from substrate.operators.sources import Source, source_of, streams
 
 if TYPE_CHECKING:
     from substrate.bounds.proof import Proof
@@ -107,14 +107,11 @@ class StoredFit(NamedTuple):
 
 def certify_stored(title: str, stored: StoredFit) -> Certificate:
     """Return the certificate of the machines that a model stores: the worst of their rows, and the facts of all."""
-    rows: list[tuple[Row, ...]] = []
-    facts: dict[str, str] = {}
-    for machine in stored.machines:
-        machine_rows, more = machine.certify()
-        rows.append(machine_rows)
-        facts |= dict(more)
+    parts = [machine.certify() for machine in stored.machines]
+    facts = dict(fact for _, more in parts for fact in more)
     added, first = stored.add()
-    return Certificate(f"{title}, checked again", (*worst_rows(rows), *added), (*first, *facts.items()))
+    rows = worst_rows([rows for rows, _ in parts])
+    return Certificate(f"{title}, checked again", (*rows, *added), (*first, *facts.items()))
 
 
 class WeightedRows(NamedTuple):
@@ -306,8 +303,9 @@ class KernelEstimator(BaseEstimator):
 
     def _begin_fit(self) -> None:
         """Drop attributes of an earlier fit, so that a failed one leaves none, and check ``tol``, before any work."""
-        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
-            delattr(self, name)
+        for name in tuple(vars(self)):
+            if name.endswith("_") and not name.startswith("_"):
+                delattr(self, name)
         self._tolerance()
 
     def _tolerance(self) -> float:
@@ -320,15 +318,24 @@ class KernelEstimator(BaseEstimator):
         Blocks of rows and Dask collections are read once. ``again`` is for the rows of a fit, which are checked without
         changing the model.
         """
-        if self._rows_have_targets and streams(X, y):
-            X, y = _read_blocks(X, y)
+        source = source_of(X, y) if self._rows_have_targets and streams(X, y) else None
+        if source is not None:
+            X, y = _read_blocks(source)
         check = self._check_again if again else self._check_data
         X, y, weights = check(X, y, sample_weight)
+        if source is not None and not again:
+            self._keep_columns(source)
         rows = self._weighted(X, y, weights)
         if again and getattr(self, "n_rows_", rows.numbers.size) != rows.numbers.size:
             suffix = "" if rows.numbers.size == X.shape[0] else " of positive weight"
             raise DataError(f"the model was fitted to {self.n_rows_} rows, these are {rows.numbers.size}{suffix}")
         return rows
+
+    def _keep_columns(self, source: Source) -> None:
+        """Keep the number of columns of rows that are read in passes, and their names, if any."""
+        self.n_features_in_ = source.n_features
+        if source.feature_names is not None:
+            self.feature_names_in_ = np.array(source.feature_names, dtype=object)
 
     def _check_again(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Array]:
         """Return the data of the fit, given again, checked without changing this model."""
@@ -560,15 +567,9 @@ def refuse_extreme(weights: Array) -> None:
             )
 
 
-def _read_blocks(X: Any, y: Any) -> tuple[Any, Any]:
-    """Return the rows and targets of blocks or of a Dask collection, with the names of the columns."""
-    source = source_of(X, y)
+def _read_blocks(source: Source) -> tuple[Any, Any]:
+    """Return the rows and targets of a source in memory."""
     blocks = list(source.blocks())
-    rows: Any = np.concatenate([block.X for block in blocks])
     if any(block.Y is None for block in blocks):
         raise DataError(f"{source.name} has no targets; give blocks (X, y), or y next to X")
-    if source.feature_names is not None:
-        from pandas import DataFrame  # the names of columns come from a data frame
-
-        rows = DataFrame(rows, columns=list(source.feature_names))
-    return rows, np.concatenate([block.Y for block in blocks])
+    return np.concatenate([block.X for block in blocks]), np.concatenate([block.Y for block in blocks])

@@ -91,26 +91,20 @@ class LeftOut:
     misclassification: float | None
     certificate: Certificate
 
-    def _each(self, criterion: Any) -> Any:
-        residuals: Array = to_numpy(self.residuals)
-        columns = residuals[:, None] if residuals.ndim == 1 else residuals
-        values = np.array([float(criterion(column)) for column in columns.T])
-        return float(values[0]) if self.residuals.ndim == 1 else values
-
     @property
     def mean_square(self) -> Any:
         """Return PRESS over the number of rows."""
-        return self._each(lambda residuals: np.mean(np.square(residuals)))
+        return np.mean(np.square(to_numpy(self.residuals)), axis=0)
 
     @property
     def mean_absolute(self) -> Any:
         """Return the mean absolute residual."""
-        return self._each(lambda residuals: np.mean(np.abs(residuals)))
+        return np.mean(np.abs(to_numpy(self.residuals)), axis=0)
 
     @property
     def median_absolute(self) -> Any:
         """Return the median absolute residual."""
-        return self._each(lambda residuals: np.median(np.abs(residuals)))
+        return np.median(np.abs(to_numpy(self.residuals)), axis=0)
 
 
 class LeftOutOutputs(NamedTuple):
