@@ -398,6 +398,7 @@ def _run(
     missing = [parameter.name() for parameter in problem.parameters() if parameter.value is None]
     if missing:
         raise cp.error.ParameterError(f"parameters {missing} have no value; assign it before solving")
+    begun = time.perf_counter()
     settings = _settings_of(name)
     chosen = dict(options or settings.options)
     if limit is not None and settings.clock is not None:
@@ -421,7 +422,12 @@ def _run(
                 raise KeyboardInterrupt
             answer = take_answer(problem, raw, data["param_prob"], chain, inverse, units)
         except cp.error.SolverError as error:
-            return f"failed ({str(error).splitlines()[0]})"
+            if options or "direct_solve_method" not in settings.options:
+                return f"failed ({str(error).splitlines()[0]})"
+            # where rounding breaks one factor of Clarabel down, the other one may reach the end
+            left = None if limit is None else max(limit - (time.perf_counter() - begun), 1e-3)
+            other = {**settings.options, "direct_solve_method": "qdldl"}
+            return _run(problem, name, units, report, verbose, other, left)
         except (TypeError, ValueError) as error:
             if not options:
                 raise

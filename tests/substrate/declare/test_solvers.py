@@ -206,3 +206,22 @@ def test_a_solver_that_reports_an_interrupt_as_a_failure_raises_it(solver, monke
     monkeypatch.setattr(interface, "solve_via_data", lambda *_, **__: answer)
     with pytest.raises(KeyboardInterrupt):
         solve_problem(_projection()[0], lambda tolerance: 0.0, solver)
+
+
+def test_where_one_factor_of_clarabel_breaks_down_the_other_one_is_tried(monkeypatch):
+    from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import CLARABEL
+
+    plain, methods = CLARABEL.solve_via_data, []
+
+    def break_down(self, data, warm_start, verbose, solver_opts, *others, **named):
+        methods.append(solver_opts["direct_solve_method"])
+        if methods[-1] == "faer":
+            raise cp.error.SolverError("a pivot vanished")
+        return plain(self, data, warm_start, verbose, solver_opts, *others, **named)
+
+    monkeypatch.setattr(CLARABEL, "solve_via_data", break_down)
+    x = cp.Variable(3)
+    problem = cp.Problem(cp.Minimize(cp.norm(x - np.arange(3.0)) + cp.sum(x)), [x >= -1.0])
+    record = solve_problem(problem, lambda tolerance: 0.0, "CLARABEL")
+    assert record.attempts[-1].accepted
+    assert methods == ["faer", "qdldl"]
