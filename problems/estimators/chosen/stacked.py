@@ -102,16 +102,6 @@ def left_out_errors(members: Sequence[LSSVMRegressor]) -> Array:
     return np.stack([np.reshape(each.residuals, (len(each.residuals), -1)) for each in left_out], axis=-1)
 
 
-def _parts(errors: Array, weights: Array, pooled: bool) -> list[tuple[Array, Array]]:
-    """Return the errors, one column per member, and the weights, for each output, or for all outputs together where
-    they are ``pooled``.
-    """
-    n, n_outputs, M = errors.shape
-    if pooled:
-        return [(np.reshape(errors, (n * n_outputs, M)), np.repeat(weights, n_outputs))]
-    return [(errors[:, k], weights) for k in range(n_outputs)]
-
-
 @dataclass(eq=False, repr=False)
 class StackChoice(KernelEstimator):
     """The choice of machines and of their weights, of numbers or of classes: its parameters, and the fit.
@@ -131,7 +121,6 @@ class StackChoice(KernelEstimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose every gamma, fit every machine, and weigh them; ``sample_weight`` weighs errors everywhere."""
-        pooled = bool(self._labels)
         self._begin_fit()
         check_kernels(self.kernels, False)
         if self.kernels is None and self._own_kernel().pairwise:
@@ -140,8 +129,7 @@ class StackChoice(KernelEstimator):
         coded = self._encode(y)
         Y = coded.codes(y)
         members, lost = self._fit_members(X, y, Y[:, 0] if Y.shape[1] == 1 else Y, weights)
-        errors = left_out_errors(members)
-        parts = _parts(errors, weights, pooled)
+        parts = self._judged_parts(members, weights)
         u = np.column_stack([weigh_machines(*part) for part in parts])
         with np.errstate(over="ignore"):  # beyond 1e154 a square is infinite
             squares = [float(np.average(np.square(e @ u[:, k]), weights=v)) for k, (e, v) in enumerate(parts)]
@@ -150,7 +138,7 @@ class StackChoice(KernelEstimator):
         self._keep_classes(coded)
         best = members[int(np.argmax(u[:, 0]))]
         self._keep_expansion(X, rows, best.kernel_, best.support_values_, best.bias_)
-        report = certify_stored(self._title, self._store(X, Y, weights, errors))
+        report = certify_stored(self._title, self._store(X, Y, weights, parts))
         shares = [
             f"{' '.join(f'{weight:.3g}' for weight in line)} {m.kernel_!r}" for line, m in zip(u, members, strict=True)
         ]
@@ -194,9 +182,19 @@ class StackChoice(KernelEstimator):
         """Return the stack of every output on the data of the fit; the gap of its weights is computed anew."""
         X, y, weights, *_ = self._read_rows(X, y, sample_weight, again=True)
         Y = self._codes_again(y)
-        return self._store(X, Y, weights, left_out_errors(self.estimators_))
+        return self._store(X, Y, weights, self._judged_parts(self.estimators_, weights))
 
-    def _store(self, X: Any, Y: Array, weights: Array, errors: Array) -> StoredFit:
+    def _judged_parts(self, members: Sequence[LSSVMRegressor], weights: Array) -> list[tuple[Array, Array]]:
+        """Return left-out errors, one column per member, and the weights of their rows, for each output; of classes,
+        which share the weights of the members, for all outputs together.
+        """
+        errors = left_out_errors(members)
+        n, n_outputs, count = errors.shape
+        if self._labels:
+            return [(np.reshape(errors, (n * n_outputs, count)), np.repeat(weights, n_outputs))]
+        return [(errors[:, k], weights) for k in range(n_outputs)]
+
+    def _store(self, X: Any, Y: Array, weights: Array, parts: list[tuple[Array, Array]]) -> StoredFit:
         """Return the stack of every output on rows that were checked, and the gap of its weights."""
         members, u = self._used()
         machines = list[StoredMachine]()
@@ -210,7 +208,6 @@ class StackChoice(KernelEstimator):
         rounding = np.array([root_mean_square(column, weights) for column in missing.T])
         tolerances = [Tolerance.of(y, weights, self._tolerance()) for y in np.ascontiguousarray(Y.T)]
         stack = StoredStack(machines, u, rounding * (1.0 + relative_rounding(weights.size)), tolerances)
-        parts = _parts(errors, weights, bool(self._labels))
         columns = np.reshape(self.stack_weights_, (len(self.estimators_), len(parts))).T
         gaps = [
             bound_stack(*part, column, float(np.abs(Y).max())).row for part, column in zip(parts, columns, strict=True)
