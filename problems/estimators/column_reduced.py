@@ -199,7 +199,7 @@ class ColumnReducedClassifier(Classifier):
             )
             stored = StoredColumns(self.kernel_, X, machine, np.ascontiguousarray(fitted[:, k]), self._tolerance())
             machines.append(self._recall_machine(stored))
-        return StoredFit(machines, lambda: ((), (("kernel", repr(self.kernel_)),)))
+        return StoredFit(machines, ((), (("kernel", repr(self.kernel_)),)))
 
     def _recall_machine(self, stored: StoredColumns) -> StoredMachine:
         """Return one machine as stored: least squares on its columns."""

@@ -212,7 +212,7 @@ class StackChoice(KernelEstimator):
         gaps = [
             bound_stack(*part, column, float(np.abs(Y).max())).row for part, column in zip(parts, columns, strict=True)
         ]
-        return StoredFit([stack], lambda: ((max(gaps, key=lambda row: row.relative),), ()))
+        return StoredFit([stack], ((max(gaps, key=lambda row: row.relative),), ()))
 
     def _fit_members(self, X: Any, y: Any, targets: Array, weights: Array) -> tuple[list[LSSVMRegressor], list[str]]:
         """Return a machine of every kernel, or of every family, at its gamma; and the names of those not determined."""

@@ -219,7 +219,7 @@ class L1Substrate(KernelEstimator):
         given = self._read_rows(X, y, sample_weight, again=True)
         Y, weights = self._codes_again(given.y), self._weights()
         facts = (("kernel", repr(self.kernel_)), ("zeta", f"{weights[0]:g}"), *weight_facts(given.weights))
-        return StoredFit(self._recall_machines(given, Y, *weights), lambda: ((), facts))
+        return StoredFit(self._recall_machines(given, Y, *weights), ((), facts))
 
     def _recall_machines(self, given: WeightedRows, Y: Array, zeta: float, ridge: float) -> Iterator[L1Machine]:
         """Return every machine, with the coefficients of all its columns and the values that ``predict`` returns."""

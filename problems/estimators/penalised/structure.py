@@ -241,7 +241,7 @@ class MaximalVariationEstimator(AdditiveEstimator):
             *GroupWeights.of(self.rho, self.groups).facts(),
             *weight_facts(given.weights),
         )
-        return StoredFit(self._recall_machines(X, Y, weights), lambda: ((), facts))
+        return StoredFit(self._recall_machines(X, Y, weights), ((), facts))
 
     def _recall_machines(self, X: Any, Y: Array, weights: Array) -> Iterator[FittedVariation]:
         """Return every machine, with the optimum computed again for its multipliers."""

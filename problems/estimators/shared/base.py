@@ -102,14 +102,14 @@ class StoredFit(NamedTuple):
     """The machines of a model, and what it adds to a certificate: rows that follow theirs, facts that come before."""
 
     machines: Iterable[StoredMachine]
-    add: Callable[[], Added] = lambda: ((), ())
+    added: Added = ((), ())
 
 
 def certify_stored(title: str, stored: StoredFit) -> Certificate:
     """Return the certificate of the machines that a model stores: the worst of their rows, and the facts of all."""
     parts = [machine.certify() for machine in stored.machines]
     facts = dict(fact for _, more in parts for fact in more)
-    added, first = stored.add()
+    added, first = stored.added
     rows = worst_rows([rows for rows, _ in parts])
     return Certificate(f"{title}, checked again", (*rows, *added), (*first, *facts.items()))
 
