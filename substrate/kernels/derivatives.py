@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import exp, whole_number
+from substrate.arrays import exp, sqrt, whole_number
 from substrate.errors import DeclarationError
 from substrate.numbers import Operators
 
@@ -122,10 +122,8 @@ class Dual(Operators):
         inverse = 1 / self.value
         return Dual(inverse, -times(inverse * inverse, self.slope)) * other
 
-    def __pow__(self, power: int) -> "Dual":
-        if not isinstance(power, int) or power < 1:
-            return NotImplemented
-        lower = self.value ** (power - 1) * power if power > 1 else 1
+    def __pow__(self, power: float) -> "Dual":
+        lower = self.value ** (power - 1) * power if power != 1 else 1
         return Dual(self.value**power, times(lower, self.slope))
 
     def __ne__(self, other: Any) -> Any:
@@ -137,6 +135,11 @@ class Dual(Operators):
         """Return the exponential."""
         value = exp(self.value)
         return Dual(value, times(value, self.slope))
+
+    def sqrt(self) -> "Dual":
+        """Return the root of a number above zero."""
+        root = sqrt(self.value)
+        return Dual(root, times(0.5 / root, self.slope))
 
 
 def plus(first: Any, second: Any) -> Any:
@@ -160,8 +163,8 @@ def differentiate_formula(
 ) -> Any:
     """Return the derivative of a formula of two points, of these orders in the columns of either, in any arithmetic.
 
-    The formula is made of sums, products, quotients, whole powers and exponentials; a root or an absolute value has no
-    derivative where two points meet, and is refused by a TypeError or an AttributeError.
+    The formula is made of sums, products, quotients, whole powers and exponentials. An absolute value has no derivative
+    where two points meet, and is refused by a TypeError; a kernel whose formula has a root says so itself.
     """
     points, after = [*x, *z], {len(x) + column: order for column, order in right.items()}
     places = [place for orders in (left, after) for place, order in orders.items() for _ in range(order)]

@@ -101,6 +101,8 @@ _SINGLE = 2.0**29
 _FAR = 1e150
 #: What sums are cut off at, in double and in single precision: every value is zero there, times any power of the sum.
 _FARTHEST, _FARTHEST_SINGLE = 1e300, 1e30
+#: Sums below which points count as equal: their slopes are finite here.
+_NEAREST = 1e-290
 #: Squares of coordinates, in units of the width, up to which slopes by a product lose few digits.
 _FEW_LOST = 1e4
 #: The names of sums of powers of differences in scipy.
@@ -356,10 +358,6 @@ class KernelOfDistance(Kernel, ABC):
         """
         return exponential_rounding(X.shape[1] + 10.0, 4.0)
 
-    def slope(self, s: Array, values: Array) -> Array:
-        """Return -p f'(s), given f(s); any number where s is zero, since no width matters there."""
-        return self.power * values
-
     @property
     @abstractmethod
     def power(self) -> float:
@@ -427,7 +425,8 @@ class KernelOfDistance(Kernel, ABC):
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """Return the derivatives above, weighted and added up; of one width, the sum over the columns."""
         s = self._sums(X, Z)
-        slopes = weights * self.slope(s, self.formula(s))
+        # of equal points, where a slope may be infinite, no width matters
+        slopes = weights * (-self.power * self.formula(Dual(np.maximum(s, _NEAREST), 1)).slope)
         if isinstance(self.sigma, float):
             return np.array([np.vdot(slopes, s)])
         return add_by_column(X, Z, self._widths(X.shape[1]), self.power, slopes, codes=self.codes)
@@ -535,11 +534,6 @@ class Matern(KernelOfDistance):
         square = s * (2.0 * self.nu)
         return self._differentiated(square, 0) if isinstance(s, Dual) else _polynomial(int(self.nu), square)
 
-    def slope(self, s: Array, values: Array) -> Array:
-        """Return -2 f'(s); at a distance of zero nothing changes."""
-        factor = 2.0 * self.nu
-        return np.asarray(-2.0 * factor * self._differentiated(factor * s, 1))
-
     @property
     def not_smooth(self) -> str:
         """Empty for nu > 1."""
@@ -627,17 +621,9 @@ class PowerExponential(KernelOfDistance):
 
     def formula(self, s: Any) -> Any:
         """Return exp(-s^(q/p))."""
-        return exp(-self._exponent(s))
-
-    def _exponent(self, s: Any) -> Any:
-        if self.q == 0.5 * self.p:
-            return sqrt(s)
-        return s if self.q == self.p else s ** (self.q / self.p)
-
-    def slope(self, s: Array, values: Array) -> Array:
-        """Return q s^(q/p - 1) f(s)."""
-        exponents = self._exponent(s)
-        return np.asarray(self.q * np.divide(exponents, s, out=np.zeros_like(s), where=s > 0.0) * values)
+        if self.q == self.p:
+            return exp(-s)
+        return exp(-sqrt(s)) if self.q == 0.5 * self.p else exp(-(s ** (self.q / self.p)))
 
     def enclose(self, X: Any, Z: Any) -> Double:
         """Return the values by their rounding: powers that are no whole numbers have no radius."""
