@@ -225,6 +225,15 @@ class Components:
         gap -= relative_rounding(4.0) * float(self.values[0])
         return at_most(self.residual / gap) if gap > 0.0 else math.inf
 
+    @property
+    def turn(self) -> float:
+        """Return a bound on the sine of the angle of a single vector from the exact one: infinite where eigenvalues
+        agree to rounding, so that their vectors can be turned into each other.
+        """
+        ends = self.values if math.isinf(self.following) else np.append(self.values, self.following)
+        gap = float(np.min(-np.diff(ends), initial=math.inf)) - 2.0 * self.radius
+        return at_most(self.residual / gap) if gap > 0.0 else math.inf
+
     def padded(self, array: Array) -> Array:
         """Return eigenvalues or vectors with zeros for those that cannot be told from zero."""
         return np.concatenate([array, np.zeros((*array.shape[:-1], self.count - self.values.size))], axis=-1)

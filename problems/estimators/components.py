@@ -49,6 +49,9 @@ __all__ = [
     "check_points",
 ]
 
+#: The angle by which a component may be off for its signs to be the codes of clusters.
+_TURN = 1e-2
+
 #: Weights, and their inverses, from which squares and products with kernel values cannot leave the range of doubles.
 _LEAST_WEIGHT = 1e-100
 
@@ -343,7 +346,14 @@ class KernelSpectralClustering(ClusterMixin, KernelComponents):
         book = CodeBook.of(scores, clusters)
         self.code_book_, self.n_clusters_ = book.codes, int(book.codes.shape[0])
         self.labels_ = book.assign(scores)
-        self._keep_values(components, self._facts(kernel, clusters), _all_equal(rows.X))
+        signs = Row(
+            name="signs",
+            value=components.turn,
+            scale=1.0,
+            tolerance=_TURN,
+            formula="rho / least gap of the eigenvalues; a wider kernel parts them",
+        )
+        self._keep_values(components, self._facts(kernel, clusters), _all_equal(rows.X), signs)
         self._keep_expansion(rows.X, rows.numbers, kernel, alpha, bias)
         return self
 

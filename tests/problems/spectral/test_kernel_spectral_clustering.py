@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_blobs, make_moons
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV, ShuffleSplit
 
@@ -54,11 +55,18 @@ def test_separate_clusters_are_found_and_new_rows_assigned():
 def test_the_criterion_finds_the_number_of_clusters_and_a_kernel():
     """:place [Alzate2010]_ balanced line fit: collinearity of the scores of clusters, and their balance"""
     X, y = make_blobs(120, centers=[[0, 0], [7, 1], [2, 8]], cluster_std=0.6, random_state=1)
-    grid = {"n_clusters": [2, 3, 4, 5], "kernel": [RBF(0.2), RBF(2.0), RBF(20.0)]}
+    grid = {"n_clusters": [2, 3, 4, 5], "kernel": [RBF(1.8), RBF(2.0), RBF(20.0)]}
     search = GridSearchCV(KernelSpectralClustering(), grid, cv=ShuffleSplit(1, test_size=0.3, random_state=0)).fit(X)
     assert search.best_estimator_.n_clusters_ == 3
     assert adjusted_rand_score(y, search.best_estimator_.labels_) == 1.0
     assert search.best_score_ > 0.9
+
+
+def test_signs_of_eigenvalues_that_agree_to_rounding_are_not_certified():
+    X, _ = make_blobs(120, centers=[[0, 0], [7, 1], [2, 8]], cluster_std=0.6, random_state=1)
+    with pytest.warns(ConvergenceWarning, match="signs"):
+        model = KernelSpectralClustering(RBF(0.2), 3).fit(X)
+    assert not model.certificate_.holds
 
 
 def test_lines_of_equal_clusters_have_the_criterion_one():
