@@ -4,7 +4,7 @@ The rooms, each of which imports from those before it only: :mod:`substrate.arra
 :mod:`substrate.certificate`, :mod:`substrate.kernels`, :mod:`substrate.operators`, :mod:`substrate.losses` and
 :mod:`substrate.penalties`, :mod:`substrate.fits`, :mod:`substrate.bounds`, :mod:`substrate.left_out`,
 :mod:`substrate.intervals` and :mod:`substrate.spectral`, :mod:`substrate.select`, :mod:`substrate.declare`,
-:mod:`substrate.fusion`. Models are in the package :mod:`problems`.
+:mod:`substrate.shapes` and :mod:`substrate.fusion`. Models are in the package :mod:`problems`.
 """
 
 from importlib import import_module

@@ -35,8 +35,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("substrate.left_out",),
     ("substrate.intervals", "substrate.spectral"),
     ("substrate.select",),
-    ("substrate.declare", "substrate.shapes"),
-    ("substrate.fusion",),
+    ("substrate.declare",),
+    ("substrate.shapes", "substrate.fusion"),
     ("substrate",),  # the root: its version, its name, and what it looks up in the packages below
     ("problems.demonstration",),
     ("a problem file",),

@@ -186,7 +186,9 @@ def _reflect(V: Array, count: int) -> Array:
 class CompiledSubstrate:
     """The choice of coordinates for the place-holders a machine mentions, and the way back."""
 
-    def __init__(self, substrate: Any, mentioned: tuple[PlaceHolder, ...], label: str = "") -> None:
+    def __init__(
+        self, substrate: Any, mentioned: tuple[PlaceHolder, ...], label: str = "", summed: frozenset[int] = frozenset()
+    ) -> None:
         self.substrate = substrate
         self.label = label
         self.span = SubstrateSpan.of(substrate, mentioned)
@@ -197,7 +199,7 @@ class CompiledSubstrate:
         self.defined = [
             (holder, cp.Variable(holder.leaf.shape, name="values"))
             for holder in mentioned
-            if holder.role in READ and holder.leaf.size
+            if holder.role in READ and holder.leaf.size and id(holder.leaf) not in summed
         ]
         name = "alpha" if self.frame.kind == "coefficients" else "z"
         self.z = cp.Variable((self.frame.training.shape[1], *substrate.columns), name=name)

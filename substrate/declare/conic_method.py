@@ -14,12 +14,15 @@ directions can.
 """
 
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
+from cvxpy.atoms.affine.add_expr import AddExpression
+from cvxpy.atoms.affine.unary_operators import NegExpression
 
 from substrate.arrays import Array
 from substrate.certificate import NO_BOUND, Certificate, Row
@@ -27,7 +30,7 @@ from substrate.declare.accuracy import AnswerCheck, Facts, OptimalValue
 from substrate.declare.compiled import CompiledSubstrate
 from substrate.declare.cones import dual_point, misalignment, violation
 from substrate.declare.outputs import Outputs, linear_parts
-from substrate.declare.place_holders import size_at
+from substrate.declare.place_holders import PlaceHolder, size_at
 from substrate.declare.program import Point, Program, read_answer
 from substrate.declare.refusals import (
     find_contradiction,
@@ -36,7 +39,7 @@ from substrate.declare.refusals import (
     refuse_parameters,
 )
 from substrate.declare.solvers import Answer, Attempt, SolverRecord, Units, solve_problem, take_answer
-from substrate.declare.span import KernelExpansion
+from substrate.declare.span import NORMS, KernelExpansion
 from substrate.errors import DeclarationError, SolverError
 
 __all__ = ["ConicMethod", "Solution"]
@@ -125,19 +128,27 @@ class ConicMethod:
         outputs: Outputs,
     ) -> None:
         leaves = {id(v) for expression in (objective, *constraints) for v in expression.variables()}
+        mentioned = [tuple(h for h in s.holders() if id(h.leaf) in leaves) for s in substrates]
+        sums = _find_sums((objective, *constraints), mentioned)
+        summed = frozenset(id(leaf) for group in sums for leaf in group)
         self.compiled = [
-            CompiledSubstrate(s, tuple(h for h in s.holders() if id(h.leaf) in leaves), label)
-            for s, label in zip(substrates, labels, strict=True)
+            CompiledSubstrate(s, holders, label, summed)
+            for s, holders, label in zip(substrates, mentioned, labels, strict=True)
         ]
         self.check = AnswerCheck(self.compiled, outputs)
         #: The witness of the latest solution.
         self.witness: Witnessed | None = None
         exchange = {key: value for each in self.compiled for key, value in each.replacements().items()}
+        definitions = []
+        for first, *others in sums:
+            values = cp.Variable(first.shape, name="values")
+            definitions.append(values == sum(exchange[id(leaf)] for leaf in (first, *others)))
+            exchange |= {id(first): values} | {id(leaf): cp.Constant(np.zeros(leaf.shape)) for leaf in others}
         total = objective.tree_copy(dict(exchange))
         bounded = {key: value for each in self.compiled for key, value in each.bounded_norm().items()}
         self._given, self._solved = constraints, [c.tree_copy(exchange | bounded) for c in constraints]
         refuse_non_convex(objective, total, constraints, self._solved)
-        definitions = [definition for each in self.compiled for definition in each.definitions()]
+        definitions += [definition for each in self.compiled for definition in each.definitions()]
         self._structure = [*(c for each in self.compiled for c in each.constraints), *definitions]
         self.problem = cp.Problem(cp.Minimize(total), [*self._solved, *self._structure])
         refuse_incomplete(self.problem, self.compiled)
@@ -166,7 +177,7 @@ class ConicMethod:
                 self.problem,
                 trials.weigh,
                 solver,
-                units=(self._units(),),
+                units=self._units(),
                 report=trials.keep,
                 verbose=verbose,
                 time_limit=time_limit,
@@ -285,6 +296,30 @@ class ConicMethod:
         """Return the units of the targets; a penalty alone costs nothing at w = 0."""
         unit = max(each.spread for each in self.compiled)
         return Units(unit, self._trivial_cost() or self._unit_cost() or 1.0)
+
+
+def _find_sums(expressions: Sequence[Any], mentioned: Sequence[Sequence[PlaceHolder]]) -> list[list[Any]]:
+    """Return the values of substrates that occur only as summands of one sum: it takes one definition for all of them.
+
+    Only where w is penalised by its norm: elsewhere a bound on the answer needs the values of each substrate.
+    """
+    roles = [{holder.role for holder in holders} for holders in mentioned]
+    penalised = [holders for holders, has in zip(mentioned, roles, strict=True) if {"norm"} == has & NORMS]
+    values = {id(holder.leaf) for holders in penalised for holder in holders if holder.role == "f"}
+    nodes: dict[int, Any] = {}
+    waiting = list(expressions)
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in nodes:
+            nodes[id(node)] = node
+            waiting += node.args
+    uses = Counter(id(argument) for node in nodes.values() for argument in node.args)
+    sums = []
+    for node in nodes.values():
+        terms = [term for term in node.args if isinstance(node, AddExpression) and uses[id(term)] == 1]
+        negated = [term.args[0] for term in terms if isinstance(term, NegExpression)]
+        sums += [[leaf for leaf in side if id(leaf) in values and uses[id(leaf)] == 1] for side in (terms, negated)]
+    return [group for group in sums if len(group) > 1 and len({leaf.shape for leaf in group}) == 1]
 
 
 def _feasibility_row(constraint: Any, name: str, unit: float, tolerance: float) -> Row:

@@ -16,7 +16,7 @@ that are first asked for after the solution.
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import cvxpy as cp
@@ -36,7 +36,7 @@ from substrate.declare.linear_operators import (
     without_single_column,
 )
 from substrate.declare.outputs import Term
-from substrate.declare.place_holders import PlaceHolder, Standing
+from substrate.declare.place_holders import PlaceHolder, Region, Standing
 from substrate.errors import DataError, DeclarationError
 from substrate.files import store_as
 from substrate.kernels import Componentwise, Kernel, as_kernel
@@ -44,7 +44,6 @@ from substrate.kernels.derivatives import checked_column
 from substrate.operators.basis_choice import chosen_basis
 from substrate.operators.gram import Gram
 from substrate.operators.sources import ArraySource
-from substrate.shapes.everywhere import Everywhere, ShapeExpression, read_operator
 
 __all__ = [
     "Substrate",
@@ -252,8 +251,8 @@ class Substrate(Term):
 
         With :class:`~substrate.Everywhere` in place of points, the function on a box, as in ``s.f(everywhere) >= 0``.
         """
-        if isinstance(points, Everywhere):
-            return read_operator(points, self, LinearOperator.value())
+        if isinstance(points, Region):
+            return points.read(self, LinearOperator.value())
         return self._values("f", points, 0)
 
     def component(self, part: int, points: Any = None) -> Any:
@@ -261,8 +260,8 @@ class Substrate(Term):
         count = len(self.components)
         if not -count <= part < count:
             raise DeclarationError(f"there is no component {part}; the kernel has {count}, numbered from 0")
-        if isinstance(points, Everywhere):
-            return read_operator(points, self, LinearOperator.value(), part % count)
+        if isinstance(points, Region):
+            return points.read(self, LinearOperator.value(), part % count)
         return self._values("component", points, part % count)
 
     def gradient(self, points: Any, column: int) -> Any:
@@ -296,7 +295,7 @@ class Substrate(Term):
         """
         resolved = self.resolve_operator(operator)
         if isinstance(resolved, KernelAction):
-            if isinstance(points, Everywhere):
+            if isinstance(points, Region):
                 raise DeclarationError(
                     "a shape that holds everywhere needs a bound between points, which an operator given by its action "
                     "on the kernel has not; write it as a LinearOperator, or give points"
@@ -304,28 +303,27 @@ class Substrate(Term):
             rows = real_array(self.X if points is None else points, "points", ndim=2)
             values = self._holder("operator", (rows.shape[0], *self.columns), points=rows, part=resolved)
             return self._add_bias(values, resolved.apply_to_constant(rows))
-        if isinstance(points, Everywhere):
-            return read_operator(points, self, resolved)
+        if isinstance(points, Region):
+            return points.read(self, resolved)
         values = self._values("operator", points, resolved)
         return self._add_bias(values, resolved.apply_to_constant(self.X if points is None else real_points(points)))
 
-    def hessian(self, everywhere: Everywhere, columns: Any = None) -> ShapeExpression:
+    def hessian(self, everywhere: Region, columns: Any = None) -> Any:
         """Return the matrix of second derivatives of f in some columns (None: all), everywhere in a box.
 
         ``s.hessian(everywhere) >= 0`` makes f convex in them jointly: no eigenvalue is below zero anywhere. Up to three
         columns, unless the kernel is additive.
         """
-        if not isinstance(everywhere, Everywhere):
+        if not isinstance(everywhere, Region):
             raise DeclarationError(
                 f"the Hessian is read everywhere in a box, as s.hessian(Everywhere(box)); received {everywhere!r}. At "
                 "points write its entries, s.derivative(points, {0: 1, 1: 1})"
             )
         selection = range(self.X.shape[1]) if columns is None else columns
         numbers = tuple(dict.fromkeys(self.column_number(c) for c in selection))
-        values = read_operator(everywhere, self, LinearOperator.value())
         for c in numbers:
             self.kernel.refuse_orders({c: 2})
-        return replace(values, hessian=numbers)
+        return everywhere.read(self, LinearOperator.value(), hessian=numbers)
 
     def integral(self, boxes: Any) -> Any:
         """Return the integral of f over a box, its lower and upper end for each column, or over each of several boxes.

@@ -13,16 +13,13 @@ from substrate.arrays import Array, positive
 from substrate.declare.conic_method import ConicMethod, Solution
 from substrate.declare.level import Substrate
 from substrate.declare.outputs import declared_outputs
-from substrate.declare.place_holders import Standing, give_new_identities
+from substrate.declare.place_holders import RegionConstraint, Standing, give_new_identities
 from substrate.declare.refusals import refuse_broadcast, refuse_parameter_names
 from substrate.declare.result import Result
 from substrate.declare.row_method import ROWS, RowMethod, RowSolution
 from substrate.declare.solvers import Attempt, SolverRecord
 from substrate.declare.span import penalises
 from substrate.errors import DeclarationError, SolverError
-from substrate.shapes.everywhere import ShapeConstraint
-from substrate.shapes.shape_oracle import ShapePlan
-from substrate.shapes.shaped_machine import solve_shaped
 
 __all__ = ["Machine"]
 
@@ -54,7 +51,7 @@ class Machine:
         everywhere, the problem without it.
     outputs : mapping
         What is predicted: the terms of each output by its name, None for the only one.
-    shapes : tuple of ShapePlan
+    shapes : tuple of RegionConstraint
         The shapes that hold everywhere.
     """
 
@@ -80,9 +77,9 @@ class Machine:
         objective = cp.Constant(minimize) if isinstance(minimize, numbers.Real) else minimize
         if not isinstance(objective, cp.Expression) or not objective.is_scalar():
             raise DeclarationError(f"minimize must be a scalar cvxpy expression, received {minimize!r}")
-        constraints = [subject_to] if isinstance(subject_to, (cp.Constraint, ShapeConstraint)) else list(subject_to)
-        self._shapes = [constraint for constraint in constraints if isinstance(constraint, ShapeConstraint)]
-        self._constraints = [constraint for constraint in constraints if not isinstance(constraint, ShapeConstraint)]
+        constraints = [subject_to] if isinstance(subject_to, (cp.Constraint, RegionConstraint)) else list(subject_to)
+        self.shapes = tuple(constraint for constraint in constraints if isinstance(constraint, RegionConstraint))
+        self._constraints = [constraint for constraint in constraints if not isinstance(constraint, RegionConstraint)]
         if not all(isinstance(constraint, cp.Constraint) for constraint in self._constraints):
             raise DeclarationError(
                 f"subject_to holds cvxpy constraints, received {[type(c).__name__ for c in self._constraints]}; a "
@@ -93,10 +90,10 @@ class Machine:
         self._objective, self._predicted = objective, predict
         self._prepare()
 
-    def _plan_shapes(self) -> tuple[ShapePlan, ...]:
-        """Return the shapes that hold everywhere, refused here where they cannot be proved."""
+    def _refuse_shapes(self) -> None:
+        """Refuse shapes that hold everywhere where they cannot be proved."""
         leaves = {id(v) for v in self._objective.variables()}
-        for s in (s for shape in self._shapes for s in shape.substrates):
+        for s in (s for shape in self.shapes for s in shape.substrates):
             if not any(s is substrate for substrate in self.substrates):
                 raise DeclarationError("a shape is of a substrate that the machine was not given")
             if not penalises({h.role for h in s.holders() if id(h.leaf) in leaves}):
@@ -104,7 +101,8 @@ class Machine:
                     "a shape that holds everywhere needs the norm of w in the objective, as 0.5 * s.squared_norm: what "
                     "is proved between points follows from it"
                 )
-        return tuple(ShapePlan.of(shape) for shape in self._shapes)
+        for shape in self.shapes:
+            shape.refuse()
 
     def with_cuts(self, cuts: list[Any]) -> "Machine":
         """Return the machine with constraints at points in place of its shapes."""
@@ -134,7 +132,7 @@ class Machine:
             _ = self.conic
         else:
             refuse_parameter_names(self._objective.parameters())
-        self.shapes = self._plan_shapes()
+        self._refuse_shapes()
 
     @property
     def conic(self) -> ConicMethod:
@@ -166,7 +164,7 @@ class Machine:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the declaration; it is compiled and solved again after unpickling."""
-        names = ("substrates", "outputs", "task", "_labels", "_constraints", "_objective", "_shapes", "_predicted")
+        names = ("substrates", "outputs", "task", "_labels", "_constraints", "_objective", "shapes", "_predicted")
         return {name: self.__dict__[name] for name in names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -203,7 +201,7 @@ class Machine:
                 )
             if not certify:
                 raise DeclarationError("a shape that holds everywhere is solved by its bound: leave certify out")
-            result: Result = solve_shaped(self, self.shapes, solver, verbose, limit)
+            result: Result = self.shapes[0].region.solve(self, solver, verbose, limit)
             return result
 
     def take_optimum(self, x: Array, z: Array, **parameters: Any) -> Result:

@@ -1,5 +1,6 @@
 """Variables that stand for values of a substrate until a machine replaces them, and their numbers in files."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from cvxpy.lin_ops.lin_utils import get_id
 
 from substrate.errors import DeclarationError
 
-__all__ = ["PlaceHolder", "Standing", "give_new_identities", "has_attributes", "size_at"]
+__all__ = ["PlaceHolder", "Region", "RegionConstraint", "Standing", "give_new_identities", "has_attributes", "size_at"]
 
 
 class Standing(cp.Variable):  # type: ignore[misc]
@@ -78,6 +79,35 @@ class PlaceHolder:
     role: str
     points: Any = None
     part: Any = 0
+
+
+class Region(ABC):
+    """Infinitely many points, in place of points: what is read there is a function, and constraints on it have a
+    method of their own.
+    """
+
+    @abstractmethod
+    def read(self, substrate: Any, operator: Any, part: int | None = None, hessian: tuple[int, ...] = ()) -> Any:
+        """Return what an operator makes of f, or of a component, as a function; or its Hessian in some columns."""
+
+    @abstractmethod
+    def solve(self, machine: Any, solver: str | None, verbose: bool, time_limit: float | None) -> Any:
+        """Return the result of a machine with constraints in regions; its parameters have their values."""
+
+
+class RegionConstraint(ABC):
+    """A constraint at all points of a region, on functions of some substrates."""
+
+    region: Region
+
+    @property
+    @abstractmethod
+    def substrates(self) -> tuple[Any, ...]:
+        """The substrates that it reads, each once."""
+
+    @abstractmethod
+    def refuse(self) -> None:
+        """Raise where it cannot be proved."""
 
 
 def give_new_identities(expressions: Iterable[Any]) -> None:

@@ -67,14 +67,14 @@ __all__ = [
 FAR = 1000.0
 #: Accuracy requested from the solver, and what it may say of a point that is worth a look.
 _ACCURACY, _ENOUGH = 1e-12, 1e-9
-#: Accuracy of a point with room in every cone.
-_ROOM = 1e-8
+#: Accuracy of a point with room in every cone, and the least room of a row as a share of the largest.
+_ROOM, _LITTLE = 1e-8, 1e-2
 _USABLE = ("Solved", "AlmostSolved", "InsufficientProgress", "MaxIterations")
 #: Corrections of a dual point, the smallest share of the largest multiplier that one may move, and the share of the
 #: value that a residual may take off before the point is corrected once more.
 _CORRECTIONS, _SMALLEST, _SETTLED = 3, 1e-9, 1e-11
 #: Shares of the way to an interior point by which a point is moved, in turn.
-_SHARES = tuple(1e-15 * 4.0**k for k in range(20))
+_SHARES = tuple(1e-15 * 2.0**k for k in range(40))
 #: Rounded operations that are allowed for in addition to the operations of a row.
 _OPERATIONS = 16
 #: Diagonal that makes the conditions of optimality regular, and the refinements that remove its effect.
@@ -343,7 +343,10 @@ class Program:
         """Return a point near x with room in every cone; None if there is no such point."""
         import clarabel
 
-        n, room = x.size, inward(self.cones, b.size)
+        slack, rounding = self.slack(x, b)
+        radius = self._repair.radius((np.abs(slack) + rounding)[self.equal])
+        missed = np.maximum(-slack, 0.0) + rounding + abs(self.A) @ radius
+        n, room = x.size, inward(self.cones, b.size) * np.maximum(missed / missed.max(), _LITTLE)
         size = max(float(np.abs(x).max(initial=0.0)), np.finfo(float).tiny)
         A = sp.vstack([sp.hstack([-self.A, room[:, None]]), sp.csr_array(([1.0], ([0], [n])), shape=(1, n + 1))])
         P = sp.diags_array(np.append(np.full(n, 1e-3 / size**2), 0.0))
@@ -473,7 +476,7 @@ class Program:
             rows = size * sp.csr_array(P[weak])
             gram = gram + rows @ rows.T
         diagonal = gram.diagonal()
-        shift = 1e-10 * np.where(diagonal > 0.0, diagonal, 1.0)
+        shift = 1e-10 * np.where(diagonal > 0.0, diagonal, 1e-2)
         try:
             factor = splu(sp.csc_matrix(gram) + sp.csc_matrix(sp.diags_array(shift)))
         except RuntimeError:

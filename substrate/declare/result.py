@@ -25,7 +25,6 @@ from substrate.declare.squares import SquaredRows
 from substrate.errors import DataError, DeclarationError
 from substrate.files import load as load_file
 from substrate.files import save, store_as, stored
-from substrate.shapes.everywhere import ShapeMultipliers, ShapeReport
 
 __all__ = ["Result", "load"]
 
@@ -58,8 +57,8 @@ class Result:
     #: Of a machine whose shapes hold everywhere, a number that the optimal value is at least; what was proved of each
     #: shape; and the points at which it was imposed, with their multipliers.
     lower_bound: float = -math.inf
-    shapes: tuple[ShapeReport, ...] = ()
-    multipliers: tuple[ShapeMultipliers, ...] = ()
+    shapes: tuple[Any, ...] = ()
+    multipliers: tuple[Any, ...] = ()
     _told: list[bool] = field(default_factory=list, init=False, compare=False, repr=False)
     #: The fitted terms of each output by its name; None names the only one.
     fitted: Mapping[str | None, tuple[KernelExpansion | LinearPart | WeightedTerm | One, ...]] = field(init=False)

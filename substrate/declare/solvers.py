@@ -11,8 +11,8 @@ interrupt always raises ``KeyboardInterrupt``.
 import importlib.util
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,7 +59,8 @@ _SOLVERS: dict[str, _Solver] = {
         {
             "tol_gap_abs": 1e-11,
             "tol_gap_rel": 1e-11,
-            "tol_feas": 1e-11,
+            # residuals below do not fall any more where cones are of second order
+            "tol_feas": 1e-9,
             "max_iter": 200,
             "direct_solve_method": "faer",
             "max_threads": 1,
@@ -95,9 +96,6 @@ _SOLVERS: dict[str, _Solver] = {
         clock="time_limit",
     ),
 }
-
-#: Relative residual at which a point is taken without trying the problem in other units.
-GOAL = 1e-6
 
 #: Seconds of a solver that is tried behind others without a time limit, and how many times theirs are added: some
 #: never end on what the others could not solve.
@@ -270,7 +268,7 @@ def canonical_name(name: str) -> str:
 
 def tolerance_of(name: str) -> float:
     """Return the relative residual at which a solver's point is accepted."""
-    return _settings_of(name).tolerance if name in _SOLVERS or name in _FURTHER else GOAL
+    return _settings_of(name).tolerance
 
 
 def solve_problem(
@@ -278,7 +276,7 @@ def solve_problem(
     worst: Callable[[float], float],
     solver: str | None = None,
     *,
-    units: Sequence[Units] = (Units(),),
+    units: Units = Units(),
     report: Callable[[Answer], None] | None = None,
     verbose: bool = False,
     time_limit: float | None = None,
@@ -297,8 +295,7 @@ def solve_problem(
     solver
         A name, tried alone; ``None`` tries all of :data:`ORDER` that can solve such a problem.
     units
-        Units in which the problem is solved, tried in turn with a solver that fails in the first, but not with one that
-        ran out of time.
+        Units in which the problem is solved.
     report
         Called with the answer of every solver.
     time_limit
@@ -339,28 +336,16 @@ def solve_problem(
     for name in names:
         if is_over():
             break
-        tolerance = tolerance_of(name)
-        tries: list[tuple[float, list[Any], Attempt]] = []
-        for unit in units:
-            begun = time.perf_counter()
-            status = _run(problem, name, unit, report, verbose, options, left())
-            seconds = time.perf_counter() - begun
-            distance = worst(tolerance) if _has_point(problem) else float("inf")
-            attempt = Attempt(
-                solver=name, status=status, unit=unit.variables, worst=distance, accepted=False, seconds=seconds
-            )
-            tries.append((distance, _values(problem), attempt))
-            # good enough, or too slow, to try other units
-            if distance * tolerance <= GOAL or attempt.out_of_time or is_over():
-                break
-        distance, values, attempt = min(tries, key=lambda entry: entry[0])
-        chosen = replace(attempt, accepted=distance <= 1.0)
-        attempts += [chosen if entry is attempt else entry for _, _, entry in tries]
-        if chosen.accepted:
-            _restore(problem, values)
+        begun = time.perf_counter()
+        status = _run(problem, name, units, report, verbose, options, left())
+        seconds = time.perf_counter() - begun
+        distance = worst(tolerance_of(name)) if _has_point(problem) else float("inf")
+        is_accepted = distance <= 1.0
+        attempts.append(Attempt(name, status, units.variables, distance, is_accepted, seconds))
+        if is_accepted:
             return SolverRecord(tuple(attempts))
         if distance < float("inf") and (best is None or distance < best[0]):
-            best = (distance, values)
+            best = (distance, _values(problem))
     if best is None:
         tried = "; ".join(f"{attempt.solver}: {attempt.status}" for attempt in attempts)
         tried = tried or f"the time limit of {limit:g} s was over before a solver was called"

@@ -43,6 +43,7 @@ from substrate.declare.place_holders import PlaceHolder
 from substrate.errors import DataError
 
 __all__ = [
+    "NORMS",
     "READ",
     "Further",
     "KernelExpansion",
@@ -160,13 +161,13 @@ def _stack(blocks: list[Any]) -> Any:
 
 
 #: Place-holders that penalise w.
-_NORMS = frozenset({"squared_norm", "norm"})
+NORMS = frozenset({"squared_norm", "norm"})
 _SHARED = "components share the coefficients of the training rows"
 
 
 def penalises(roles: Iterable[str]) -> bool:
     """Return whether a machine that mentions these roles penalises w."""
-    return not _NORMS.isdisjoint(roles)
+    return not NORMS.isdisjoint(roles)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

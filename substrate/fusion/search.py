@@ -19,7 +19,6 @@ is open, when one has collapsed to rounding, when the budget of solves or the ti
 an interrupt of the user; ``stop`` says which, and only the first is a proof of the gap.
 """
 
-import heapq
 import math
 import time
 import warnings
@@ -214,6 +213,10 @@ class Cell:
     cut: Cut | None = None
     parts: tuple["Cell", ...] = ()
 
+    def leaves(self) -> "list[Cell]":
+        """Return the simplices that it was cut into."""
+        return [leaf for part in self.parts for leaf in part.leaves()] if self.parts else [self]
+
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
@@ -284,128 +287,58 @@ def width(first: Theta, second: Theta) -> float:
 
 @dataclass(slots=True)
 class _Search:
-    """A box covered by simplices with the bounds of a family: open and settled ones, and why the search ended.
-
-    ``floor`` is proved before all of the box is covered.
-    """
+    """What a search has for every simplex: the family, the gap, and whether a simplex could not be cut."""
 
     family: Family
-    box: Box
     gap: float
     least: float
-    floor: float
     limits: Limits
-    progress: Progress
-    start: tuple[Theta, ...] = ()
-    stop: str = ""
-    roots: tuple[Cell, ...] = ()
-    errors: dict[Theta, float] = field(default_factory=dict)
-    settled: list[Cell] = field(default_factory=list)
-    open: list[tuple[float, int, Cell]] = field(default_factory=list)
-    #: How many simplices were put into the queue, and whether one could not be cut.
-    number: int = 0
-    failed: bool = False
+    has_collapsed: bool = False
 
     @property
     def best(self) -> float:
         """Return the smallest error found so far; infinite before the first."""
-        return min((self.family.error(theta) for theta in self.errors), default=np.inf)
-
-    @property
-    def cells(self) -> tuple[Cell, ...]:
-        """Return all simplices, which cover the box once there are roots."""
-        return (*self.settled, *(cell for _, _, cell in self.open))
-
-    @property
-    def lower_bound(self) -> float:
-        """Return the smallest bound of all simplices, also of those that were not reached."""
-        return min((cell.bound for cell in self.cells), default=self.floor) if self.roots else self.floor
+        return min(map(self.family.error, self.family.knots), default=np.inf)
 
     def target(self) -> float:
         """Return the bound at which a simplex is settled."""
         best = self.best
         return best - (1.0 - _MARGIN) * self.gap * max(abs(best), self.least)
 
-    def run(self) -> None:
-        """Search until every simplex is settled, or until something ends it; what is proved then stays proved."""
-        began, solved = time.monotonic(), self.family.solves
-        try:
-            simplices = cover(self.box)
-            for corners in (self.start, *simplices):
-                for theta in corners:
-                    self._evaluate(theta)
-            roots = tuple(self._cell(corners, self.floor, 0) for corners in simplices)
-            for cell in roots:
-                self._push(cell)
-            self.roots = roots
-            self.limits.announce(self.family.solves - solved, _USUAL, began)
-            while self.open:
-                self._step()
-            self.stop = describe_met(self.gap)
-            if self.failed and self.lower_bound < self.target():
-                self.stop = "the cells have collapsed: the optimum is not unique there, or not known well enough"
-        except (SpentError, KeyboardInterrupt, SolverError) as error:
-            self.stop = end_by(error, math.isfinite(self.best))
-
-    def _push(self, cell: Cell) -> None:
-        self.number += 1
-        heapq.heappush(self.open, (cell.expected, self.number, cell))
-
-    def _step(self) -> None:
-        """Settle the most doubtful simplex, or replace it by simplices that cover it."""
-        _, number, cell = self.open[0]
-        best = self.best
-        self.progress(self.family.solves, best, min(cell.bound, best))
-        if cell.bound >= self.target():
-            self.settled.append(cell)
-        else:
-            self.limits.check_time()
-            children = self._refine(cell)
-            if not children:
-                self.failed = True
-                self.settled.append(cell)
-            target = self.target()  # it falls with the best value
-            for child in children:
-                if child.bound >= target:
-                    self.settled.append(child)
-                else:
-                    self._push(child)
-        # after its parts, so that an interrupt leaves no hole
-        self.open = [entry for entry in self.open if entry[1] != number]
-        heapq.heapify(self.open)
-
-    def _refine(self, cell: Cell) -> list[Cell]:
-        """Return the simplex with a better bound, or its halves; none if it has collapsed."""
-        before = self.family.solves
-        cell.bound = max(cell.bound, self.family.bound(cell.corners, self.target(), cell.patience, self.limits))
-        target = self.target()
-        if cell.bound >= target:
-            return [cell]
-        cut = self.family.cut(cell.corners, target)
-        ends = cell.corners[cut.first], cell.corners[cut.second]
-        theta = along(*ends, cut.share)
-        if width(*ends) <= _COLLAPSED or theta in ends:
-            return []
-        patience = cell.patience + 1 if self.family.solves == before else 0
-        self._evaluate(theta)
-        halves = []
-        for out in (cut.first, cut.second):
-            corners = tuple(theta if k == out else corner for k, corner in enumerate(cell.corners))
-            halves.append(self._cell(corners, cell.bound, patience))
-        cell.cut, cell.parts = cut, tuple(halves)
-        return halves
-
-    def _evaluate(self, theta: Theta) -> None:
-        if theta not in self.errors:
-            if self.errors:  # the first one is solved whatever the limits
+    def evaluate(self, theta: Theta) -> None:
+        """Solve a vertex that is new."""
+        if theta not in self.family.knots:
+            if self.family.knots:  # the first one is solved whatever the limits
                 self.limits.check(self.family.solves)
-            self.errors[theta] = self.family.evaluate(theta)
+            self.family.evaluate(theta)
 
-    def _cell(self, corners: tuple[Theta, ...], bound: float, patience: int) -> Cell:
+    def cell(self, corners: tuple[Theta, ...], bound: float, patience: int) -> Cell:
         """Return a cell with the bound that follows from what is known; without any, the best vertices are first."""
         proved = self.family.bound(corners, -np.inf, 0, self.limits)
         least = min(self.family.error(theta) for theta in corners)
         return Cell(corners, max(bound, proved), proved if np.isfinite(proved) else least, patience)
+
+    def refine(self, cell: Cell) -> tuple[Cell, ...]:
+        """Give the simplex a better bound; return its halves where that is not enough, none if it has collapsed."""
+        before = self.family.solves
+        cell.bound = max(cell.bound, self.family.bound(cell.corners, self.target(), cell.patience, self.limits))
+        target = self.target()
+        if cell.bound >= target:
+            return ()
+        cut = self.family.cut(cell.corners, target)
+        ends = cell.corners[cut.first], cell.corners[cut.second]
+        theta = along(*ends, cut.share)
+        if width(*ends) <= _COLLAPSED or theta in ends:
+            self.has_collapsed = True
+            return ()
+        patience = cell.patience + 1 if self.family.solves == before else 0
+        self.evaluate(theta)
+        halves = []
+        for out in (cut.first, cut.second):
+            corners = tuple(theta if k == out else corner for k, corner in enumerate(cell.corners))
+            halves.append(self.cell(corners, cell.bound, patience))
+        cell.cut, cell.parts = cut, tuple(halves)  # both at once, so that an interrupt leaves no hole
+        return cell.parts
 
 
 def minimise(
@@ -421,11 +354,34 @@ def minimise(
 ) -> SearchResult:
     """Minimise the validation error over a box, until no value can be better by more than a gap or the limits are met.
 
-    ``least`` is the error below which one counts as none, ``floor`` what no error is below. An interrupt, a failure of
-    the solver, a spent budget or time ends the search with the best so far; what is proved until then stays proved.
-    Values of ``start`` are tried first: a good one settles most simplices at once.
+    ``least`` is the error below which one counts as none, ``floor`` what no error is below, proved before all of the
+    box is covered. An interrupt, a failure of the solver, a spent budget or time ends the search with the best so far;
+    what is proved until then stays proved. Values of ``start`` are tried first: a good one settles most simplices at
+    once.
     """
-    search = _Search(family, box, gap, least, floor, limits, progress, start)
-    search.run()
-    error, best = min((family.error(theta), theta) for theta in search.errors)
-    return SearchResult(best, error, min(search.lower_bound, error), search.stop, search.roots, search.cells)
+    search, began, solved = _Search(family, gap, least, limits), time.monotonic(), family.solves
+    roots: tuple[Cell, ...] = ()
+    try:
+        simplices = cover(box)
+        for corners in (start, *simplices):
+            for theta in corners:
+                search.evaluate(theta)
+        roots = tuple(search.cell(corners, floor, 0) for corners in simplices)
+        limits.announce(family.solves - solved, _USUAL, began)
+        waiting = list(roots)
+        while waiting:
+            cell = waiting.pop(min(range(len(waiting)), key=lambda k: waiting[k].expected))
+            best = search.best
+            progress(family.solves, best, min(cell.bound, best))
+            if cell.bound < search.target():
+                limits.check_time()
+                waiting += search.refine(cell)
+        stop = describe_met(gap)
+        if search.has_collapsed and min(leaf.bound for root in roots for leaf in root.leaves()) < search.target():
+            stop = "the cells have collapsed: the optimum is not unique there, or not known well enough"
+    except (SpentError, KeyboardInterrupt, SolverError) as error:
+        stop = end_by(error, math.isfinite(search.best))
+    cells = tuple(leaf for root in roots for leaf in root.leaves())
+    smallest, place = min((family.error(theta), theta) for theta in family.knots)
+    lower = min((cell.bound for cell in cells), default=floor)
+    return SearchResult(place, smallest, min(lower, smallest), stop, roots, cells)

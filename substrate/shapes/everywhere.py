@@ -12,24 +12,21 @@ infinitely many constraints, which :mod:`substrate.shapes.shaped_machine` solves
 import math
 import numbers
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from substrate.arrays import Array, real_array
-from substrate.certificate import Row
 from substrate.declare.linear_operators import LinearOperator
+from substrate.declare.place_holders import Region
 from substrate.errors import DataError, DeclarationError
+from substrate.shapes.shape_oracle import ShapeConstraint, ShapeTerm
+from substrate.shapes.shaped_machine import solve_shaped
 
 __all__ = [
     "Everywhere",
-    "ShapeConstraint",
     "ShapeExpression",
-    "ShapeMultipliers",
-    "ShapeReport",
-    "ShapeTerm",
-    "read_operator",
 ]
 
 _REFUSED = (
@@ -39,7 +36,7 @@ _REFUSED = (
 
 
 @dataclass(frozen=True, eq=False)
-class Everywhere:
+class Everywhere(Region):
     """All points of a box, in place of points in ``s.f``, ``s.component``, ``s.gradient`` and ``s.derivative``.
 
     Parameters
@@ -85,6 +82,30 @@ class Everywhere:
             raise DataError(f"box must have one pair for each of {rows.shape[0]} columns, received {box.shape[0]}")
         return _check_box(box)
 
+    def read(
+        self, substrate: Any, operator: LinearOperator, part: int | None = None, hessian: tuple[int, ...] = ()
+    ) -> "ShapeExpression":
+        """Return what an operator with constant coefficients makes of f; or the Hessian of f in some columns."""
+        if substrate.columns:
+            raise DeclarationError(
+                "a shape that holds everywhere is of a substrate with one column of y; give each output a substrate of "
+                "its own, as in Machine(s1, s2, ...)"
+            )
+        terms = []
+        for term in operator.terms:
+            if term.at is not None or any(callable(c) for c in term.coefficients):
+                raise DeclarationError(
+                    "an operator that holds everywhere has numbers as coefficients, and is taken at the point itself; "
+                    "give points for others"
+                )
+            factor = float(math.prod(c for c in term.coefficients if not callable(c)))
+            terms.append(ShapeTerm(factor, substrate, tuple(term.orders), part))
+        return ShapeExpression(self, tuple(terms), hessian=hessian)
+
+    def solve(self, machine: Any, solver: str | None, verbose: bool, time_limit: float | None) -> Any:
+        """Solve a machine with shapes in boxes by cutting planes, see :mod:`substrate.shapes.shaped_machine`."""
+        return solve_shaped(machine, solver, verbose, time_limit)
+
 
 def _dense(X: Any) -> Array:
     return np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
@@ -99,21 +120,6 @@ def _check_box(box: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class ShapeTerm:
-    """A factor, a substrate, the orders of a derivative by column, and the component (None: of f, with its bias)."""
-
-    factor: float
-    substrate: Any
-    orders: tuple[tuple[int, int], ...] = ()
-    part: int | None = None
-
-    @property
-    def has_bias(self) -> bool:
-        """Return whether the expression includes the bias of the substrate."""
-        return self.part is None and not self.orders and bool(self.substrate.bias)
-
-
-@dataclass(frozen=True, eq=False)
 class ShapeExpression:
     """A function on a box that is linear in f: a sum of terms, and a number.
 
@@ -121,7 +127,7 @@ class ShapeExpression:
     jointly.
     """
 
-    everywhere: Everywhere
+    region: Everywhere
     terms: tuple[ShapeTerm, ...]
     constant: float = 0.0
     hessian: tuple[int, ...] = ()
@@ -133,12 +139,12 @@ class ShapeExpression:
         if self.hessian or getattr(other, "hessian", ()):
             return NotImplemented
         if isinstance(other, numbers.Real):
-            return ShapeExpression(self.everywhere, self.terms, self.constant + float(other))
+            return ShapeExpression(self.region, self.terms, self.constant + float(other))
         if not isinstance(other, ShapeExpression):
             return NotImplemented
-        if other.everywhere is not self.everywhere:
+        if other.region is not self.region:
             raise DeclarationError("both sides must hold in the same box: use one Everywhere for both")
-        return ShapeExpression(self.everywhere, self.terms + other.terms, self.constant + other.constant)
+        return ShapeExpression(self.region, self.terms + other.terms, self.constant + other.constant)
 
     __radd__ = __add__
 
@@ -154,14 +160,14 @@ class ShapeExpression:
     def __mul__(self, factor: Any) -> "ShapeExpression":
         c = _number(factor)
         terms = tuple(ShapeTerm(c * t.factor, t.substrate, t.orders, t.part) for t in self.terms)
-        return ShapeExpression(self.everywhere, terms, c * self.constant, self.hessian)
+        return ShapeExpression(self.region, terms, c * self.constant, self.hessian)
 
     __rmul__ = __mul__
 
     def __ge__(self, bound: Any) -> "ShapeConstraint":
         if isinstance(bound, ShapeExpression):
             return (self - bound) >= 0.0
-        return ShapeConstraint(self.everywhere, self.terms, _number(bound) - self.constant, self.hessian)
+        return ShapeConstraint(self.region, self.terms, _number(bound) - self.constant, self.hessian)
 
     def __le__(self, bound: Any) -> "ShapeConstraint":
         return -self >= (-bound if isinstance(bound, ShapeExpression) else -_number(bound))
@@ -175,108 +181,7 @@ class ShapeExpression:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class ShapeConstraint:
-    """``D f >= bound`` everywhere in a box; with ``hessian``, the smallest eigenvalue of the second derivatives."""
-
-    everywhere: Everywhere
-    terms: tuple[ShapeTerm, ...]
-    bound: float
-    hessian: tuple[int, ...] = ()
-    label: str = field(default="", compare=False)
-
-    def __bool__(self) -> bool:
-        raise DeclarationError("a constraint that holds everywhere has no truth value; pass it in subject_to=[...]")
-
-    @property
-    def substrates(self) -> tuple[Any, ...]:
-        """The substrates that it reads, each once."""
-        return tuple({id(term.substrate): term.substrate for term in self.terms}.values())
-
-    @property
-    def description(self) -> str:
-        """The constraint in words, as a row of a certificate names it."""
-        if self.label:
-            return self.label
-        if self.hessian:
-            sign = "" if self.terms[0].factor > 0.0 else "-"
-            return f"eigenvalues of {sign}Hessian >= {self.bound:g}"
-        negated = all(term.factor < 0.0 for term in self.terms)
-        parts = [_describe(term, -1.0 if negated else 1.0) for term in self.terms]
-        left_side = parts[0] + "".join(f" - {p[1:]}" if p.startswith("-") else f" + {p}" for p in parts[1:])
-        return f"{left_side} <= {0.0 - self.bound:g}" if negated else f"{left_side} >= {self.bound:g}"
-
-
-@dataclass(frozen=True, slots=True)
-class ShapeReport:
-    """What was proved of one shape: its words, its bound c, the slack with D f >= c + slack everywhere, and the box."""
-
-    description: str
-    bound: float
-    slack: float
-    box: Array
-    cells: int
-    scale: float
-
-    @classmethod
-    def of(cls, plan: Any, proof: Any, scale: float) -> "ShapeReport":
-        """Return what a proof says of a shape; ``scale`` is the size of its values."""
-        bound = plan.constraint.bound
-        return cls(plan.constraint.description, bound, proof.lower - bound, plan.box, proof.cells, scale)
-
-    def row(self) -> Row:
-        """Return the row of a certificate."""
-        return Row(
-            name=f"holds everywhere: {self.description}",
-            value=max(-self.slack, 0.0) if math.isfinite(self.slack) else math.inf,
-            scale=self.scale,
-            tolerance=0.0,
-            formula=f"violation, proved over the box; slack {self.slack:.1e}, {self.cells} cells",
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ShapeMultipliers:
-    """The multipliers of one shape: points, directions where it is of a Hessian, and numbers that are not negative."""
-
-    points: Array
-    directions: Array
-    values: Array
-
-
-def _describe(term: ShapeTerm, sign: float) -> str:
-    s = term.substrate
-    name = (s.name or "f") if term.part is None else f"{s.name or 'f'}^{term.part + 1}"
-    names = s.column_names
-    for column, order in term.orders:
-        which = names[column] if names else column
-        name = f"d{order if order > 1 else ''} {name}/d {which}"
-    factor = sign * term.factor
-    return {1.0: "", -1.0: "-"}.get(factor, f"{factor:g} ") + name
-
-
 def _number(bound: Any) -> float:
     if isinstance(bound, bool) or not isinstance(bound, numbers.Real) or not math.isfinite(float(bound)):
         raise DeclarationError(_REFUSED.format(repr(bound)))
     return float(bound)
-
-
-def read_operator(
-    everywhere: Everywhere, substrate: Any, operator: LinearOperator, part: int | None = None
-) -> ShapeExpression:
-    """Return what an operator with constant coefficients makes of f, as a function on the box."""
-    if substrate.columns:
-        raise DeclarationError(
-            "a shape that holds everywhere is of a substrate with one column of y; give each output a substrate of its "
-            "own, as in Machine(s1, s2, ...)"
-        )
-    terms = []
-    for term in operator.terms:
-        if term.at is not None or any(callable(c) for c in term.coefficients):
-            raise DeclarationError(
-                "an operator that holds everywhere has numbers as coefficients, and is taken at the point itself; give "
-                "points for others"
-            )
-        factor = float(math.prod(c for c in term.coefficients if not callable(c)))
-        terms.append(ShapeTerm(factor, substrate, tuple(term.orders), part))
-    return ShapeExpression(everywhere, tuple(terms))

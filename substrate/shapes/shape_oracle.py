@@ -41,13 +41,14 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, reduce
+from functools import cache, cached_property, reduce
 from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 
 from substrate.arrays import Array, strips, to_dense
+from substrate.certificate import Row
 from substrate.declare.linear_operators import (
     DERIVATIVES,
     VALUE,
@@ -56,6 +57,7 @@ from substrate.declare.linear_operators import (
     bound_rounding,
     inner_product_matrix,
 )
+from substrate.declare.place_holders import RegionConstraint
 from substrate.declare.span import Further
 from substrate.errors import DeclarationError
 from substrate.kernels import (
@@ -72,14 +74,15 @@ from substrate.kernels.derivatives import Orders, split_orders
 from substrate.kernels.kernel import Kernel
 from substrate.kernels.of_distance import KernelOfDistance
 from substrate.numbers import Double, at_most, relative_rounding
-from substrate.shapes.everywhere import ShapeConstraint
 
 __all__ = [
     "BoundShape",
     "EvaluatedTerms",
     "ExpandedFunction",
     "LowestValue",
-    "ShapePlan",
+    "ShapeConstraint",
+    "ShapeReport",
+    "ShapeTerm",
     "bound_derivative",
 ]
 
@@ -297,6 +300,21 @@ class LowestValue:
     stop: str
 
 
+@dataclass(frozen=True, eq=False)
+class ShapeTerm:
+    """A factor, a substrate, the orders of a derivative by column, and the component (None: of f, with its bias)."""
+
+    factor: float
+    substrate: Any
+    orders: tuple[tuple[int, int], ...] = ()
+    part: int | None = None
+
+    @property
+    def has_bias(self) -> bool:
+        """Return whether the expression includes the bias of the substrate."""
+        return self.part is None and not self.orders and bool(self.substrate.bias)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Piece:
     """A term of a shape in one summand of a kernel: on the columns that this reads, in a component."""
@@ -320,32 +338,52 @@ class _Group:
 
 
 @dataclass(frozen=True, eq=False)
-class ShapePlan:
-    """A shape in a box: the groups of columns that are searched, each by itself.
+class ShapeConstraint(RegionConstraint):
+    """``D f >= bound`` everywhere in a box; with ``hessian``, the smallest eigenvalue of the second derivatives."""
 
-    Refused before long work where a group has too many columns or the kernel is too rough.
-    """
+    region: Any
+    terms: tuple[ShapeTerm, ...]
+    bound: float
+    hessian: tuple[int, ...] = ()
 
-    constraint: ShapeConstraint
-    box: Array
-    groups: tuple[_Group, ...]
+    def __bool__(self) -> bool:
+        raise DeclarationError("a constraint that holds everywhere has no truth value; pass it in subject_to=[...]")
 
-    @classmethod
-    def of(cls, constraint: ShapeConstraint) -> "ShapePlan":
-        """Return the plan of a constraint."""
-        box = constraint.everywhere.limits(constraint.substrates)
-        groups = _find_groups(constraint, box)
-        plan = cls(constraint, box, tuple(groups))
-        plan._refuse()
-        return plan
+    @property
+    def substrates(self) -> tuple[Any, ...]:
+        """The substrates that it reads, each once."""
+        return tuple({id(term.substrate): term.substrate for term in self.terms}.values())
 
-    def _refuse(self) -> None:
+    @property
+    def description(self) -> str:
+        """The constraint in words, as a row of a certificate names it."""
+        if self.hessian:
+            sign = "" if self.terms[0].factor > 0.0 else "-"
+            return f"eigenvalues of {sign}Hessian >= {self.bound:g}"
+        negated = all(term.factor < 0.0 for term in self.terms)
+        parts = [_describe(term, -1.0 if negated else 1.0) for term in self.terms]
+        left_side = parts[0] + "".join(f" - {p[1:]}" if p.startswith("-") else f" + {p}" for p in parts[1:])
+        return f"{left_side} <= {0.0 - self.bound:g}" if negated else f"{left_side} >= {self.bound:g}"
+
+    @cached_property
+    def box(self) -> Array:
+        """The lower and the upper end of every column."""
+        limits: Array = self.region.limits(self.substrates)
+        return limits
+
+    @cached_property
+    def groups(self) -> tuple[_Group, ...]:
+        """The groups of columns that are searched, each by itself; refused where the kernel is too rough."""
+        return tuple(_find_groups(self, self.box))
+
+    def refuse(self) -> None:
+        """Raise before long work where a group has too many columns or the kernel has no bound."""
         middle = self.box.mean(axis=1)[None, :]
         for group in self.groups:
             d = len(group.moving)
             if d > _MOST_COLUMNS:
                 raise DeclarationError(
-                    f"{self.constraint.description} everywhere is a function of {d} columns at once ({group.moving}), "
+                    f"{self.description} everywhere is a function of {d} columns at once ({group.moving}), "
                     f"and cells grow in number as the power of that: {_BUDGET} cells are {_BUDGET ** (1.0 / d):.1f} "
                     f"per column. Up to {_MOST_COLUMNS} are proved; an additive kernel, Componentwise(...), has any "
                     "number of columns, each proved by itself; or fix columns in Everywhere({column: (value, value)}), "
@@ -357,6 +395,45 @@ class ShapePlan:
     def bind(self, functions: Sequence[ExpandedFunction], numbers: Any = EvaluatedTerms) -> "BoundShape":
         """Return the shape of functions as numbers: in double precision, or in balls by ``BallTerms``."""
         return BoundShape(self, functions, numbers)
+
+
+def _describe(term: ShapeTerm, sign: float) -> str:
+    s = term.substrate
+    name = (s.name or "f") if term.part is None else f"{s.name or 'f'}^{term.part + 1}"
+    names = s.column_names
+    for column, order in term.orders:
+        which = names[column] if names else column
+        name = f"d{order if order > 1 else ''} {name}/d {which}"
+    factor = sign * term.factor
+    return {1.0: "", -1.0: "-"}.get(factor, f"{factor:g} ") + name
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeReport:
+    """What was proved of one shape: its words, its bound c, the slack with D f >= c + slack everywhere, and the box."""
+
+    description: str
+    bound: float
+    slack: float
+    box: Array
+    cells: int
+    scale: float
+
+    @classmethod
+    def of(cls, shape: ShapeConstraint, proof: LowestValue, scale: float) -> "ShapeReport":
+        """Return what a proof says of a shape; ``scale`` is the size of its values."""
+        bound = shape.bound
+        return cls(shape.description, bound, proof.lower - bound, shape.box, proof.cells, scale)
+
+    def row(self) -> Row:
+        """Return the row of a certificate."""
+        return Row(
+            name=f"holds everywhere: {self.description}",
+            value=max(-self.slack, 0.0) if math.isfinite(self.slack) else math.inf,
+            scale=self.scale,
+            tolerance=0.0,
+            formula=f"violation, proved over the box; slack {self.slack:.1e}, {self.cells} cells",
+        )
 
 
 def _find_groups(constraint: ShapeConstraint, box: Array) -> list[_Group]:
@@ -398,17 +475,17 @@ def _group(constraint: ShapeConstraint, box: Array, columns: set[int], pieces: l
 class BoundShape:
     """The shape of functions as numbers: values, minimisers and proofs."""
 
-    def __init__(self, plan: ShapePlan, functions: Sequence[ExpandedFunction], numbers: Any) -> None:
-        self.plan = plan
+    def __init__(self, shape: ShapeConstraint, functions: Sequence[ExpandedFunction], numbers: Any) -> None:
+        self.shape = shape
         by_substrate = {id(function.substrate): function for function in functions}
 
         def bind(piece: _Piece) -> Any:
             return numbers(piece.kernel, by_substrate[id(piece.substrate)].terms_in(piece.part))
 
-        self.targets = [_Target(plan, group, [bind(piece) for piece in group.pieces]) for group in plan.groups]
+        self.targets = [_Target(shape, group, [bind(piece) for piece in group.pieces]) for group in shape.groups]
         #: What does not depend on x: the bias, with its rounding.
-        biases = [t.factor * by_substrate[id(t.substrate)].bias for t in plan.constraint.terms if t.has_bias]
-        biases = [] if plan.constraint.hessian else biases
+        biases = [t.factor * by_substrate[id(t.substrate)].bias for t in shape.terms if t.has_bias]
+        biases = [] if shape.hessian else biases
         self.constant = math.fsum(biases)
         self.constant_radius = relative_rounding(4.0) * math.fsum(map(abs, biases))
 
@@ -419,20 +496,20 @@ class BoundShape:
 
         A Hessian of several groups has blocks, the smallest eigenvalue of which counts; other shapes are their sums.
         """
-        if not self.plan.groups:
-            value = self.constant - self.constant_radius if not self.plan.constraint.hessian else 0.0
-            return LowestValue(value, self.constant, self.plan.box.mean(axis=1), 0, "")
-        single = len(self.plan.groups) == 1 or bool(self.plan.constraint.hessian)
-        share = gap if single else gap / len(self.plan.groups)
+        if not self.shape.groups:
+            value = self.constant - self.constant_radius if not self.shape.hessian else 0.0
+            return LowestValue(value, self.constant, self.shape.box.mean(axis=1), 0, "")
+        single = len(self.shape.groups) == 1 or bool(self.shape.hessian)
+        share = gap if single else gap / len(self.shape.groups)
         sufficient_level = None if level is None or not single else level - self.constant + self.constant_radius
         proofs = [target.prove(share, sufficient_level, time_limit, budget) for target in self.targets]
-        point = self.plan.box.mean(axis=1)
-        for group, proof in zip(self.plan.groups, proofs, strict=True):
+        point = self.shape.box.mean(axis=1)
+        for group, proof in zip(self.shape.groups, proofs, strict=True):
             point[list(group.columns)] = proof.point[list(group.columns)]
         cells, stop = sum(p.cells for p in proofs), next((p.stop for p in proofs if p.stop), "")
-        if self.plan.constraint.hessian:
+        if self.shape.hessian:
             lower, value = min(p.lower for p in proofs), min(p.value for p in proofs)
-            if set(self.plan.constraint.hessian) - {c for group in self.plan.groups for c in group.columns}:
+            if set(self.shape.hessian) - {c for group in self.shape.groups for c in group.columns}:
                 lower, value = min(lower, 0.0), min(value, 0.0)  # a column that the kernel does not read
             return LowestValue(lower, value, point, cells, stop)
         lowers, values = [p.lower for p in proofs], [p.value for p in proofs]
@@ -446,17 +523,17 @@ class BoundShape:
         Of several groups: the smallest point of each, and one at a time another of its local minima.
         """
         minima = [target.local_minima(most) for target in self.targets]
-        base, least = self.plan.box.mean(axis=1), 0.0
+        base, least = self.shape.box.mean(axis=1), 0.0
         if not minima:
             return [base]
-        if not self.plan.constraint.hessian:  # of which every group is a block by itself
+        if not self.shape.hessian:  # of which every group is a block by itself
             least = math.fsum([*(float(values[0]) for values, _ in minima), self.constant])
-            for group, (_, at) in zip(self.plan.groups, minima, strict=True):
+            for group, (_, at) in zip(self.shape.groups, minima, strict=True):
                 base[list(group.columns)] = at[0][list(group.columns)]
         chosen: dict[tuple[float, ...], float] = {}
-        for group, (values, at) in zip(self.plan.groups, minima, strict=True):
+        for group, (values, at) in zip(self.shape.groups, minima, strict=True):
             for value, where in zip(values, at, strict=True):
-                level = float(value) if self.plan.constraint.hessian else least - float(values[0]) + float(value)
+                level = float(value) if self.shape.hessian else least - float(values[0]) + float(value)
                 if level < below:
                     point = base.copy()
                     point[list(group.columns)] = where[list(group.columns)]
@@ -465,14 +542,14 @@ class BoundShape:
 
     def scale(self) -> float:
         """Return the spread of its values on a coarse grid, by which violations are measured."""
-        c, values = self.plan.constraint, [target.values(target.grid(9)) for target in self.targets]
+        c, values = self.shape, [target.values(target.grid(9)) for target in self.targets]
         # the level of a value says nothing about its size, the level of a slope does
         level = [np.zeros(0 if any(term.has_bias for term in c.terms) and values else 1)]
         return max(float(np.ptp(np.concatenate([*level, *values]))), 1e-9 * abs(c.bound)) or 1.0
 
     def values(self, points: Array) -> Array:
         """Return the shape at points, without a bound on its rounding."""
-        if self.plan.constraint.hessian:
+        if self.shape.hessian:
             return np.asarray(np.min([target.values(points) for target in self.targets], axis=0))
         return np.asarray(sum((target.values(points) for target in self.targets), np.full(len(points), self.constant)))
 
@@ -494,10 +571,10 @@ class _Target:
     matrix of one entry, the shape itself.
     """
 
-    def __init__(self, plan: ShapePlan, group: _Group, terms: Sequence[Any]) -> None:
+    def __init__(self, shape: ShapeConstraint, group: _Group, terms: Sequence[Any]) -> None:
         self.group, self.pieces = group, list(zip(group.pieces, terms, strict=True))
-        self.middle, self.box = plan.box.mean(axis=1), plan.box[list(group.moving)]
-        self.inner = tuple(c for c in group.columns if c in plan.constraint.hessian)
+        self.middle, self.box = shape.box.mean(axis=1), shape.box[list(group.moving)]
+        self.inner = tuple(c for c in group.columns if c in shape.hessian)
         entries = [
             (i, j, add_orders({c: 1}, {other: 1}))
             for i, c in enumerate(self.inner)

@@ -38,8 +38,8 @@ from substrate.declare.linear_operators import (
 from substrate.declare.span import Further
 from substrate.kernels.kernel import Kernel
 from substrate.numbers import relative_rounding
-from substrate.shapes.everywhere import Everywhere, ShapeConstraint, ShapeReport
-from substrate.shapes.shape_oracle import EvaluatedTerms, ExpandedFunction, ShapePlan
+from substrate.shapes.everywhere import Everywhere
+from substrate.shapes.shape_oracle import EvaluatedTerms, ExpandedFunction, ShapeConstraint, ShapeReport
 from substrate.shapes.shaped_machine import BRACKET, distance_row
 
 __all__ = ["ShapeParameters", "ShapedExpansion", "ShapedLeastSquares"]
@@ -247,7 +247,7 @@ class ShapedLeastSquares:
     def _reports(self, numbers: Any) -> list[ShapeReport]:
         function = self._function()
         constraints = self.shapes.constraints(function.substrate, self.box)
-        return [_prove_shape(ShapePlan.of(constraint), function, numbers) for constraint in constraints]
+        return [_prove_shape(constraint, function, numbers) for constraint in constraints]
 
     def _bracket(self, terms: Any) -> tuple[Any, Any, float]:
         """Return J less a dual value, the values of f at the rows, and the computed value of J."""
@@ -312,10 +312,10 @@ class ShapedLeastSquares:
                 kept[at] += [M[i, j] * (1.0 if i == j else 2.0) for i, j in ends]
 
 
-def _prove_shape(plan: ShapePlan, function: ExpandedFunction, numbers: Any) -> ShapeReport:
-    shape, bound = plan.bind([function]), plan.constraint.bound
+def _prove_shape(constraint: ShapeConstraint, function: ExpandedFunction, numbers: Any) -> ShapeReport:
+    shape, bound = constraint.bind([function]), constraint.bound
     scale = max(shape.scale(), abs(bound))
-    least = float(shape.values(np.array(shape.minimisers(math.inf, 4))).min()) if plan.groups else shape.constant
+    least = float(shape.values(np.array(shape.minimisers(math.inf, 4))).min()) if constraint.groups else shape.constant
     # half of the slack that a grid sees, so that cells are no smaller than they need to be
     gap = max(0.25 * (least - bound), 1e-8 * scale)
-    return ShapeReport.of(plan, plan.bind([function], numbers).proof(gap, bound), scale)
+    return ShapeReport.of(constraint, constraint.bind([function], numbers).proof(gap, bound), scale)

@@ -29,8 +29,7 @@ from substrate.certificate import NO_BOUND, Certificate, Row
 from substrate.declare.span import KernelExpansion
 from substrate.errors import SolverError
 from substrate.numbers import relative_rounding
-from substrate.shapes.everywhere import ShapeMultipliers, ShapeReport
-from substrate.shapes.shape_oracle import BoundShape, ExpandedFunction, LowestValue, ShapePlan
+from substrate.shapes.shape_oracle import BoundShape, ExpandedFunction, LowestValue, ShapeConstraint, ShapeReport
 
 __all__ = ["BRACKET", "DISTANCE", "distance_row", "solve_shaped"]
 
@@ -49,33 +48,42 @@ _CHEAP, _EXPENSIVE = 2000, 60_000
 DISTANCE = "distance from the optimum over all functions"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ShapeMultipliers:
+    """The multipliers of one shape: points, directions where it is of a Hessian, and numbers that are not negative."""
+
+    points: Array
+    directions: Array
+    values: Array
+
+
 @dataclass(slots=True, eq=False)
 class _Cuts:
     """The points of one shape, with the direction of each where it is of a Hessian; the first are two in the box."""
 
-    plan: ShapePlan
+    shape: ShapeConstraint
     points: Array
     directions: Array
 
     @classmethod
-    def of(cls, plan: ShapePlan) -> "_Cuts":
+    def of(cls, shape: ShapeConstraint) -> "_Cuts":
         """Return those to begin with."""
-        low, high = plan.box.T
-        return cls(plan, np.vstack([0.75 * low + 0.25 * high, 0.25 * low + 0.75 * high]), np.ones((2, low.size)))
+        low, high = shape.box.T
+        return cls(shape, np.vstack([0.75 * low + 0.25 * high, 0.25 * low + 0.75 * high]), np.ones((2, low.size)))
 
-    def add(self, points: list[Array], shape: BoundShape) -> int:
+    def add(self, points: list[Array], bound: BoundShape) -> int:
         """Add points that are new; return how many."""
-        hessian = bool(self.plan.constraint.hessian)  # another direction at the same point is another constraint
-        near = 1e-9 * np.ptp(self.plan.box)
+        hessian = bool(self.shape.hessian)  # another direction at the same point is another constraint
+        near = 1e-9 * np.ptp(self.shape.box)
         new = [p for p in points if hessian or not (np.abs(self.points - p) <= near).all(axis=1).any()]
         if new:
-            directions = [shape.direction(p) if hessian else np.ones(p.size) for p in new]
+            directions = [bound.direction(p) if hessian else np.ones(p.size) for p in new]
             self.points, self.directions = np.vstack([self.points, *new]), np.vstack([self.directions, *directions])
         return len(new)
 
     def constraint(self, margin: float) -> Any:
         """Return the shape at the points, with a margin."""
-        c, points, directions, total = self.plan.constraint, self.points, self.directions, 0.0
+        c, points, directions, total = self.shape, self.points, self.directions, 0.0
         if c.hessian:
             s = c.terms[0].substrate
             for i, a in enumerate(c.hessian):
@@ -107,24 +115,23 @@ class _Solved(NamedTuple):
     multipliers: tuple[ShapeMultipliers, ...]
 
 
-def solve_shaped(
-    base: Any, plans: Sequence[ShapePlan], solver: str | None, verbose: bool, time_limit: float | None
-) -> Any:
+def solve_shaped(base: Any, solver: str | None, verbose: bool, time_limit: float | None) -> Any:
     """Solve the machine ``base`` with its shapes; the parameters have their values."""
     holders = [(s, list(s._holders)) for s in base.substrates]
     end = math.inf if time_limit is None else time.monotonic() + time_limit
     try:
-        return _Loop(base, plans, solver, verbose, end).run()
+        return _Loop(base, solver, verbose, end).run()
     finally:
         for s, before in holders:  # place-holders of the points are of no use to others
             s._holders[:] = before
 
 
 class _Loop:
-    def __init__(self, base: Any, plans: Sequence[ShapePlan], solver: str | None, verbose: bool, end: float) -> None:
-        self.base, self.plans, self.solver, self.verbose, self.end = base, plans, solver, verbose, end
-        self.cuts = [_Cuts.of(plan) for plan in plans]
-        self.bounds = [plan.constraint.bound for plan in plans]
+    def __init__(self, base: Any, solver: str | None, verbose: bool, end: float) -> None:
+        self.base, self.solver, self.verbose, self.end = base, solver, verbose, end
+        self.shapes: Sequence[ShapeConstraint] = base.shapes
+        self.cuts = [_Cuts.of(shape) for shape in self.shapes]
+        self.bounds = [shape.bound for shape in self.shapes]
         self.scales: list[float] = []
         self.small = _SMALL
 
@@ -137,7 +144,7 @@ class _Loop:
         """Solve, prove and solve with margins; with smaller violations until the bracket is narrow enough."""
         results, allowed = list[tuple[Any, list[Any]]](), _CHEAP
         for _ in range(_ROUNDS):
-            solved = self._solve([0.0] * len(self.plans))
+            solved = self._solve([0.0] * len(self.shapes))
             optimal = solved.machine.conic.optimal_value()
             proofs = [
                 shape.proof(self._accepted(k), self.bounds[k], self.seconds_left, allowed)
@@ -166,7 +173,7 @@ class _Loop:
         return best
 
     def _accepted(self, k: int) -> float:
-        order = min((group.order for group in self.plans[k].groups), default=2)
+        order = min((group.order for group in self.shapes[k].groups), default=2)
         return max(self.small, _ROUGH if order < 2 else 0.0) * self.scales[k]
 
     def _solve(self, margins: list[float]) -> _Solved:
@@ -185,7 +192,7 @@ class _Loop:
                     replace(expansion, squared_norm=f.squared_norm())
                     for expansion, f in zip(result.expansions, functions, strict=True)
                 ),
-                shapes=[plan.bind(functions) for plan in self.plans],
+                shapes=[shape.bind(functions) for shape in self.shapes],
                 variable_values=[np.array(v.value, dtype=np.float64) for v in self.base.own_variables()],
                 multipliers=tuple(
                     ShapeMultipliers(cuts.points, cuts.directions, values)
@@ -230,7 +237,7 @@ class _Loop:
         value, certificate = self.base.value_at(solved.expansions, solved.variable_values), solved.result.certificate
         lower = -math.inf if isinstance(optimal, str) else optimal.lower
         excess = max(value - lower, 0.0) + relative_rounding(1e4) * abs(value)
-        reports = tuple(map(ShapeReport.of, self.plans, proofs, self.scales))
+        reports = tuple(map(ShapeReport.of, self.shapes, proofs, self.scales))
         about = ", of the basis" if any(s.basis is not None for s in self.base.substrates) else ""
         distance = distance_row(excess if math.isfinite(lower) else math.inf, lower, value, abs(value), about)
         answer = [] if isinstance(optimal, str) else [optimal.accuracy(excess, math.sqrt(2.0 * BRACKET))]

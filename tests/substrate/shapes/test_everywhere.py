@@ -12,7 +12,7 @@ import pytest
 from substrate import Everywhere, Machine, Substrate
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial
-from substrate.shapes.shape_oracle import ExpandedFunction, ShapePlan, bound_derivative
+from substrate.shapes.shape_oracle import ExpandedFunction, bound_derivative
 
 EVERYWHERE = Everywhere()
 DISTANCE = "distance from the optimum over all functions"
@@ -30,7 +30,7 @@ def squares(s, gamma=10.0):
 
 
 def shaped_values(result, constraint, points):
-    return ShapePlan.of(constraint).bind([ExpandedFunction.of(e) for e in result.expansions]).values(points)
+    return constraint.bind([ExpandedFunction.of(e) for e in result.expansions]).values(points)
 
 
 # (kernel, columns, the constraints of a substrate)
@@ -82,7 +82,7 @@ def test_the_bracket_contains_the_optimum():
     plain, inside = (
         Machine(s, minimize=squares(s), subject_to=[s.gradient(grid, 0) >= m]).solve() for m in (0.0, 0.01)
     )
-    proof = ShapePlan.of(shape).bind([ExpandedFunction.of(inside.expansions[0])]).proof(1e-4, 0.0)
+    proof = shape.bind([ExpandedFunction.of(inside.expansions[0])]).proof(1e-4, 0.0)
     assert proof.lower >= 0.0
     assert plain.objective <= result.objective * (1.0 + 1e-9)
     assert result.lower_bound <= inside.objective * (1.0 + 1e-9)
@@ -143,7 +143,7 @@ def test_the_lower_bound_is_below_the_function_in_extended_precision(kernel, ord
     a = 1e3 * rng.standard_normal(12)
     s = Substrate(kernel, X, np.zeros(12))
     shape = s.derivative(EVERYWHERE, {0: order}) >= 0 if order else s.f(EVERYWHERE) >= 0
-    bound = ShapePlan.of(shape).bind([expanded(s, a, 0.25)])
+    bound = shape.bind([expanded(s, a, 0.25)])
     grid = np.linspace(X.min(), X.max(), 2001)[:, None]
     values = bound.values(grid)
     scale = np.ptp(values)
@@ -187,7 +187,7 @@ def test_the_rounding_of_values_is_counted(kernel):
     a = 1e5 * rng.standard_normal(10)
     s = Substrate(kernel, X, np.zeros(10))
     points = 20.0 + rng.uniform(-1.0, 1.0, (4, 1))
-    target = ShapePlan.of(s.f(EVERYWHERE) >= 0).bind([expanded(s, a, 0.0)]).targets[0]
+    target = (s.f(EVERYWHERE) >= 0).bind([expanded(s, a, 0.0)]).targets[0]
     largest = 0.0
     for order in range(3):
         more = {0: order} if order else {}
@@ -225,7 +225,7 @@ def test_more_than_three_columns_at_once_are_refused():
     with pytest.raises(DeclarationError, match=r"4 columns at once.*Componentwise"):
         Machine(s, minimize=squares(s), subject_to=[s.gradient(EVERYWHERE, 0) >= 0])
     fixed = Everywhere({2: (1.0, 1.0), 3: (2.0, 2.0)})
-    ShapePlan.of(s.gradient(fixed, 0) >= 0)  # two columns move
+    (s.gradient(fixed, 0) >= 0).refuse()  # two columns move
 
 
 def test_what_cannot_be_said_is_refused():
