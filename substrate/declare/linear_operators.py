@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from substrate.arrays import Array, is_sparse, real_array, real_points, strips
+from substrate.arrays import Array, real_array, real_points, strips, to_dense
 from substrate.errors import DataError, DeclarationError
 from substrate.ingredients import signed_labels
 from substrate.kernels.derivatives import checked_orders
@@ -179,7 +179,7 @@ class LinearOperator:
 
     def apply_to_constant(self, points: Any) -> Array:
         """Return L 1 at points, the contribution of a bias of one."""
-        dense = _dense(points)
+        dense = to_dense(points)
         constants = (term.evaluate_coefficients(dense) for term in self.terms if not term.orders)
         return np.asarray(sum(constants, np.zeros(dense.shape[0])))
 
@@ -384,7 +384,7 @@ class KernelAction:
 
     def apply_to_constant(self, points: Any) -> Array:
         """Return the contribution of a bias of one."""
-        rows = _dense(points)
+        rows = to_dense(points)
         return np.asarray(np.broadcast_to(_numbers(self.of_one, rows), (rows.shape[0],)), dtype=np.float64)
 
     def act(self, rows: Array, right: "Functional", columns: Array) -> Array:
@@ -426,11 +426,11 @@ def inner_product_matrix(kernel: Kernel, left: Functional, P: Any, right: Functi
     if isinstance(left, Integral):
         return np.vstack([weights @ _integrate(kernel, boxes, right, Q) for weights, boxes in left.parts(P)])
     if isinstance(left, KernelAction) and not isinstance(right, Integral):
-        return left.act(_dense(P), right, _dense(Q))
+        return left.act(to_dense(P), right, to_dense(Q))
     if isinstance(left, KernelAction) or isinstance(right, (Integral, KernelAction)):
         return inner_product_matrix(kernel, right, Q, left, P).T
-    rows = _dense(P)
-    columns = _dense(Q)
+    rows = to_dense(P)
+    columns = to_dense(Q)
     total = np.zeros((rows.shape[0], columns.shape[0]))
     for first in left.terms:
         for second in right.terms:
@@ -462,7 +462,7 @@ def _integrate(kernel: Kernel, boxes: Array, right: Functional, Q: Any) -> Array
             for weights, right_boxes in right.parts(Q)
         ]
         return np.vstack(columns).T
-    points = _dense(Q)
+    points = to_dense(Q)
     total = np.zeros((points.shape[0], boxes.shape[0]))
     for term in right.terms:
         values = kernel.integral(term.map_points(points), boxes, dict(term.orders))
@@ -498,7 +498,7 @@ def bound_rounding(kernel: Kernel, readings: Iterable[tuple[Functional | None, A
 def add_lengths(kernel: Kernel, operator: Functional, P: Any) -> Array:
     """Return the sum of the lengths of the terms of L_x phi(x), which cancellation in L does not make smaller."""
     if isinstance(operator, KernelAction):
-        rows = _dense(P)
+        rows = to_dense(P)
         blocks = [np.diagonal(operator.act(rows[s], operator, rows[s])) for s in strips(len(rows), 64)]
         return np.sqrt(np.maximum(np.concatenate(blocks), 0.0))
     if isinstance(operator, Integral):
@@ -507,7 +507,7 @@ def add_lengths(kernel: Kernel, operator: Functional, P: Any) -> Array:
         lower, upper = boxes[..., 0], boxes[..., 1]
         farthest = np.where(np.abs(lower) > np.abs(upper), lower, upper)  # where k(x, x) is largest
         return np.asarray(abs(weights) @ (volumes(boxes) * np.sqrt(np.asarray(kernel.diag(farthest)))))
-    points = _dense(P)
+    points = to_dense(P)
     total = np.zeros(points.shape[0])
     for term in operator.terms:
         orders, at = dict(term.orders), term.map_points(points)
@@ -527,16 +527,12 @@ def evaluation_points(operator: Functional, P: Any) -> Array:
     if isinstance(operator, Integral):
         _, boxes = operator.take_apart(P)
         return np.vstack([boxes[..., 0], boxes[..., 1]])
-    return np.vstack([term.map_points(_dense(P)) for term in operator.terms])
+    return np.vstack([term.map_points(to_dense(P)) for term in operator.terms])
 
 
 def sum_operators(operators: Iterable[LinearOperator]) -> LinearOperator:
     """Return the sum."""
     return LinearOperator(tuple(term for operator in operators for term in operator.terms))
-
-
-def _dense(points: Any) -> Array:
-    return np.asarray(points.toarray() if is_sparse(points) else points)
 
 
 def _numbers(coefficient: Coefficient, points: Array) -> Any:
@@ -587,8 +583,7 @@ class ObservedBlock:
             kind = LinearOperator.derivative(kind)
         if not isinstance(kind, (LinearOperator, KernelAction)) and kind != "value":
             raise DeclarationError(f"observed is {_KINDS}, or a list of these; received {kind!r}")
-        points = real_points(at, name)
-        points = np.asarray(points.toarray() if is_sparse(points) else points)
+        points = to_dense(real_points(at, name))
         return cls(kind, points, points.shape[0])
 
     @property

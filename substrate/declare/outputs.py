@@ -19,7 +19,7 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
-from substrate.arrays import Array, is_sparse, real_array, real_points
+from substrate.arrays import Array, real_array, real_points, to_dense
 from substrate.certificate import ACCURATE, spread_of
 from substrate.declare.place_holders import has_attributes
 from substrate.errors import DataError, DeclarationError
@@ -124,8 +124,7 @@ class Column:
         width = X.shape[1]
         if not 0 <= self.number < width:
             raise DataError(f"an output takes column {self.number} of X, which has {width}")
-        chosen = X[:, [self.number]]
-        return np.ravel(np.asarray(chosen.toarray() if is_sparse(chosen) else chosen, dtype=np.float64))
+        return np.ravel(np.asarray(to_dense(X[:, [self.number]]), dtype=np.float64))
 
     def __mul__(self, term: Any) -> Any:
         return term * self if isinstance(term, Term) else NotImplemented
@@ -296,8 +295,7 @@ class LinearPart(Term):
         if numbers.size != self.height or numbers.max() >= width or numbers.min() < -width:
             wanted = f"{self.height} columns" if self.columns is None else f"columns {numbers.tolist()}"
             raise DataError(f"a linear part takes {wanted} of {name}, which has {width}")
-        chosen = X[:, numbers]
-        return np.asarray(chosen.toarray() if is_sparse(chosen) else chosen, dtype=np.float64)
+        return np.asarray(to_dense(X[:, numbers]), dtype=np.float64)
 
     def __call__(self, X: Any) -> Any:
         """Return the values at the rows of X, affine in the weights."""

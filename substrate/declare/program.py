@@ -48,7 +48,7 @@ from substrate.declare.cones import (
     is_inside,
     read_cones,
 )
-from substrate.errors import SolverError
+from substrate.errors import DeclarationError, SolverError
 from substrate.numbers import relative_rounding
 
 __all__ = [
@@ -346,7 +346,9 @@ class Program:
         slack, rounding = self.slack(x, b)
         radius = self._repair.radius((np.abs(slack) + rounding)[self.equal])
         missed = np.maximum(-slack, 0.0) + rounding + abs(self.A) @ radius
-        n, room = x.size, inward(self.cones, b.size) * np.maximum(missed / missed.max(), _LITTLE)
+        # a point that serves other values of parameters too has as much room everywhere
+        least = _LITTLE if len(self.P) == 1 else 1.0
+        n, room = x.size, inward(self.cones, b.size) * np.maximum(missed / missed.max(), least)
         size = max(float(np.abs(x).max(initial=0.0)), np.finfo(float).tiny)
         A = sp.vstack([sp.hstack([-self.A, room[:, None]]), sp.csr_array(([1.0], ([0], [n])), shape=(1, n + 1))])
         P = sp.diags_array(np.append(np.full(n, 1e-3 / size**2), 0.0))
@@ -621,10 +623,10 @@ def read_problem(
     ids = [parameter.id for parameter in parameters]
     fixed = {key: zeros[key] if key in ids else value for key, value in values.items()}
     cones = read_cones(compiled.constraints)
-    height = cones[-1].rows.stop if cones else 0
-    parts = [_numbers(compiled, height, fixed)]
+    parts = [compiled_program(compiled, cones, fixed)]
     for key in ids:
-        parts.append(_numbers(compiled, height, zeros | {key: np.ones(1)} if key in zeros else zeros, True))
+        alone = zeros | {key: np.ones(1)} if key in zeros else zeros
+        parts.append(compiled_program(compiled, cones, alone, zero_offset=True))
     exchanged = {}
     for reduction, record in zip(chain.reductions, inverse, strict=True):
         if type(reduction).__name__ == "CvxAttr2Constr" and record:
@@ -634,17 +636,17 @@ def read_problem(
         new = exchanged.get(variable.id, variable.id)
         if new in columns:
             columns[variable.id] = columns.pop(new)
-    program = Program(
-        P=tuple(part.P for part in parts),
-        q=np.array([part.q for part in parts]),
-        b=np.array([part.b for part in parts]),
-        d=np.array([part.d for part in parts]),
-        A=_all_rows(parts, parameters),
-        cones=cones,
+    _refuse_parts(parts[1:], parameters)
+    program = replace(
+        parts[0],
+        P=tuple(part.P[0] for part in parts),
+        q=np.vstack([part.q for part in parts]),
+        b=np.vstack([part.b for part in parts]),
+        d=np.concatenate([part.d for part in parts]),
         columns=columns,
-        rounding=np.zeros(height),
         unit=unit,
     )
+    height = program.A.shape[0]
 
     def assign(x: Array) -> None:
         point = SimpleNamespace(x=x, z=np.zeros(height), s=np.zeros(height), status="Solved")
@@ -654,18 +656,24 @@ def read_problem(
     return program, assign
 
 
-def compiled_program(compiled: Any, cones: tuple[Cone, ...]) -> Program:
-    """Return the program that cvxpy compiled, at the present values of its parameters."""
-    numbers = _numbers(compiled, cones[-1].rows.stop if cones else 0)
+def compiled_program(
+    compiled: Any, cones: tuple[Cone, ...], values: dict[int, Array] | None = None, zero_offset: bool = False
+) -> Program:
+    """Return the program that cvxpy compiled, at values of its parameters, the present ones unless given."""
+    n, height = compiled.x.size, cones[-1].rows.stop if cones else 0
+    has_squares = compiled.reduced_P.matrix_data is not None
+    *quadratic, q, d, A, b = compiled.apply_parameters(values, zero_offset, quad_obj=has_squares)
+    A = sp.csr_array(A) if height else sp.csr_array((0, n))
+    A.eliminate_zeros()
     return Program(
-        P=(numbers.P,),
-        q=numbers.q[None, :],
-        b=numbers.b[None, :],
-        d=np.array([numbers.d]),
-        A=numbers.A,
+        P=(sp.csr_array(quadratic[0] if has_squares else (n, n)),),
+        q=np.array(q)[None, :],
+        b=(np.array(b) if height else np.zeros(0))[None, :],
+        d=np.array([float(np.sum(d))]),
+        A=A,
         cones=cones,
         columns=dict(compiled.var_id_to_col),
-        rounding=np.zeros(numbers.b.size),
+        rounding=np.zeros(height),
     )
 
 
@@ -752,36 +760,11 @@ def parameters_at(parameters: Sequence[Any], values: Sequence[float]) -> Any:
             parameter.value = value
 
 
-class _Numbers(NamedTuple):
-    """The numbers of one part of a program."""
-
-    P: Any
-    q: Array
-    d: float
-    A: Any
-    b: Array
-
-
-def _numbers(compiled: Any, height: int, values: dict[int, Array] | None = None, zero_offset: bool = False) -> _Numbers:
-    """Return the numbers at values of the parameters, the present ones unless given."""
-    n = compiled.x.size
-    if compiled.reduced_P.matrix_data is None:
-        q, d, A, b = compiled.apply_parameters(values, zero_offset)
-        P = sp.csr_array((n, n))
-    else:
-        P, q, d, A, b = compiled.apply_parameters(values, zero_offset, quad_obj=True)
-    A = sp.csr_array(A) if height else sp.csr_array((0, n))
-    A.eliminate_zeros()
-    return _Numbers(sp.csr_array(P), np.array(q), float(np.sum(d)), A, np.array(b) if height else np.zeros(0))
-
-
-def _all_rows(parts: Sequence[_Numbers], parameters: Sequence[Any]) -> Any:
-    """Return A, which no parameter may change; raise if one does, or if one has no effect at all."""
-    from substrate.errors import DeclarationError
-
-    for parameter, part in zip(parameters, parts[1:], strict=True):
+def _refuse_parts(parts: Sequence[Program], parameters: Sequence[Any]) -> None:
+    """Raise if a parameter changes A, or has no effect at all."""
+    for parameter, part in zip(parameters, parts, strict=True):
         name = parameter.name()
-        weighs = abs(part.P).sum() > 0.0 or part.q.any()
+        weighs = abs(part.P[0]).sum() > 0.0 or part.q.any()
         if abs(part.A).sum() > 0.0:
             raise DeclarationError(
                 f"the parameter {name!r} multiplies a variable in a constraint, or inside a loss or a norm, and the "
@@ -797,7 +780,6 @@ def _all_rows(parts: Sequence[_Numbers], parameters: Sequence[Any]) -> Any:
             raise DeclarationError(
                 f"the problem does not depend on {name!r}, or by a constant only, so that nothing can choose it"
             )
-    return parts[0].A
 
 
 def _widen(matrix: Any, width: int, height: int | None = None) -> Any:

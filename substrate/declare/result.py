@@ -14,7 +14,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from substrate.arrays import Array, is_sparse, real_points
+from substrate.arrays import Array, real_points, to_dense
 from substrate.bounds.proof import Proof
 from substrate.certificate import Certificate
 from substrate.declare.linear_operators import Integral, LinearOperator, Measure, OperatorTerm
@@ -196,8 +196,7 @@ class Result:
 
 def warn_outside(boxes: Sequence[Array], X: Any, told: list[bool]) -> None:
     """Warn where a row is outside a box in which a shape was proved, and note it."""
-    rows = real_points(X)
-    rows = rows.toarray() if is_sparse(rows) else rows
+    rows = to_dense(real_points(X))
     if any(((rows < box[:, 0]) | (rows > box[:, 1])).any() for box in boxes if box.shape[0] == rows.shape[1]):
         told.append(True)
         warnings.warn(
@@ -257,8 +256,7 @@ class StoredResult:
     def restore(self) -> Result:
         """Return the result, after one prediction of each expansion, so that what is inconsistent is refused now."""
         for expansion in self.expansions:
-            row = expansion.substrate.X[:1]
-            expansion.predict(row.toarray() if is_sparse(row) else row)
+            expansion.predict(to_dense(expansion.substrate.X[:1]))
         result = Result(
             objective=self.objective,
             parameters=self.parameters,

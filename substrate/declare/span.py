@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from substrate.arrays import Array, check_memory, is_sparse, real_points, row_blocks
+from substrate.arrays import Array, check_memory, is_sparse, real_points, row_blocks, to_dense
 from substrate.declare.linear_operators import (
     VALUE,
     Functional,
@@ -148,7 +148,7 @@ def _count_in_words(substrate: Any, readings: list[Reading]) -> str:
 def keys_of(points: Any) -> Iterable[bytes]:
     """Yield one key per row, equal for equal rows."""
     for rows in row_blocks(points.shape[0], points.shape[1]):
-        block = points[rows].toarray() if is_sparse(points) else points[rows]
+        block = to_dense(points[rows])
         yield from (row.tobytes() for row in np.ascontiguousarray(block, dtype=np.float64) + 0.0)  # one zero, not two
 
 

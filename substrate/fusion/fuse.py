@@ -18,9 +18,9 @@ feasibility, multipliers and objectives are computed again. The cells cover the 
 only where each was cut.
 """
 
-import sys
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import cvxpy as cp
@@ -40,10 +40,10 @@ from substrate.fusion.search import (
     along,
     cover,
     describe_met,
-    late_progress,
     minimise,
 )
 from substrate.fusion.task import FusionTask, complete_box, declare, families_of
+from substrate.progress import LateProgress
 
 __all__ = [
     "CheckedProof",
@@ -80,7 +80,7 @@ def fuse(
     box: Any = None,
     budget: int | None = None,
     time_limit: float | None = None,
-    progress: Progress | bool | None = None,
+    progress: Progress | None = None,
 ) -> Fusion:
     """Choose the parameters whose machine validates best, and bound how much better any others could be.
 
@@ -123,8 +123,8 @@ def fuse(
         Largest number of seconds, from the call on; None: as long as it takes. A solve that has begun is finished, and
         the machine that is returned is solved after it.
     progress
-        Called with the number of solves, the best error and the bound (sums over the rows) during the search; True
-        writes them to a terminal, None does so from ten seconds on. A search that is to take more than ten minutes, by
+        Called with the number of solves, the best error and the bound (sums over the rows) during the search; None
+        writes them to a terminal from ten seconds on. A search that is to take more than ten minutes, by
         its first solves, is a :class:`~substrate.errors.LongFitWarning` too.
 
     Returns
@@ -158,8 +158,8 @@ def fuse(
     with ExitStack() as stack:  # the parameters of a machine have one value at a time
         for each in {id(each): each for each in (*task.machines, task.final) if each is not None}.values():
             stack.enter_context(each.lock)
-        late = stack.enter_context(late_progress("fuse"))
-        shown = late if progress is None else _choose_progress(progress)
+        line = LateProgress()
+        stack.callback(line.close)
         ends = complete_box(task, box)
         least = task.least
         families = families_of(task, ends, target)
@@ -169,7 +169,12 @@ def fuse(
         # chords that need many solves are loose: the universal bound takes over
         most = max(budget // 4, min(budget, _FEW)) if bound == "chord" else budget
         first = replace(limits, budget=most)
-        options: dict[str, Any] = {"gap": target, "progress": shown, "floor": task.floor, "least": least}
+        options: dict[str, Any] = {
+            "gap": target,
+            "progress": progress or partial(_show, line),
+            "floor": task.floor,
+            "least": least,
+        }
         search = minimise(family, ends, limits=first, **options)
         if bound == "chord" and (search.stop == NOT_KNOWN or (most < budget and family.solves >= most)):
             while search.stop == NOT_KNOWN and options["gap"] < 1.0:  # how far chords reach: vertices are solved once
@@ -186,15 +191,9 @@ def fuse(
         return _fusion(task, ends, bound, family, search, target, least)
 
 
-def _choose_progress(progress: Progress | bool) -> Progress:
-    """Return the function called during the search: the user's, one that writes a line to a terminal, or none."""
-    if callable(progress):
-        return progress
-    if not progress or not sys.stderr.isatty():
-        return lambda *_: None
-    return lambda solves, best, lower: print(
-        f"\rfuse: {solves} solves, error {best:.6g}, bound {lower:.6g} ", end="", file=sys.stderr, flush=True
-    )
+def _show(line: LateProgress, solves: int, best: float, lower: float) -> None:
+    """Write the state of a search to a terminal."""
+    line.piece(f"fuse: {solves} solves, best {best:.6g}, bound {lower:.6g}")
 
 
 def _fusion(

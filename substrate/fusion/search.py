@@ -23,8 +23,7 @@ import math
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations, product
 from typing import Any, NamedTuple
@@ -34,7 +33,6 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.declare.program import Point, Program
 from substrate.errors import LongFitWarning, SolverError
-from substrate.progress import LateProgress
 
 __all__ = [
     "INTERRUPTED",
@@ -49,7 +47,6 @@ __all__ = [
     "cover",
     "describe_met",
     "geometric_share",
-    "late_progress",
     "minimise",
 ]
 
@@ -137,20 +134,6 @@ def end_by(error: BaseException, has_point: bool) -> str:
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
     return str(error) if isinstance(error, SpentError) else f"a solver failed: {error}"
-
-
-@contextmanager
-def late_progress(what: str) -> Iterator[Progress]:
-    """Yield a function that writes a line to a terminal from ten seconds on."""
-    line = LateProgress()
-
-    def show(solves: int, best: float, lower: float) -> None:
-        line.piece(f"{what}: {solves} solves, best {best:.6g}, bound {lower:.6g}")
-
-    try:
-        yield show
-    finally:
-        line.close()
 
 
 class Cut(NamedTuple):

@@ -22,12 +22,13 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from substrate.arrays import Array, is_sparse, real_array, real_points
+from substrate.arrays import Array, real_array, real_points
 from substrate.declare.level import Substrate
 from substrate.declare.linear_operators import without_single_column
 from substrate.declare.machine import Machine
 from substrate.declare.outputs import LinearPart, One, Term, WeightedTerm, base_of, columns_of
 from substrate.declare.program import Program, read_problem, squares_of, stack
+from substrate.declare.span import keys_of
 from substrate.errors import DataError, DeclarationError
 from substrate.fusion.chord import Chord
 from substrate.fusion.universal import Universal
@@ -231,17 +232,13 @@ def _check_target(machine: Machine, name: Name, y_val: Any, X: Array) -> Array:
 def _refuse_fitted(machine: Machine, X: Array) -> None:
     """Refuse rows that the objective fits already: the search would end where it fits them best."""
     for points in machine.fitted_points:
-        training_rows = {row.tobytes() for row in _dense(points)}
-        repeated = [number for number, row in enumerate(_dense(X)) if row.tobytes() in training_rows]
+        training_rows = set(keys_of(points))
+        repeated = [number for number, key in enumerate(keys_of(X)) if key in training_rows]
         if repeated:
             raise DataError(
                 f"rows {repeated[:5]} of X_val are fitted by the objective already (as (23) fits its validation rows), "
                 "so they cannot choose its weight; hold other rows back"
             )
-
-
-def _dense(points: Any) -> Array:
-    return np.ascontiguousarray(points.toarray() if is_sparse(points) else points, dtype=np.float64)
 
 
 def folds_of(

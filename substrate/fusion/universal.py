@@ -339,25 +339,15 @@ class Universal(Family):
 
 def _levels(knot: Knot, knots: Sequence[Knot]) -> Array:
     """Return the objective of a vertex at the points of all, rounded up."""
-    return np.array([_value_at(other, knot) for other in knots])
-
-
-def _value_at(other: Knot, knot: Knot) -> float:
-    sizes = float(np.abs(knot.weights) @ np.abs(other.terms))
-    rounded = float(np.abs(knot.weights) @ other.errors) + relative_rounding(8.0) * sizes
-    return float(knot.weights @ other.terms) + rounded
+    terms, sizes = np.array([other.terms for other in knots]), np.abs(knot.weights)
+    rounded = np.array([other.errors for other in knots]) @ sizes + relative_rounding(8.0) * (np.abs(terms) @ sizes)
+    return np.asarray(terms @ knot.weights + rounded)
 
 
 def _excesses(knots: Sequence[Knot]) -> Array:
     """Return D_jk, rounded up."""
-    D = np.zeros((len(knots), len(knots)))
-    for j, first in enumerate(knots):
-        for k, second in enumerate(knots):
-            c = second.weights
-            sizes = float(np.abs(c) @ (np.abs(first.terms) + np.abs(second.terms)))
-            rounded = float(np.abs(c) @ first.errors) + relative_rounding(8.0) * sizes
-            D[j, k] = float(c @ (first.terms - second.terms)) + rounded
-    return D
+    D = np.array([_levels(knot, knots) - knot.value for knot in knots]).T
+    return np.asarray(D + relative_rounding(1.0) * np.abs(D))
 
 
 def _distance(knot: Knot, other: Knot) -> float:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array, real_array
+from substrate.arrays import Array, real_array, to_dense
 from substrate.declare.linear_operators import LinearOperator
 from substrate.declare.place_holders import Region
 from substrate.errors import DataError, DeclarationError
@@ -61,26 +61,22 @@ class Everywhere(Region):
     box: Any = None
 
     def __post_init__(self) -> None:
-        if self.box is None or isinstance(self.box, Mapping):
-            return
-        box = real_array(self.box, "box", ndim=(1, 2))
-        _check_box(box[None, :] if box.ndim == 1 else box)
+        if self.box is not None and not isinstance(self.box, Mapping):
+            object.__setattr__(self, "box", _check_box(np.atleast_2d(real_array(self.box, "box", ndim=(1, 2)))))
 
     def limits(self, substrates: tuple[Any, ...]) -> Array:
         """Return the lower and the upper end of every column, (d, 2), for expressions of these substrates."""
-        X = np.vstack([_dense(s.X) for s in substrates])
+        X = np.vstack([to_dense(s.X) for s in substrates])
         rows = np.column_stack([X.min(axis=0), X.max(axis=0)])
-        if self.box is None:
-            return rows
-        if isinstance(self.box, Mapping):
-            for column, pair in self.box.items():
-                rows[substrates[0].column_number(column)] = real_array(pair, f"box[{column!r}]", ndim=1)
-            return _check_box(rows)
-        box = real_array(self.box, "box", ndim=(1, 2))
-        box = box[None, :] if box.ndim == 1 else box
-        if box.shape[0] != rows.shape[0]:
-            raise DataError(f"box must have one pair for each of {rows.shape[0]} columns, received {box.shape[0]}")
-        return _check_box(box)
+        if isinstance(self.box, np.ndarray):
+            if self.box.shape != rows.shape:
+                raise DataError(
+                    f"box must have one pair for each of {rows.shape[0]} columns, received {self.box.shape[0]}"
+                )
+            return self.box
+        for column, pair in (self.box or {}).items():
+            rows[substrates[0].column_number(column)] = real_array(pair, f"box[{column!r}]", ndim=1)
+        return _check_box(rows)
 
     def read(
         self, substrate: Any, operator: LinearOperator, part: int | None = None, hessian: tuple[int, ...] = ()
@@ -105,10 +101,6 @@ class Everywhere(Region):
     def solve(self, machine: Any, solver: str | None, verbose: bool, time_limit: float | None) -> Any:
         """Solve a machine with shapes in boxes by cutting planes, see :mod:`substrate.shapes.shaped_machine`."""
         return solve_shaped(machine, solver, verbose, time_limit)
-
-
-def _dense(X: Any) -> Array:
-    return np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
 
 
 def _check_box(box: Array) -> Array:

@@ -226,39 +226,21 @@ def bound_derivative(kernel: Kernel, orders: Orders, lower: Array, upper: Array)
             factor = bound_derivative(kernel.left, first, lower, upper)
             total += times * factor * bound_derivative(kernel.right, second, lower, upper)
         return np.asarray(at_most(1.0) * total)
-    if isinstance(kernel, KernelOfDistance):
-        return np.full(lower.shape[0], _constant(kernel, tuple(sorted(orders.items())), lower.shape[1]))
+    operator = LinearOperator.derivative(orders)
+    if isinstance(kernel, KernelOfDistance):  # the same at every point
+        length = add_lengths(kernel, operator, np.zeros((1, lower.shape[1])))
+        return np.full(lower.shape[0], at_most(float(length[0])))
     if isinstance(kernel, Symmetric):
         # its features are half the sum or the difference of those at x and at -x
         cells = [(lower, upper), (-upper, -lower)]
         return np.asarray(at_most(0.5) * sum(bound_derivative(kernel.kernel, orders, *cell) for cell in cells))
     if isinstance(kernel, (Linear, Polynomial)):
-        return _at_corners(kernel, orders, np.maximum(np.abs(lower), np.abs(upper)))
+        # derivatives of monomials are largest at the corner that is farthest from zero
+        return np.asarray(at_most(1.0) * add_lengths(kernel, operator, np.maximum(np.abs(lower), np.abs(upper))))
     raise DeclarationError(
         f"how far functions of {kernel!r} can change in a cell is not known, so that nothing can be proved everywhere; "
         "take RBF, Matern, Laplacian, Linear, Polynomial, and sums, products, multiples and Componentwise of these"
     )
-
-
-@cache
-def _constant(kernel: KernelOfDistance, orders: tuple[tuple[int, int], ...], n_features: int) -> float:
-    """Return the norm for a kernel of the difference, which is the same at every point."""
-    origin = np.zeros((1, n_features))
-    square = kernel.derivative(origin, origin, dict(orders), dict(orders)) if orders else kernel(origin, origin)
-    return at_most(math.sqrt(max(float(square[0, 0]), 0.0)))
-
-
-def _at_corners(kernel: Kernel, orders: Orders, corners: Array) -> Array:
-    """Return the norms at the corners that are farthest from zero, where derivatives of monomials are largest."""
-    values = np.empty(corners.shape[0])
-    distinct, which = np.unique(corners, axis=0, return_inverse=True)
-    squares = np.empty(distinct.shape[0])
-    for start in range(0, distinct.shape[0], 64):
-        block = distinct[start : start + 64]
-        matrix = kernel.derivative(block, block, orders, orders) if orders else kernel(block, block)
-        squares[start : start + 64] = np.diagonal(matrix)
-    values[:] = np.sqrt(np.maximum(squares, 0.0))[np.ravel(which)]
-    return np.asarray(at_most(1.0) * values)
 
 
 def add_orders(orders: Orders, more: Mapping[int, int]) -> dict[int, int]:
