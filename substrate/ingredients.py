@@ -629,7 +629,8 @@ def complementary_slackness(
 
     :equation [Pelckmans2005]_ (27e)-(27f): complementary slackness, all products
     """
-    arrays = [real_array(array, name, ndim=2) for array, name in _label_pairs(values, xi_minus, xi_plus)]
+    named = {"values": values, "xi_minus": xi_minus, "xi_plus": xi_plus}
+    arrays = [real_array(np.atleast_2d(array), name, ndim=2) for name, array in named.items()]
     bounds = real_array(t, "t", ndim=1)
     if len({array.shape for array in arrays}) > 1 or bounds.size != arrays[0].shape[0]:
         shapes = [array.shape for array in arrays]
@@ -640,7 +641,3 @@ def complementary_slackness(
     judged = float(np.abs((minus + plus).sum(axis=1) * bounds).sum()) if size is None else positive(size, "size")
     lower, upper = slackness_products(f, bounds, minus, plus)
     return ComplementarySlackness(lower, upper, judged, positive(tolerance, "tolerance"))
-
-
-def _label_pairs(*arrays: Any) -> list[tuple[Any, str]]:
-    return list(zip((np.atleast_2d(array) for array in arrays), ("values", "xi_minus", "xi_plus"), strict=True))

@@ -32,7 +32,6 @@ from substrate.declare.linear_operators import (
     Observations,
     checked_targets,
     refuse_matrix,
-    sum_operators,
     without_single_column,
 )
 from substrate.declare.outputs import Term
@@ -284,7 +283,8 @@ class Substrate(Term):
 
     def laplacian(self, points: Any) -> Any:
         """Return the sum of the second derivatives of f in all inputs, at points."""
-        return self.apply(sum_operators(LinearOperator.derivative({c: 2}) for c in range(self.X.shape[1])), points)
+        first, *others = (LinearOperator.derivative({c: 2}) for c in range(self.X.shape[1]))
+        return self.apply(sum(others, first), points)
 
     def apply(self, operator: LinearOperator | KernelAction, points: Any = None) -> Any:
         """Return what a linear operator makes of f at points (None: the training points), affine in the variables.

@@ -58,7 +58,6 @@ __all__ = [
     "evaluation_points",
     "inner_product_matrix",
     "refuse_matrix",
-    "sum_operators",
     "without_single_column",
 ]
 
@@ -528,11 +527,6 @@ def evaluation_points(operator: Functional, P: Any) -> Array:
         _, boxes = operator.take_apart(P)
         return np.vstack([boxes[..., 0], boxes[..., 1]])
     return np.vstack([term.map_points(to_dense(P)) for term in operator.terms])
-
-
-def sum_operators(operators: Iterable[LinearOperator]) -> LinearOperator:
-    """Return the sum."""
-    return LinearOperator(tuple(term for operator in operators for term in operator.terms))
 
 
 def _numbers(coefficient: Coefficient, points: Array) -> Any:

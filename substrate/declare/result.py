@@ -180,7 +180,10 @@ class Result:
 
     def __repr__(self) -> str:
         verdict = "holds" if self.certificate.holds else "does not hold"
-        values = "".join(f", {name}={value}" for name, value in self.parameters.items())
+        values = "".join(
+            f", {name}={value if np.ndim(value) == 0 else f'<{np.size(value)} numbers>'}"
+            for name, value in self.parameters.items()
+        )
         substrates = ", ".join(repr(expansion.substrate) for expansion in self.expansions)
         return f"<Result: objective {self.objective:.6g}{values}; its certificate {verdict}; {substrates}>"
 

@@ -10,7 +10,6 @@ from substrate.arrays import Array
 from substrate.certificate import Certificate
 from substrate.declare.program import Point
 from substrate.errors import DeclarationError
-from substrate.fusion.search import Cell, Theta
 
 __all__ = [
     "FusedPath",
@@ -140,9 +139,8 @@ class Fusion:
     def save_proof(self, path: Any) -> None:
         """Write the points and cells of the search, from which :func:`~substrate.check_proof` bounds again."""
         name, family, roots = self._proof
-        cuts, leaves = list[tuple[float, ...]](), list[tuple[Theta, ...]]()
-        for root in roots:
-            _flatten(root, cuts, leaves)
+        cells = [cell for root in roots for cell in root.walk()]
+        leaves = [cell.corners for cell in cells if cell.cut is None]
         thetas = list(family.knots)
         knots = list(family.knots.values())
         points = [knot.dual if name == "chord" else Point(knot.point, knot.dual.z) for knot in knots]
@@ -166,7 +164,7 @@ class Fusion:
                 bound=np.array(name),
                 names=np.array(list(self.values)),
                 box=np.array(list(self.proved_on.values())),
-                cuts=np.array(cuts),
+                cuts=np.array([cell.cut or (-1.0, -1.0, 0.0) for cell in cells], dtype=np.float64),
                 thetas=np.array(thetas),
                 x=np.array([point.x for point in points]),
                 z=np.array([point.z for point in points]),
@@ -269,13 +267,3 @@ def _scale(ax: Any, axis: str, values: Array) -> None:
         linear = {"linthresh": float(np.quantile(positive, 0.1)), "linscale": 1.0}
         (ax.set_xscale if axis == "x" else ax.set_yscale)("symlog", **linear)
     ax.set(**{f"{axis}lim": (float(values.min()), float(values.max()))})
-
-
-def _flatten(cell: Cell, cuts: list[tuple[float, ...]], leaves: list[tuple[Theta, ...]]) -> None:
-    if cell.cut is None:
-        cuts.append((-1.0, -1.0, 0.0))
-        leaves.append(cell.corners)
-        return
-    cuts.append(tuple(map(float, cell.cut)))
-    for part in cell.parts:
-        _flatten(part, cuts, leaves)

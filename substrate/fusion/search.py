@@ -23,7 +23,7 @@ import math
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations, product
 from typing import Any, NamedTuple
@@ -196,9 +196,11 @@ class Cell:
     cut: Cut | None = None
     parts: tuple["Cell", ...] = ()
 
-    def leaves(self) -> "list[Cell]":
-        """Return the simplices that it was cut into."""
-        return [leaf for part in self.parts for leaf in part.leaves()] if self.parts else [self]
+    def walk(self) -> "Iterator[Cell]":
+        """Yield the simplex, and then all parts of its first half and of its second."""
+        yield self
+        for part in self.parts:
+            yield from part.walk()
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +326,11 @@ class _Search:
         return cell.parts
 
 
+def _leaves(roots: Sequence[Cell]) -> tuple[Cell, ...]:
+    """Return the simplices that were not cut, which cover all others."""
+    return tuple(cell for root in roots for cell in root.walk() if not cell.parts)
+
+
 def minimise(
     family: Family,
     box: Box,
@@ -360,11 +367,11 @@ def minimise(
                 limits.check_time()
                 waiting += search.refine(cell)
         stop = describe_met(gap)
-        if search.has_collapsed and min(leaf.bound for root in roots for leaf in root.leaves()) < search.target():
+        if search.has_collapsed and min(cell.bound for cell in _leaves(roots)) < search.target():
             stop = "the cells have collapsed: the optimum is not unique there, or not known well enough"
     except (SpentError, KeyboardInterrupt, SolverError) as error:
         stop = end_by(error, math.isfinite(search.best))
-    cells = tuple(leaf for root in roots for leaf in root.leaves())
+    cells = _leaves(roots)
     smallest, place = min((family.error(theta), theta) for theta in family.knots)
     lower = min((cell.bound for cell in cells), default=floor)
     return SearchResult(place, smallest, min(lower, smallest), stop, roots, cells)

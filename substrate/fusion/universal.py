@@ -247,13 +247,11 @@ class Universal(Family):
         if not knot.examined and lost > _WORTH * abs(knot.error) and before and lost > _FLAT * min(before):
             knot.examined = True
             self._enough = 0.0
-            knot.lowest, knot.dual = max((knot.lowest, knot.dual), self._sharper(knot), key=lambda pair: pair[0])
+            sharper = self.base.lower_value(knot.weights, knot.dual)
+            knot.lowest, knot.dual = max((knot.lowest, knot.dual), sharper, key=lambda pair: pair[0])
             large = 2.0 ** math.ceil(math.log2(lost / (2.0 * knot.excess + _OPTIMAL * knot.size)))
             if large > s:
                 self._fuse(knot, large)
-
-    def _sharper(self, knot: Knot) -> tuple[float, Point]:
-        return self.base.lower_value(knot.weights, knot.dual)
 
     def keep(self, knot: Knot, s: float, point: Point) -> None:
         """Keep h(s) at a vertex, by any point of the fused problem and its multipliers."""

@@ -180,15 +180,6 @@ def multi_indices(columns: tuple[int, ...], order: int) -> Iterator[dict[int, in
             yield ({columns[0]: first} if first else {}) | orders
 
 
-def list_summands(components: tuple[Kernel, ...], n_features: int) -> list[tuple[Kernel, tuple[int, ...], int]]:
-    """Return the kernels whose sum the components are, each with the columns that it reads and its component."""
-    return [
-        (kernel, columns, part)
-        for part, component in enumerate(components)
-        for kernel, columns in _summands(component, n_features)
-    ]
-
-
 def _summands(kernel: Kernel, n_features: int) -> list[tuple[Kernel, tuple[int, ...]]]:
     """Return the kernels whose sum a kernel is, each with the columns that it reads."""
     if isinstance(kernel, (Sum, Componentwise)):
@@ -227,20 +218,26 @@ def bound_derivative(kernel: Kernel, orders: Orders, lower: Array, upper: Array)
             total += times * factor * bound_derivative(kernel.right, second, lower, upper)
         return np.asarray(at_most(1.0) * total)
     operator = LinearOperator.derivative(orders)
-    if isinstance(kernel, KernelOfDistance):  # the same at every point
-        length = add_lengths(kernel, operator, np.zeros((1, lower.shape[1])))
-        return np.full(lower.shape[0], at_most(float(length[0])))
+    if isinstance(kernel, KernelOfDistance):
+        return np.full(lower.shape[0], _constant(kernel, operator, lower.shape[1]))
     if isinstance(kernel, Symmetric):
         # its features are half the sum or the difference of those at x and at -x
         cells = [(lower, upper), (-upper, -lower)]
         return np.asarray(at_most(0.5) * sum(bound_derivative(kernel.kernel, orders, *cell) for cell in cells))
     if isinstance(kernel, (Linear, Polynomial)):
-        # derivatives of monomials are largest at the corner that is farthest from zero
-        return np.asarray(at_most(1.0) * add_lengths(kernel, operator, np.maximum(np.abs(lower), np.abs(upper))))
+        # derivatives of monomials are largest at the corner that is farthest from zero, which many cells share
+        corners, which = np.unique(np.maximum(np.abs(lower), np.abs(upper)), axis=0, return_inverse=True)
+        return np.asarray(at_most(1.0) * add_lengths(kernel, operator, corners)[np.ravel(which)])
     raise DeclarationError(
         f"how far functions of {kernel!r} can change in a cell is not known, so that nothing can be proved everywhere; "
         "take RBF, Matern, Laplacian, Linear, Polynomial, and sums, products, multiples and Componentwise of these"
     )
+
+
+@cache
+def _constant(kernel: KernelOfDistance, operator: LinearOperator, n_features: int) -> float:
+    """Return the norm for a kernel of the difference, which is the same at every point."""
+    return at_most(float(add_lengths(kernel, operator, np.zeros((1, n_features)))[0]))
 
 
 def add_orders(orders: Orders, more: Mapping[int, int]) -> dict[int, int]:
@@ -423,9 +420,10 @@ def _find_groups(constraint: ShapeConstraint, box: Array) -> list[_Group]:
     for term in constraint.terms:
         s = term.substrate
         orders = dict(term.orders)
-        for kernel, columns, part in list_summands(s.components, box.shape[0]):
-            if set(orders) <= set(columns) and term.part in (None, part):
-                pieces.append(_Piece(term.factor, orders, s, kernel, columns, part))
+        for part, component in enumerate(s.components):
+            for kernel, columns in _summands(component, box.shape[0]):
+                if set(orders) <= set(columns) and term.part in (None, part):
+                    pieces.append(_Piece(term.factor, orders, s, kernel, columns, part))
     groups: list[tuple[set[int], list[_Piece]]] = []
     for piece in pieces:
         joined, members = set(piece.columns), [piece]
