@@ -100,12 +100,6 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "Which rows are kept depends on every row. With the kept rows fixed, use `model.machine_.leave_one_out()`.",
     ),
     (
-        "leave_one_out",
-        ("KernelClassifier", "KernelRegressor"),
-        "Without a row other rows may change the pieces of their losses, and then the machine has to be fitted again; "
-        "use `cross_val_predict`. Of the squared loss, `LSSVMRegressor` and `LSSVMClassifier` leave rows out.",
-    ),
-    (
         "left_out_importance",
         _PRUNED,
         "Use `model.machine_.left_out_importance()`, on the rows that were kept.",

@@ -31,9 +31,9 @@ with h the end of the interval that is nearest to f.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,6 +123,11 @@ class RowLoss(ABC):
 
         The radius is infinite where g is no slope of the loss.
         """
+
+    def take(self, rows: NDArray[np.intp]) -> Self:
+        """Return the losses of some of the rows."""
+        arrays = {field.name: getattr(self, field.name)[rows] for field in fields(self)}  # type: ignore[arg-type]
+        return replace(self, **arrays)  # type: ignore[type-var]
 
     @abstractmethod
     def bound_modulus(self, f: Array, g: Array, reach: Array) -> Array:

@@ -22,10 +22,11 @@ from problems.estimators.shared.base import Added, Facts, StoredFit, WeightedRow
 from problems.estimators.shared.checks import definite_gram
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import Coding
+from problems.estimators.shared.left_out import LeftOutOutputs
 from problems.estimators.shared.linear_part import PartlyLinear
 from problems.estimators.shared.regressor import Regressor
 from substrate import losses as loss_values
-from substrate.arrays import Array, positive
+from substrate.arrays import Array, check_memory, positive
 from substrate.balls import Balls
 from substrate.bounds.proof import Proof, prove_rows
 from substrate.bounds.rows import (
@@ -41,15 +42,17 @@ from substrate.bounds.rows import (
 from substrate.certificate import (
     NO_BOUND,
     Certificate,
+    Row,
     Tolerance,
     on_basis,
     unpolished_tolerance,
     warn_unless_holds,
 )
-from substrate.errors import DeclarationError
+from substrate.errors import DataError, DeclarationError
 from substrate.fits.row_newton import FeatureRows, GramRows, RowPoint, solve_rows
 from substrate.ingredients import zero_sum_row
 from substrate.kernels import Kernel
+from substrate.left_out.row_left_out import leave_rows_out
 from substrate.losses import Huber, Loss, RowLoss, SquaredHinge
 from substrate.numbers import Double
 from substrate.operators.border import Border
@@ -202,6 +205,14 @@ class _Fit(NamedTuple):
     g: Array
     bias: float
     slopes: Array
+
+    def on_matrix(self) -> tuple[GramRows, RowPoint]:
+        """Return the same machine on the kernel matrix of its rows."""
+        if isinstance(self.space, GramRows):
+            return self.space, replace(self.point, u=self.coefficients)
+        features, n = self.space.features, self.g.size
+        check_memory(24.0 * n * n, f"the {n} x {n} matrix of the rows", "leave out rows of fewer in all.")
+        return GramRows(features @ features.T, 1.0, self.space.Z), replace(self.point, u=-self.g)
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,6 +404,49 @@ class KernelMachine(PartlyLinear):
             return self._evaluate(X)
         places = _used_rows(a) if self.basis is None else expansion.vectors
         return self.kernel_.expansion_values(None, self.support_values_, self._unpenalised(X), X, places)
+
+    def _leave_rows_out(self, X: Any, y: Any, sample_weight: Any) -> LeftOutOutputs:
+        """Leave every row out of every machine, in closed form where no other row changes the piece of its loss."""
+        if X is None or y is None:
+            raise DataError(
+                f"{type(self).__name__} keeps the rows that have a coefficient alone, or its basis; give the training "
+                "rows again, leave_one_out(X, y), and their sample_weight if there was one"
+            )
+        expansion, Y, weights, a = self._recall_data(X, y, sample_weight)
+        fitted = np.reshape(self._values_at(expansion, a), Y.shape)
+        residuals, checks, again = np.empty(Y.shape), [], 0
+        for k, fit in enumerate(self._fit_machines(expansion, Y, weights, self.loss_)):
+            spread = float(np.ptp(Y[:, k])) or 1.0
+            space, point = fit.on_matrix()
+            left = leave_rows_out(space, fit.losses, point, spread)
+            residuals[:, k], again = Y[:, k] - left.values, again + left.fitted_again.size
+            checks.append(
+                Row(
+                    name=f"refit without row {left.row}",
+                    value=left.difference,
+                    scale=spread,
+                    tolerance=_CHECKED,
+                    formula="f^(-i)(x_i) as stated - by a fit",
+                )
+            )
+        facts = (
+            ("closed form", f"for {Y.size - again} rows"),
+            ("fitted again", f"for {again} rows, without which the pieces of the others do not settle"),
+        )
+        unknown, worst = np.full(Y.shape[1], np.nan), max(checks, key=lambda row: row.relative)
+        basis = "" if self.basis is None else "the basis, "
+        return LeftOutOutputs(
+            X=expansion.points,
+            targets=Y,
+            errors=Y - fitted,
+            residuals=residuals,
+            weights=weights,
+            degrees_of_freedom=unknown,
+            gcv=unknown,
+            conditional=f"{basis}kernel, gamma, loss, weights and preparation of the columns",
+            rows=(worst,),
+            facts=facts,
+        )
 
 
 @dataclass(eq=False, repr=False)

@@ -36,6 +36,7 @@ from substrate.arrays import (
     namespace_of,
     on_device_of,
     strips,
+    take_rows,
     to_numpy,
     zeros_beside,
 )
@@ -376,6 +377,13 @@ class KernelRows:
     def each(self, function: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
         """Evaluate the function of every block."""
         return each_block(self.source, partial(function, self.values, *arguments), self.n_basis)
+
+    def drop_row(self, row: int) -> "KernelRows":
+        """Return the rows but for one."""
+        block = self.source.whole("rows are left out of arrays only")
+        places = np.flatnonzero(np.arange(self.n_rows) != row)
+        weights = None if block.weights is None else take_rows(block.weights, places)
+        return replace(self, source=ArraySource(take_rows(block.X, places), take_rows(block.Y, places), weights))
 
     def reweigh(self, weights: Array) -> "KernelRows":
         """Return the rows with these weights multiplied into those given, as robust ones are."""

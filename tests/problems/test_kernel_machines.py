@@ -135,6 +135,22 @@ def test_the_bound_of_changed_coefficients_is_their_distance_at_least(loss, size
 
 @over_bases
 @over_losses
+def test_leaving_a_row_out_is_a_fit_without_it(loss, basis):
+    """:place [Cawley2004]_ section 4: leave-one-out of the 2-norm SVM, while its support holds"""
+    model, target = machine_of(loss, basis=basis)
+    left_out = model.fit(X, target, WEIGHTS).leave_one_out(X, target, WEIGHTS)
+    assert left_out.certificate.holds, str(left_out.certificate)
+    for i in range(0, 45, 9):
+        kept = np.arange(45) != i
+        other = clone(model).set_params(loss=model.loss_).fit(X[kept], target[kept], WEIGHTS[kept])
+        value = other.decision_function(X[[i]]) if loss.is_margin else other.predict(X[[i]])
+        assert_allclose(left_out.outputs[i], value[0], atol=1e-6)
+    others = np.setdiff1d(np.arange(45), model.support_) if basis is None else []
+    assert_allclose(left_out.outputs[others], model._evaluate(X)[others], atol=1e-9)
+
+
+@over_bases
+@over_losses
 def test_linear_columns_are_not_penalised(loss, basis):
     model, target = machine_of(loss, linear_columns=[1], basis=basis)
     model.fit(X, target)
@@ -170,6 +186,10 @@ def test_many_classes(loss, coding):
     assert model.certificate_.holds
     assert model.certify(X, classes).holds
     assert model.score(X, classes) > 0.8
+    left_out = model.leave_one_out(X, classes)
+    kept = np.arange(45) != 7
+    other = clone(model).fit(X[kept], classes[kept])
+    assert left_out.predictions[7] == other.predict(X[[7]])[0]
     assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
 
 

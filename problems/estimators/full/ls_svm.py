@@ -32,7 +32,7 @@ from problems.estimators.shared.base import StoredFit, Uses, WeightedRows, certi
 from problems.estimators.shared.checks import column_number
 from problems.estimators.shared.classifier import CalibrationScores, Classifier, equal_rows
 from problems.estimators.shared.coded import Coding, numbers_of_codes, scores_of
-from problems.estimators.shared.left_out import leave_one_out, left_out_importance, refuse_closed_form, refuse_shape
+from problems.estimators.shared.left_out import LeftOutOutputs, left_out_importance, refuse_closed_form, refuse_shape
 from problems.estimators.shared.linear_part import PartlyLinear
 from substrate.arrays import Array, is_device_array, namespace_of, positive, to_dense, to_numpy, whole_number
 from substrate.certificate import Certificate, spread_of, warn_unless_holds
@@ -307,8 +307,11 @@ class LSSVM(PartlyLinear):
         model = self.to_numpy()
         return np.ascontiguousarray(np.abs(model._component_values(model.support_vectors_)).max(axis=0).T)
 
-    leave_one_out = leave_one_out
     left_out_importance = left_out_importance
+
+    def _leave_rows_out(self, X: Any, y: Any, sample_weight: Any) -> LeftOutOutputs:
+        refuse_shape(self, "leave_one_out")
+        return self._model.leave_rows_out(X, y, sample_weight)
 
     def _recall_fit(self, X: Any, y: Any, sample_weight: Any) -> StoredFit:
         return self._model.recall_fit(X, y, sample_weight)

@@ -193,11 +193,12 @@ def leave_one_out(self: Any, X: Any = None, y: Any = None, sample_weight: Any = 
     their choice, which the certificate states.
 
     A model with a basis keeps no rows: they are given again, with their targets, and their weights if the fit had
-    any. The basis is unchanged, too.
+    any. The basis is unchanged, too. Rows are also given again for losses other than the squared one. Then a row is
+    left out in closed form if no other row changes the piece of its loss, and by a fit otherwise; the certificate
+    counts both kinds, and the degrees of freedom are NaN.
     """
     check_is_fitted(self)
-    refuse_shape(self, "leave_one_out")
-    left_out = self._model.leave_rows_out(X, y, sample_weight)
+    left_out = self._leave_rows_out(X, y, sample_weight)
     outputs, residuals = left_out.outputs, left_out.residuals
     is_single, wrong, home = self.support_values_.ndim == 1, None, self.support_values_
     values, errors = (on_device_of(home, array[:, 0] if is_single else array) for array in (outputs, residuals))
@@ -221,14 +222,8 @@ def leave_one_out(self: Any, X: Any = None, y: Any = None, sample_weight: Any = 
         degrees_of_freedom=freedom,
         gcv=gcv,
         misclassification=wrong,
-        certificate=Certificate("Leave-one-out without refitting", (*left_out.rows, *_accuracy_of(self)), facts),
+        certificate=Certificate("Leave-one-out without refitting", (*left_out.rows, *self._rests_on()), facts),
     )
-
-
-def _accuracy_of(model: Any) -> tuple[Row, ...]:
-    """Return the accuracy of a fit: left-out residuals are only as accurate as the support values."""
-    answer = model.certificate_.answer
-    return () if answer is None else (answer.plain("accuracy of the fit"),)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -328,7 +323,7 @@ def left_out_importance(
         return predict_copies(machines, rows, changed, fitted)
 
     unchanged = losses(left_out.outputs, np.arange(n))
-    certificate = _certify(predict, points, left_out.outputs, targets, _accuracy_of(self))
+    certificate = _certify(predict, points, left_out.outputs, targets, self._rests_on())
     inputs = _read_groups(groups, d)
     importances = np.zeros((len(inputs), repeats))
     for number, columns in enumerate(inputs):

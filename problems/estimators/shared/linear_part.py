@@ -1,5 +1,6 @@
 """Machines with a linear part: columns that are not penalised, and that the kernel does not see."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -7,7 +8,9 @@ import numpy as np
 
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checks import column_number
+from problems.estimators.shared.left_out import LeftOutOutputs, leave_one_out
 from substrate.arrays import Array, on_device_of, to_numpy
+from substrate.certificate import Row
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel, Restricted
 from substrate.operators.border import ONES, Border
@@ -20,9 +23,13 @@ __all__ = ["PartlyLinear"]
 
 
 class PartlyLinear(KernelEstimator):
-    """An estimator with a parameter ``linear_columns``."""
+    """An estimator with a parameter ``linear_columns``, of which every row can be left out, without a refit where it
+    solves one linear system.
+    """
 
     linear_columns: Any
+
+    leave_one_out = leave_one_out
 
     def _own_kernel(self, given: Any = None) -> Kernel:
         """Return the kernel of the machine, on the columns that are not linear."""
@@ -117,3 +124,14 @@ class PartlyLinear(KernelEstimator):
         at_center = to_numpy(bias)
         self.linear_bias_ = float(at_center[0]) if one_output else on_device_of(like, at_center)
         return np.asarray(at_center - center @ slopes)
+
+    @abstractmethod
+    def _leave_rows_out(self, X: Any, y: Any, sample_weight: Any) -> LeftOutOutputs:
+        """Leave every row of the fit out. Rows are given again where the model does not keep them; a refit checks the
+        result.
+        """
+
+    def _rests_on(self) -> tuple[Row, ...]:
+        """Return the accuracy of the fit: left-out residuals are only as accurate as the support values."""
+        answer = self.certificate_.answer
+        return () if answer is None else (answer.plain("accuracy of the fit"),)
