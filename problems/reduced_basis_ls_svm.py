@@ -34,7 +34,7 @@ import cvxpy as cp
 import numpy as np
 
 from problems.demonstration import Case, Demonstration
-from substrate.arrays import Array, positive, real_targets, row_weights
+from substrate.arrays import Array, positive, real_targets, row_weights, target_unit
 from substrate.declare.declared import Declared, given_gram, own_gram
 from substrate.declare.expansion import basis_points
 from substrate.declare.regression_page import RegressionData, optimality_rows, within_solvers
@@ -45,7 +45,7 @@ from substrate.operators.basis_spectrum import reduced_spectrum
 from substrate.operators.features import Features, accumulate, basis_features, origin_of
 from substrate.operators.gram import Gram
 from substrate.operators.kernel_rows import KernelRows
-from substrate.operators.saddle_system import ridge_of, target_unit
+from substrate.operators.saddle_system import ridge_of
 from substrate.robust_weights import check_choice
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]

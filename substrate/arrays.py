@@ -80,6 +80,7 @@ __all__ = [
     "take_columns",
     "take_points",
     "take_rows",
+    "target_unit",
     "threads_for",
     "to_dense",
     "to_numpy",
@@ -678,3 +679,10 @@ def threads_for(order: int) -> int:
 def blas_threads(order: int) -> AbstractContextManager[None]:
     """Use one BLAS thread inside the block when matrices of this order do not repay a second."""
     return nullcontext() if order >= SERIAL_BELOW else one_blas_thread()
+
+
+def target_unit(y: Array) -> float:
+    """Return 1, or a power of two near max|y| where squares of y would overflow or vanish."""
+    xp = namespace_of(y)
+    largest = float(xp.max(xp.abs(y))) if y.shape[0] else 0.0
+    return 1.0 if largest == 0.0 or 1e-50 < largest < 1e50 else float(2.0 ** np.floor(np.log2(largest)))

@@ -12,7 +12,7 @@ import numpy as np
 from problems.estimators.shared.base import WeightedRows
 from problems.estimators.shared.checks import definite_gram
 from problems.estimators.shared.coded import NUMBERS, Coding
-from substrate.arrays import HOST, Array, is_sparse, namespace_of, own_copy, room_on_device, to_numpy
+from substrate.arrays import HOST, Array, is_sparse, namespace_of, own_copy, room_on_device, target_unit, to_numpy
 from substrate.basis import Basis
 from substrate.errors import DataError
 from substrate.kernels import Kernel
@@ -28,7 +28,6 @@ from substrate.operators.features import (
 from substrate.operators.gram import Gram
 from substrate.operators.kernel_rows import KernelRows, KernelValues, LinearColumns
 from substrate.operators.passes import Labels, TargetSummary
-from substrate.operators.saddle_system import target_unit
 from substrate.operators.sources import ArraySource, LabelCodes, Source, numbers, width_rows
 
 __all__ = ["CONDITIONAL", "FitData", "PreparedRows", "basis_choice", "choose_basis", "prepare"]

@@ -38,6 +38,7 @@ from substrate.arrays import (
     paired_sums,
     positive,
     room_on_device,
+    target_unit,
     to_dense,
     to_numpy,
 )
@@ -63,7 +64,6 @@ from substrate.operators.features import accumulate, basis_features, independent
 from substrate.operators.gram import Gram
 from substrate.operators.kernel_rows import KernelRows, KernelValues, LinearColumns, columns_of, survey_linear_columns
 from substrate.operators.passes import sum_blocks, survey_targets
-from substrate.operators.saddle_system import target_unit
 from substrate.operators.sources import (
     ArraySource,
     LabelCodes,

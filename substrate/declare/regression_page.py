@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from substrate.arrays import Array, positive, real_targets, row_weights
+from substrate.arrays import Array, positive, real_targets, row_weights, target_unit
 from substrate.bounds.saddle import FORMULA, Expansion, bound_expansion
 from substrate.certificate import UNPOLISHED, Accuracy, Row, Tolerance, gap_row
 from substrate.declare.declared import Declared, given_gram
@@ -23,7 +23,7 @@ from substrate.errors import DataError
 from substrate.ingredients import ClassificationFit, RegressionFit, SquaredErrors, SquaredNorm, zero_sum_row
 from substrate.numbers import Double
 from substrate.operators.border import ONES, Border
-from substrate.operators.saddle_system import ridge_of, target_unit
+from substrate.operators.saddle_system import ridge_of
 
 __all__ = [
     "RegressionData",

@@ -48,6 +48,7 @@ from substrate.arrays import (
     solve_triangular,
     strips,
     take_rows,
+    target_unit,
     to_numpy,
     zeros_beside,
 )
@@ -55,7 +56,7 @@ from substrate.errors import SolverError
 from substrate.kernels.kernel import Kernel
 from substrate.operators.border import ONES, Border
 from substrate.operators.kernel_tiles import KernelTiles
-from substrate.operators.saddle_system import SaddleSolution, target_unit
+from substrate.operators.saddle_system import SaddleSolution
 from substrate.progress import LateProgress
 
 __all__ = ["SampledInverse", "sample_rows", "solve_by_conjugate_gradients"]

@@ -27,11 +27,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from substrate.arrays import Array
+from substrate.arrays import Array, target_unit
 from substrate.certificate import Row
 from substrate.fits.paths import Path, centered_columns, path_of_columns
 from substrate.ingredients import sparsity_rows, zero_sum_row
-from substrate.operators.saddle_system import target_unit
 
 __all__ = ["L1Solution", "l1_rows", "solve_l1", "zeta_max"]
 

@@ -23,10 +23,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from substrate.arrays import Array
+from substrate.arrays import Array, target_unit
 from substrate.certificate import ACCURATE, Row
 from substrate.numbers import relative_rounding
-from substrate.operators.saddle_system import target_unit
 
 __all__ = ["StackGap", "bound_stack", "weigh_machines"]
 

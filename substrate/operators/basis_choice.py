@@ -43,6 +43,7 @@ from substrate.arrays import (
     is_sparse,
     refuse_disguised,
     take_rows,
+    target_unit,
     to_numpy,
     where_it_lives,
 )
@@ -54,7 +55,6 @@ from substrate.operators.features import basis_features, origin_of, sum_moments
 from substrate.operators.gram import Gram, KernelOperator
 from substrate.operators.kernel_rows import KernelRows, KernelValues
 from substrate.operators.kernel_tiles import KernelTiles
-from substrate.operators.saddle_system import target_unit
 from substrate.operators.sources import Source, draw_rows
 
 __all__ = [

@@ -46,7 +46,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from substrate.arrays import Array, check_memory, namespace_of, to_numpy
+from substrate.arrays import Array, check_memory, namespace_of, target_unit, to_numpy
 from substrate.certificate import Row, roundoff
 from substrate.errors import DataError
 from substrate.numbers import random_rounding, relative_rounding
@@ -62,7 +62,6 @@ __all__ = [
     "ridge_of",
     "saddle_row",
     "solve_saddle_system",
-    "target_unit",
 ]
 
 _MOST_REFINEMENTS = 5
@@ -98,13 +97,6 @@ def ridge_of(gamma: Any, weights: Array) -> Array:
             f"{float(xp.min(weights)):g} and {float(xp.max(weights)):g}; rescale the weights or gamma"
         )
     return ridge
-
-
-def target_unit(y: Array) -> float:
-    """Return 1, or a power of two near max|y| where squares of y would overflow or vanish."""
-    xp = namespace_of(y)
-    largest = float(xp.max(xp.abs(y))) if y.shape[0] else 0.0
-    return 1.0 if largest == 0.0 or 1e-50 < largest < 1e50 else float(2.0 ** np.floor(np.log2(largest)))
 
 
 def solve_saddle_system(gram: Gram, y: Array, ridge: Array, border: Border = ONES) -> SaddleSolution:
@@ -200,7 +192,7 @@ def saddle_row(
     border: Border = ONES,
     slopes: Array | None = None,
 ) -> Row:
-    """Return the row of one output, in units of :func:`~substrate.operators.saddle_system.target_unit`.
+    """Return the row of one output, in units of :func:`~substrate.arrays.target_unit`.
 
     :equation [Suykens2002]_ (4): the conditions for optimality, with w eliminated
 

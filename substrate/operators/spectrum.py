@@ -69,6 +69,7 @@ from substrate.arrays import (
     namespace_of,
     on_device_of,
     strips,
+    target_unit,
     to_numpy,
     zeros_beside,
 )
@@ -77,7 +78,6 @@ from substrate.errors import DataError, DeclarationError
 from substrate.numbers import ROUNDED_ONCE, at_most, random_rounding, relative_rounding
 from substrate.operators.border import ONES, Border
 from substrate.operators.gram import Gram
-from substrate.operators.saddle_system import target_unit
 
 __all__ = ["LeastSquares", "Spectrum", "Targets", "centred_spectrum"]
 

@@ -35,7 +35,7 @@ from joblib import Parallel, delayed
 from problems.estimators.chosen.rules import family_name
 from problems.estimators.shared.base import Facts
 from problems.estimators.shared.checks import definite_gram
-from substrate.arrays import Array, blas_threads, is_device_array, is_sparse, to_numpy
+from substrate.arrays import Array, blas_threads, is_device_array, is_sparse, target_unit, to_numpy
 from substrate.errors import DegenerateKernelWarning
 from substrate.kernels import Kernel, Linear, Scaled
 from substrate.left_out.criteria import OF_SPECTRUM, Criterion, CriterionSum, LeaveOneOut, ValidationCriterion
@@ -43,7 +43,7 @@ from substrate.left_out.influence import kernel_influence
 from substrate.left_out.leave_one_out import LeftOutBlocks, Split, leave_one_out_residuals
 from substrate.operators.border import ONES, Border
 from substrate.operators.gram import Gram
-from substrate.operators.saddle_system import ridge_of, solve_saddle_system, target_unit
+from substrate.operators.saddle_system import ridge_of, solve_saddle_system
 from substrate.operators.spectrum import centred_spectrum
 from substrate.progress import Progress
 from substrate.select.gamma_search import GammaSearch, search_gamma

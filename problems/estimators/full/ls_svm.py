@@ -34,11 +34,20 @@ from problems.estimators.shared.classifier import CalibrationScores, Classifier,
 from problems.estimators.shared.coded import Coding, numbers_of_codes, scores_of
 from problems.estimators.shared.left_out import LeftOutOutputs, left_out_importance, refuse_closed_form, refuse_shape
 from problems.estimators.shared.linear_part import PartlyLinear
-from substrate.arrays import Array, is_device_array, namespace_of, positive, to_dense, to_numpy, whole_number
+from substrate.arrays import (
+    Array,
+    is_device_array,
+    namespace_of,
+    positive,
+    target_unit,
+    to_dense,
+    to_numpy,
+    whole_number,
+)
 from substrate.certificate import Certificate, spread_of, warn_unless_holds
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.kernels import RBF, Componentwise, Restricted, as_kernel
-from substrate.operators.saddle_system import ridge_of, target_unit
+from substrate.operators.saddle_system import ridge_of
 
 if TYPE_CHECKING:
     from substrate.kernels.nodes import Node

@@ -32,6 +32,7 @@ from substrate.arrays import (
     take_columns,
     take_points,
     take_rows,
+    target_unit,
     to_numpy,
     where_it_lives,
 )
@@ -59,7 +60,6 @@ from substrate.operators.saddle_system import (
     ridge_of,
     saddle_row,
     solve_saddle_system,
-    target_unit,
 )
 
 if TYPE_CHECKING:

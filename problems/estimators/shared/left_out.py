@@ -37,6 +37,7 @@ from substrate.arrays import (
     on_device_of,
     own_copy,
     take_rows,
+    target_unit,
     to_numpy,
     whole_number,
 )
@@ -44,7 +45,6 @@ from substrate.certificate import ACCURATE, NO_BOUND, Certificate, Row, Toleranc
 from substrate.errors import DataError, DeclarationError
 from substrate.intervals.conformal import predict_copies
 from substrate.left_out.leave_one_out import generalized_cross_validation
-from substrate.operators.saddle_system import target_unit
 from substrate.values import Record
 
 __all__ = [
