@@ -37,17 +37,16 @@ that is to be expected if the criterion goes on falling as it did in the last de
 is a row of the certificate, so that a choice which holds is within a tenth of what a wider range is expected to give.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from substrate.arrays import Array, ascending_pair, positive
+from substrate.arrays import Array, positive
 from substrate.certificate import WIDER, Row
-from substrate.errors import DeclarationError
-from substrate.left_out.criteria import Criterion, CriterionSum, Samples, Spectral
+from substrate.left_out.criteria import Criterion, CriterionSum, Samples
 from substrate.numbers import relative_rounding
+from substrate.operators.basis_spectrum import lambda_range
 from substrate.select.polynomial_minimum import (
     DEGREE,
     LEBESGUE,
@@ -66,7 +65,6 @@ __all__ = [
     "GammaSearch",
     "end_row",
     "is_affordable",
-    "lambda_range",
     "least_beyond",
     "search_gamma",
     "search_range",
@@ -254,29 +252,6 @@ _SURVEY = 0.5 * float(np.log(10.0))
 _KNOWN = 0.1
 #: Values this near each other, relatively, are a tie: the larger lambda, the smoother machine, wins.
 _TIE = 1e-12
-
-
-def lambda_range(spectra: Sequence[Spectral], gammas: Any = None) -> tuple[float, float]:
-    """Return the range of lambda: from a given range of gamma, or all that matters to machines on these spectra.
-
-    Above 10 trace(PKP) every machine is the mean of y; the lower end is 1e-11 of the trace, or where rounding of the
-    kernel matrix begins to matter.
-    """
-    lift = max(spectrum.lift for spectrum in spectra)
-    if gammas is None:
-        trace, norm = max(spectrum.trace for spectrum in spectra), max(spectrum.norm for spectrum in spectra)
-        noise = relative_rounding(1e3) * norm  # a constant kernel, whose trace is rounding, is measured by its own size
-        scale = trace if trace > noise else (norm if norm > 0.0 else 1.0)
-        low = max(1e-11 * scale, relative_rounding(1e5) * norm, 2.0 * lift)
-        return low, max(10.0 * scale, 10.0 * low)
-    lowest, highest = ascending_pair(gammas, "the range of gamma")
-    low, high = 1.0 / highest, 1.0 / lowest
-    if low <= lift:
-        raise DeclarationError(
-            f"K + I/gamma is not positive definite above gamma = {1.0 / lift:.3g}: the kernel matrix has the "
-            f"eigenvalue {-lift:.3g}; end the range below that, or use a positive semi-definite kernel"
-        )
-    return low, high
 
 
 def search_gamma(criterion: Criterion | CriterionSum, gammas: Any = None, gap: float = GAP) -> GammaSearch:
