@@ -73,7 +73,7 @@ _USABLE = ("Solved", "AlmostSolved", "InsufficientProgress", "MaxIterations")
 #: Corrections of a dual point, the smallest share of the largest multiplier that one may move, and the share of the
 #: value that a residual may take off before the point is corrected once more.
 _CORRECTIONS, _SMALLEST, _SETTLED = 3, 1e-9, 1e-11
-#: Shares of the way to an interior point by which a point is moved, in turn.
+#: Shares of the way to an interior point by which a point is moved.
 _SHARES = tuple(1e-15 * 2.0**k for k in range(40))
 #: Rounded operations that are allowed for in addition to the operations of a row.
 _OPERATIONS = 16
@@ -320,8 +320,16 @@ class Program:
             inside = find(x, b) if point is None else None
             if inside is None:
                 continue
-            for share in _SHARES:
-                point = point or self._confirm(x + share * (inside - x), b)
+            low = 0
+            high = len(_SHARES)
+            while low < high:  # the smallest share that is enough
+                middle = (low + high) // 2
+                tried = self._confirm(x + _SHARES[middle] * (inside - x), b)
+                if tried is None:
+                    low = middle + 1
+                else:
+                    high = middle
+                    point = tried
         if point is not None:
             return point
         raise SolverError(
