@@ -177,7 +177,7 @@ class ConicMethod:
                 self.problem,
                 trials.weigh,
                 solver,
-                units=self._units(),
+                units=(self._units(),),
                 report=trials.keep,
                 verbose=verbose,
                 time_limit=time_limit,

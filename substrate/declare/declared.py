@@ -48,8 +48,8 @@ class Declared:
         How large each quantity is at a trivial point; an agreement is measured in these units where the quantity itself
         vanishes.
     unit
-        A unit of y in which a trivial point costs about 1, in which the problem is solved: tolerances of solvers are
-        absolute in part.
+        A unit of y in which a trivial point costs about 1, in which the problem is solved first: tolerances of solvers
+        are absolute in part.
     accuracy
         The row that bounds how far the fitted values of the current point are from the exact optimum, by the strong
         convexity of the objective; or the reason why there is no bound.
@@ -91,7 +91,7 @@ class Declared:
             self.problem,
             self._worst,
             solver,
-            units=Units(unit, unit * unit),
+            units=(Units(unit, unit * unit), Units()) if unit != 1.0 else (Units(),),
             verbose=verbose,
             time_limit=time_limit,
             warn=warn,

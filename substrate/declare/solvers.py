@@ -11,8 +11,9 @@ interrupt always raises ``KeyboardInterrupt``.
 import importlib.util
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -276,7 +277,7 @@ def solve_problem(
     worst: Callable[[float], float],
     solver: str | None = None,
     *,
-    units: Units = Units(),
+    units: Sequence[Units] = (Units(),),
     report: Callable[[Answer], None] | None = None,
     verbose: bool = False,
     time_limit: float | None = None,
@@ -295,7 +296,7 @@ def solve_problem(
     solver
         A name, tried alone; ``None`` tries all of :data:`ORDER` that can solve such a problem.
     units
-        Units in which the problem is solved.
+        Units in which the problem is solved, the next ones where a solver's point in the first is not accepted.
     report
         Called with the answer of every solver.
     time_limit
@@ -333,15 +334,17 @@ def solve_problem(
     def is_over() -> bool:
         return limit is not None and time.monotonic() - start >= limit
 
-    for name in names:
+    for name, unit in product(names, units):
         if is_over():
             break
+        if attempts and attempts[-1].solver == name and attempts[-1].out_of_time:
+            continue  # other units make nothing faster
         begun = time.perf_counter()
-        status = _run(problem, name, units, report, verbose, options, left())
+        status = _run(problem, name, unit, report, verbose, options, left())
         seconds = time.perf_counter() - begun
         distance = worst(tolerance_of(name)) if _has_point(problem) else float("inf")
         is_accepted = distance <= 1.0
-        attempts.append(Attempt(name, status, units.variables, distance, is_accepted, seconds))
+        attempts.append(Attempt(name, status, unit.variables, distance, is_accepted, seconds))
         if is_accepted:
             return SolverRecord(tuple(attempts))
         if distance < float("inf") and (best is None or distance < best[0]):
