@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from problems import LSSVMRegressor, LSSVMRegressorCV, constrained_ls_svm, load
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Linear, Polynomial
-from substrate.operators.gram import Gram
+from substrate.operators import Gram
 from substrate.operators.spectrum import centred_spectrum
 from substrate.select.secular_equation import SecularEquation
 

@@ -6,8 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.sparse import csr_array
 
 from problems import LSSVMClassifierCV, LSSVMRegressorCV
-from problems.estimators.chosen.judgement import Task
-from problems.estimators.chosen.kernel_search import JointCriterion
+from problems.estimators.chosen.kernel_search import JointCriterion, Task
 from substrate.basis import Basis
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Linear, as_kernel

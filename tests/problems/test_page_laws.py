@@ -9,7 +9,7 @@ from every_model import MODULES, small_arguments
 from numpy.testing import assert_allclose
 
 from problems import confined_fusion
-from substrate.operators.gram import Gram
+from substrate.operators import Gram
 
 #: Weights that leave only a constant of so few rows, so that a twentieth of them is given.
 LARGE = ("zeta", "rho", "xi")

@@ -12,7 +12,7 @@ from variants import symmetric_machine
 from problems import LSSVMRegressor, load, symmetric_ls_svm
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, Precomputed, Symmetric
-from substrate.operators.gram import Gram
+from substrate.operators import Gram
 
 GAMMA = 10.0
 SIGNS = {"even": 1.0, "odd": -1.0}

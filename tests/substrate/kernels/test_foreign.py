@@ -8,7 +8,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Foreign, Laplacian, Linear, Matern, Polynomial, Precomputed, as_kernel
-from substrate.operators.gram import Gram
+from substrate.operators import Gram
 
 X = np.random.default_rng(8).normal(size=(150, 2))
 

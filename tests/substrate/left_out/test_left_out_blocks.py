@@ -6,7 +6,7 @@ import pytest
 from substrate.kernels import RBF
 from substrate.left_out.criteria import LeaveOneOut
 from substrate.left_out.leave_one_out import LeftOutBlocks
-from substrate.operators.gram import Gram
+from substrate.operators import Gram
 from substrate.operators.spectrum import centred_spectrum
 from substrate.select.gamma_search import _rounding
 

@@ -12,7 +12,7 @@ from substrate.errors import (
     IndefiniteKernelWarning,
 )
 from substrate.kernels import RBF, Foreign, Laplacian, Linear, Matern, Polynomial, Precomputed
-from substrate.operators.gram import Gram
+from substrate.operators import Gram
 
 SIZES = [1, 2, 63, 64, 65, 257, 600]
 sizes = pytest.mark.parametrize("n", SIZES)
@@ -35,22 +35,6 @@ def _indefinite(n=30, smallest=-0.5):
 
 
 @sizes
-@pytest.mark.parametrize("columns", [None, 1, 8, 9, 40])
-@pytest.mark.covering
-def test_product_is_k_times_v_before_and_after_every_factorisation(n, columns):
-    X = _points(n)
-    K = RBF(1.0)(X)
-    gram = Gram.of(RBF(1.0), X)
-    V = np.random.default_rng(1).normal(size=n if columns is None else (n, columns))
-    for ridge in (None, np.full(n, 0.3), np.linspace(1.0, 1e-3, n)):
-        if ridge is not None:
-            gram.factorize(ridge)
-        product = gram.product(V)
-        assert product.shape == V.shape
-        assert_allclose(product, K @ V, rtol=1e-12, atol=1e-12 * np.abs(V).sum())
-
-
-@sizes
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 @pytest.mark.covering
 def test_solve_solves_with_each_ridge_in_turn(n, kernel):
@@ -65,26 +49,6 @@ def test_solve_solves_with_each_ridge_in_turn(n, kernel):
         size = np.linalg.norm(A) * np.linalg.norm(solution, axis=0) + np.linalg.norm(B, axis=0)
         assert (np.linalg.norm(A @ solution - B, axis=0) <= 30 * n * np.finfo(float).eps * size).all()
         assert_allclose(gram.solve(B[:, 0].copy()), solution[:, 0], rtol=1e-9, atol=1e-12)
-
-
-def test_the_factor_of_the_same_diagonal_is_kept_and_that_of_a_changed_one_is_not(monkeypatch):
-    import substrate.operators.gram
-
-    factored, cholesky = [], substrate.operators.gram.cholesky
-    monkeypatch.setattr(substrate.operators.gram, "cholesky", lambda matrix: factored.append(1) or cholesky(matrix))
-    gram = Gram.of(RBF(1.0), np.arange(5.0)[:, None])
-    ridge, B = np.full(5, 0.5), np.arange(5.0)[:, None]
-    for expected in (1, 1):
-        gram.factorize(ridge)
-        assert len(factored) == expected
-    ridge *= 4.0  # the same array
-    gram.factorize(ridge)
-    assert len(factored) == 2
-    K = RBF(1.0)(np.arange(5.0)[:, None])
-    np.testing.assert_allclose(gram.solve(B), np.linalg.solve(K + 2.0 * np.eye(5), B), rtol=1e-12)
-    gram.release()
-    gram.factorize(ridge)
-    assert len(factored) == 3
 
 
 @pytest.mark.parametrize("make", [np.asarray, np.asfortranarray, lambda K: K.astype(np.float32)])

@@ -3,11 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from array_homes import HOMES, assert_close, sender
 
-from substrate.arrays import HOST, where_it_lives
 from substrate.errors import DataError
-from substrate.operators.sources import BLOCK_ROWS, ArraySource, SlicedSource, source_of
+from substrate.operators.sources import BLOCK_ROWS, SlicedSource, source_of
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -57,19 +55,6 @@ def test_every_source_has_the_same_rows(made):
         assert np.array_equal(np.concatenate([block.X for block in blocks]), X), name
         assert np.array_equal(np.concatenate([block.Y for block in blocks]), Y), name
         assert np.array_equal(source.take_rows(wanted), X[wanted]), name
-
-
-@pytest.mark.parametrize("home", HOMES)
-def test_arrays_say_where_they_are(home):
-    send = sender(home)
-    here, there = ArraySource(X, Y), ArraySource(send(X), send(Y))
-    assert (here.home, there.home) == (HOST, where_it_lives(send(X)))
-    for source in (here, there):
-        assert source.whole("all rows").X is source.X
-        assert source.block_in_memory.Y is source.Y
-    assert here.beside(X) is X
-    assert_close(there.beside(X[:4]), X[:4])
-    assert_close(there.take_rows(np.array([0, 7, N - 1])), X[[0, 7, N - 1]])
 
 
 def swept(source):

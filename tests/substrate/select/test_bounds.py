@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from substrate.kernels import RBF, Linear
 from substrate.left_out.criteria import OF_SPECTRUM, GeneralizedCrossValidation, LeaveOneOut, ValidationCriterion
 from substrate.left_out.leave_one_out import LeftOutBlocks
-from substrate.operators.gram import Gram
+from substrate.operators import Gram
 from substrate.operators.spectrum import centred_spectrum
 from substrate.select.polynomial_minimum import (
     DEGREE,
