@@ -71,8 +71,8 @@ _SLOPE, _BREAKPOINT, _FUNCTION = 8.0, 4.0, 16.0
 _EFFICIENT = 1.345
 #: The smallest share of a slope that has a limit of zero.
 _LEAST_SHARE = 1e-300
-#: The search of what a gap permits: the factor of its strides, and their number.
-_STRIDE, _STRIDES = 2.0, 96
+#: The search of what a gap permits: the factor of its strides, their number, and halvings of the last one.
+_STRIDE, _STRIDES, _HALVINGS = 64.0, 16, 6
 #: The farthest place of a zero, and how near it is found, in units of the spread.
 _FARTHEST, _SETTLED = 1e18, 1e-15
 
@@ -172,13 +172,18 @@ class RowLoss(ABC):
             return np.asarray(0.5 * t * rise > at_most(gap))
 
         t = 2.0 * radius + relative_rounding(1.0) * (float(np.abs(start).max(initial=0.0)) or 1.0)
-        reach = np.full(self.n, np.inf)
+        open_ended = ~is_beyond(t)
         for _ in range(_STRIDES):
-            reach = np.where(np.isinf(reach) & is_beyond(t), t + radius, reach)
-            t = _STRIDE * t
-            if np.isfinite(reach).all():
+            if not open_ended.any():
                 break
-        return reach
+            t = np.where(open_ended, _STRIDE * t, t)
+            open_ended &= ~is_beyond(t)
+        lower = t / _STRIDE
+        for _ in range(_HALVINGS):
+            middle = np.sqrt(lower * t)
+            beyond = is_beyond(middle)
+            lower, t = np.where(beyond, lower, middle), np.where(beyond, middle, t)
+        return np.where(open_ended | ~np.isfinite(t), np.inf, t + radius)
 
     def tension(self, f: Array, g: Array, size: float) -> float:
         """Return how far g is from slopes at f, in slopes or in values, whichever is nearer, row by row.

@@ -231,4 +231,5 @@ class MachineClassifier(ClassifierMixin, _MachineEstimator):
 
     def predict(self, X: Any) -> Any:
         """Return the class of each row of X."""
+        check_is_fitted(self)
         return self.classes_[winners(self.decision_function(X))]

@@ -345,6 +345,7 @@ class KernelFisherDiscriminant(ClassifierMixin, KernelCCA):
 
     def predict(self, X: Any) -> Array:
         """Return the class with the nearest mean."""
+        check_is_fitted(self)
         return np.asarray(self.classes_[winners(self.decision_function(X))])
 
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:

@@ -334,13 +334,15 @@ def solve_problem(
     def is_over() -> bool:
         return limit is not None and time.monotonic() - start >= limit
 
-    for name, unit in product(names, units):
+    tries = [(name, *each) for name in names for each in product(_changes_of(name, options), units)]
+    for name, change, unit in tries:
         if is_over():
             break
-        if attempts and attempts[-1].solver == name and attempts[-1].out_of_time:
-            continue  # other units make nothing faster
+        earlier = [attempt for attempt in attempts if attempt.solver == name]
+        if any(attempt.out_of_time or (change and attempt.status == "optimal") for attempt in earlier):
+            continue  # nothing would be faster, or end otherwise
         begun = time.perf_counter()
-        status = _run(problem, name, unit, report, verbose, options, left())
+        status = _run(problem, name, unit, report, verbose, options, change, left())
         seconds = time.perf_counter() - begun
         distance = worst(tolerance_of(name)) if _has_point(problem) else float("inf")
         is_accepted = distance <= 1.0
@@ -371,6 +373,14 @@ def solve_problem(
     return SolverRecord(tuple(attempts))
 
 
+def _changes_of(name: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+    """Return the changes of its options with which a solver is tried in turn.
+
+    Where rounding ends Clarabel with one factor of its systems, it may reach the end with the other one.
+    """
+    return ({}, {"direct_solve_method": "qdldl"}) if name == "CLARABEL" and not options else ({},)
+
+
 def _run(
     problem: Any,
     name: str,
@@ -378,17 +388,20 @@ def _run(
     report: Callable[[Answer], None] | None,
     verbose: bool,
     options: Mapping[str, Any],
+    change: Mapping[str, Any],
     limit: float | None,
 ) -> str:
-    """Compile the problem, call the solver, and assign the values of variables and multipliers; return its status."""
+    """Compile the problem, call the solver, and assign the values of variables and multipliers; return its status.
+
+    ``change`` is what differs from its default options.
+    """
     import cvxpy as cp
 
     missing = [parameter.name() for parameter in problem.parameters() if parameter.value is None]
     if missing:
         raise cp.error.ParameterError(f"parameters {missing} have no value; assign it before solving")
-    begun = time.perf_counter()
     settings = _settings_of(name)
-    chosen = dict(options or settings.options)
+    chosen = dict(options or {**settings.options, **change})
     if limit is not None and settings.clock is not None:
         chosen.setdefault(settings.clock, limit)
     with warnings.catch_warnings():
@@ -410,12 +423,7 @@ def _run(
                 raise KeyboardInterrupt
             answer = take_answer(problem, raw, data["param_prob"], chain, inverse, units)
         except cp.error.SolverError as error:
-            if options or "direct_solve_method" not in settings.options:
-                return f"failed ({str(error).splitlines()[0]})"
-            # where rounding breaks one factor of Clarabel down, the other one may reach the end
-            left = None if limit is None else max(limit - (time.perf_counter() - begun), 1e-3)
-            other = {**settings.options, "direct_solve_method": "qdldl"}
-            return _run(problem, name, units, report, verbose, other, left)
+            return f"failed ({str(error).splitlines()[0]})"
         except (TypeError, ValueError) as error:
             if not options:
                 raise
