@@ -704,11 +704,13 @@ def optimality_rows(
     e, r = first.centred.matrix @ alpha, second.centred.matrix @ beta
     rows = []
     quantities = (("first view", first, r, e, alpha, nus[0]), ("second view", second, e, r, beta, nus[1]))
-    for name, view, other, own, coefficients, nu in quantities:
+    for name, view, other, scores, coefficients, nu in quantities:
         # what the kernel matrix of a view maps to zero is no part of its direction
-        value = float(np.linalg.norm(view.vectors.T @ (other - sigma * (coefficients + nu * own))))
+        value = float(np.linalg.norm(view.vectors.T @ (other - sigma * (coefficients + nu * scores))))
         # what cancels: support values and scores times sigma
-        scale = float(np.linalg.norm(other) + np.linalg.norm(sigma * coefficients) + np.linalg.norm(sigma * nu * own))
+        scale = float(
+            np.linalg.norm(other) + np.linalg.norm(sigma * coefficients) + np.linalg.norm(sigma * nu * scores)
+        )
         rows.append(Row(name=name, value=value, scale=scale, tolerance=tolerance, formula="|K'b - s (I + nu K) a|"))
     value = float(np.linalg.norm(alpha.T @ e + nus[0] * (e.T @ e) - np.eye(rank)))
     formula = "|a'K a + nu e'e - I|"

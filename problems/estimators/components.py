@@ -375,9 +375,9 @@ class KernelSpectralClustering(ClusterMixin, KernelComponents):
         return balanced_line_fit(scores, degrees, CodeBook(self.code_book_).assign(scores), max(self.n_clusters_, 2))
 
     def _facts(self, kernel: Kernel, clusters: int) -> Facts:
-        found, signs = self.code_book_.shape
-        facts = [("kernel", repr(kernel)), ("clusters", f"{found} codes of {signs} signs")]
-        if found < clusters:
+        codes, signs = self.code_book_.shape
+        facts = [("kernel", repr(kernel)), ("clusters", f"{codes} codes of {signs} signs")]
+        if codes < clusters:
             facts.append(("fewer clusters", f"{clusters} were asked for, and no other pattern of signs occurs"))
         return tuple(facts)
 

@@ -33,7 +33,7 @@ whatever its weight: with its weight goes its share of the hat matrix of the row
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -41,7 +41,6 @@ import numpy as np
 
 from substrate.arrays import (
     Array,
-    ascending_pair,
     blas_threads,
     diagonal_of,
     namespace_of,
@@ -50,7 +49,7 @@ from substrate.arrays import (
     to_numpy,
     zeros_beside,
 )
-from substrate.errors import DeclarationError, SolverError
+from substrate.errors import SolverError
 from substrate.numbers import at_most, relative_rounding
 from substrate.operators.features import (
     Features,
@@ -63,14 +62,13 @@ from substrate.operators.features import (
 )
 from substrate.operators.kernel_rows import KernelRows, KernelValues, RowValues
 from substrate.operators.sources import Block
-from substrate.operators.spectrum import LeastSquares, Spectrum, Targets
+from substrate.operators.spectrum import LeastSquares, Targets
 
 __all__ = [
     "LeftOutRows",
     "LeverageFactor",
     "ReducedSpectrum",
     "errors_of_block",
-    "lambda_range",
     "left_out_rows",
     "leverage_factor",
     "reduced_spectrum",
@@ -406,26 +404,3 @@ def left_out_rows(
 def errors_of_block(values: RowValues, coefficients: Array, bias: Array, block: Block) -> Array:
     """Return the targets of the rows of a block less the outputs, one column per machine."""
     return block.Y - (values.product(block.X, coefficients) + bias)  # type: ignore[no-any-return]
-
-
-def lambda_range(spectra: Sequence[Spectrum | ReducedSpectrum], gammas: Any = None) -> tuple[float, float]:
-    """Return the range of lambda: from a given range of gamma, or all that matters to machines on these spectra.
-
-    Above 10 trace(PKP) every machine is the mean of y; the lower end is 1e-11 of the trace, or where rounding of the
-    kernel matrix begins to matter.
-    """
-    lift = max(spectrum.lift for spectrum in spectra)
-    if gammas is None:
-        trace, norm = max(spectrum.trace for spectrum in spectra), max(spectrum.norm for spectrum in spectra)
-        noise = relative_rounding(1e3) * norm  # a constant kernel, whose trace is rounding, is measured by its own size
-        scale = trace if trace > noise else (norm if norm > 0.0 else 1.0)
-        low = max(1e-11 * scale, relative_rounding(1e5) * norm, 2.0 * lift)
-        return low, max(10.0 * scale, 10.0 * low)
-    lowest, highest = ascending_pair(gammas, "the range of gamma")
-    low, high = 1.0 / highest, 1.0 / lowest
-    if low <= lift:
-        raise DeclarationError(
-            f"K + I/gamma is not positive definite above gamma = {1.0 / lift:.3g}: the kernel matrix has the "
-            f"eigenvalue {-lift:.3g}; end the range below that, or use a positive semi-definite kernel"
-        )
-    return low, high

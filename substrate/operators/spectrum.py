@@ -57,6 +57,7 @@ All terms but the rest are positive, so that nothing cancels at any :math:`\lamb
 where the directions are all there are.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +65,7 @@ import numpy as np
 
 from substrate.arrays import (
     Array,
+    ascending_pair,
     blas_threads,
     blocks_beside,
     namespace_of,
@@ -79,7 +81,7 @@ from substrate.numbers import ROUNDED_ONCE, at_most, random_rounding, relative_r
 from substrate.operators.border import ONES, Border
 from substrate.operators.gram import Gram
 
-__all__ = ["LeastSquares", "Spectrum", "Targets", "centred_spectrum"]
+__all__ = ["LeastSquares", "Spectrum", "Targets", "centred_spectrum", "lambda_range"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,3 +412,26 @@ def _decomposition(K: Any, Z: Array) -> tuple[float, Any, Any]:
     basis = xp.concat([zeros_beside(vectors, (m, vectors.shape[1])), vectors], axis=0)
     basis -= V @ (T @ (V[m:, :].T @ vectors))
     return float(xp.linalg.trace(inner)), values, basis
+
+
+def lambda_range(spectra: Sequence[Any], gammas: Any = None) -> tuple[float, float]:
+    """Return the range of lambda: from a given range of gamma, or all that matters to machines on these spectra.
+
+    Above 10 trace(PKP) every machine is the mean of y; the lower end is 1e-11 of the trace, or where rounding of the
+    kernel matrix begins to matter.
+    """
+    lift = max(spectrum.lift for spectrum in spectra)
+    if gammas is None:
+        trace, norm = max(spectrum.trace for spectrum in spectra), max(spectrum.norm for spectrum in spectra)
+        noise = relative_rounding(1e3) * norm  # a constant kernel, whose trace is rounding, is measured by its own size
+        scale = trace if trace > noise else (norm if norm > 0.0 else 1.0)
+        low = max(1e-11 * scale, relative_rounding(1e5) * norm, 2.0 * lift)
+        return low, max(10.0 * scale, 10.0 * low)
+    lowest, highest = ascending_pair(gammas, "the range of gamma")
+    low, high = 1.0 / highest, 1.0 / lowest
+    if low <= lift:
+        raise DeclarationError(
+            f"K + I/gamma is not positive definite above gamma = {1.0 / lift:.3g}: the kernel matrix has the "
+            f"eigenvalue {-lift:.3g}; end the range below that, or use a positive semi-definite kernel"
+        )
+    return low, high

@@ -46,7 +46,7 @@ from substrate.arrays import Array, positive
 from substrate.certificate import WIDER, Row
 from substrate.left_out.criteria import Criterion, CriterionSum, Samples
 from substrate.numbers import relative_rounding
-from substrate.operators.basis_spectrum import lambda_range
+from substrate.operators.spectrum import lambda_range
 from substrate.select.polynomial_minimum import (
     DEGREE,
     LEBESGUE,

@@ -39,8 +39,7 @@ from scipy.optimize import brentq
 from substrate.arrays import Array, positive, to_numpy
 from substrate.errors import DataError
 from substrate.numbers import at_most, relative_rounding
-from substrate.operators.basis_spectrum import lambda_range
-from substrate.operators.spectrum import Spectrum, Targets
+from substrate.operators.spectrum import Spectrum, Targets, lambda_range
 
 __all__ = ["Quantity", "SecularEquation", "quantity_given"]
 

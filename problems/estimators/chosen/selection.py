@@ -92,7 +92,7 @@ _BEYOND = 3
 def recommended(cls: Any, /, **changes: Any) -> Any:
     """Return the estimator that ``substrate fit`` uses, with ``changes``: families of kernels, refined where
     possible."""
-    parameters = {one.name for one in fields(cls) if one.init}
+    parameters = {entry.name for entry in fields(cls) if entry.init}
     return cls(**({name: value for name, value in RECOMMENDED.items() if name in parameters} | changes))
 
 
@@ -264,7 +264,7 @@ class GammaChoice(LSSVM):
         )
         kernels += f"; the search among them is local{searched}" if self.search else ""
         if is_families(self.kernels):
-            kernels += f"; families {', '.join(dict.fromkeys(family_name(one.kernel) for one in judged))}"
+            kernels += f"; families {', '.join(dict.fromkeys(family_name(entry.kernel) for entry in judged))}"
         facts = [("criterion", f"{criterion}, " + ", ".join(f"{value:.6g}" for value in best.search.criterion))]
         facts += (*best.search.facts(), *candidates.overall.advice())
         if criterion != "noise":  # the root is enclosed by machines, not by a spectrum
