@@ -346,9 +346,7 @@ def solve_rows(
             if start is not None:
                 rows.move(start.u, start.c)
             point = rows.point(_minimise(rows, _Envelope(losses, 0.0, np.zeros(losses.n))))
-            # slopes of heavy rows near their places are what cancellation leaves, and no step makes them closer
-            noise = _STILL * ROUNDED_ONCE * float((losses.curvatures(point.f) * np.abs(point.f)).max())
-            is_settled = space.residual(point.u, point.g) <= max(_UNSETTLED * float(np.abs(point.g).max()), noise)
+            is_settled = space.residual(point.u, point.g) <= _UNSETTLED * float(np.abs(point.g).max())
             if is_settled or not isinstance(losses, PieceLoss):
                 return point
             return _solve_by_multipliers(rows, losses, spread)  # pieces so narrow that they are nearly kinks
